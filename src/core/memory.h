@@ -1,0 +1,51 @@
+/* memory.h: every allocation of the library goes through here.
+ *
+ * mem_alloc and mem_free stand for malloc and free, counted, and failing on demand: BRISK_FAIL_ALLOC=n fails the
+ * n-th allocation, which is how the tests reach every out-of-memory path. Tensor data comes from pool_take, a
+ * caching size-class pool: fresh pages cost about 2 us per 4 KB to touch, reused ones nothing. */
+#ifndef BK_CORE_MEMORY_H
+#define BK_CORE_MEMORY_H
+#include "brisk.h"
+
+/* All return NULL with the error set when memory is out. */
+void *mem_alloc(size_t bytes);
+void *mem_alloc_zero(size_t bytes);
+void *mem_resize(void *p, size_t bytes); /* p is untouched when it fails */
+void mem_free(void *p);
+int64_t mem_live(void); /* allocations not freed: the leak tests compare it */
+/* Fails the n-th allocation from now (1 is the next); 0 switches it off. */
+void mem_fail_after(int64_t n);
+
+/* 64-byte aligned blocks. `bytes` must be the same for take and give. */
+void *pool_take(size_t bytes);
+void pool_give(void *p, size_t bytes);
+void pool_trim(void);             /* gives cached blocks back to the system */
+int64_t pool_bytes_in_use(void);
+int64_t pool_bytes_cached(void);
+
+/* Fixed-size records without malloc in the steady state: a take and a give cost 2 ns. */
+typedef struct freelist {
+    size_t size; /* bytes per record; 0 until the first take */
+    void *free;  /* LIFO: the warmest record first */
+    void *slabs;
+    int64_t in_use;
+} freelist;
+
+void *freelist_take_slow(freelist *f, size_t size);
+static inline void *freelist_take(freelist *f, size_t size)
+{
+    void *r = f->free;
+    if (__builtin_expect(r == NULL, 0))
+        return freelist_take_slow(f, size);
+    f->free = *(void **)r;
+    f->in_use++;
+    return r;
+}
+static inline void freelist_give(freelist *f, void *r)
+{
+    *(void **)r = f->free;
+    f->free = r;
+    f->in_use--;
+}
+
+#endif

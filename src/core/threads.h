@@ -1,0 +1,16 @@
+/* threads.h: one pool of workers for all parallel loops.
+ *
+ * The split of a loop depends only on n and grain, never on the number of threads, so results don't either. The
+ * pool starts at its first use, spins about 0.5 ms after work and then sleeps; a forked child starts it anew. */
+#ifndef BK_CORE_THREADS_H
+#define BK_CORE_THREADS_H
+#include "brisk.h"
+
+typedef void (*threads_fn)(void *arg, int64_t begin, int64_t end);
+
+/* Calls fn on pieces [i*grain, min((i+1)*grain, n)) that cover [0, n), on up to bk_get_num_threads() threads, the
+ * caller among them; a run of neighbouring pieces may come as one call [i*grain, j*grain). Returns when all are
+ * done. `work_ns` is the caller's guess of the whole work: less than about 20 us stays on the caller's thread. */
+void threads_for(int64_t n, int64_t grain, double work_ns, threads_fn fn, void *arg);
+
+#endif
