@@ -1,0 +1,207 @@
+/* layout.c: the table of layouts.
+ *
+ * Invariant: one entry per distinct (sizes, strides); entries are never moved or freed, so pointers to them may be kept
+ * anywhere. A program has few shapes; one whose shapes never repeat pays 200 bytes for each. */
+#include "core/layout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/memory.h"
+
+static struct {
+    layout **slots; /* open addressing, a power of two */
+    uint32_t capacity, count;
+} table;
+
+static uint64_t hash(int ndim, const int64_t *sizes, const int64_t *strides)
+{
+    uint64_t h = 0x9E3779B97F4A7C15ull * (uint64_t)(ndim + 1);
+    for (int d = 0; d < ndim; d++) {
+        h = (h ^ (uint64_t)sizes[d]) * 0xBF58476D1CE4E5B9ull;
+        h = (h ^ (h >> 29) ^ (uint64_t)strides[d]) * 0x94D049BB133111EBull;
+    }
+    return h ^ (h >> 32);
+}
+
+static bool grow(void)
+{
+    uint32_t capacity = table.capacity ? table.capacity * 2 : 1024;
+    layout **slots = mem_alloc_zero(capacity * sizeof *slots);
+    if (!slots)
+        return false;
+    for (uint32_t i = 0; i < table.capacity; i++) {
+        layout *l = table.slots[i];
+        if (!l)
+            continue;
+        uint32_t at = (uint32_t)hash(l->ndim, l->sizes, l->strides) & (capacity - 1);
+        while (slots[at])
+            at = (at + 1) & (capacity - 1);
+        slots[at] = l;
+    }
+    mem_free(table.slots);
+    table.slots = slots;
+    table.capacity = capacity;
+    return true;
+}
+
+static bool is_contiguous(const layout *l)
+{
+    int64_t expect = 1;
+    for (int d = l->ndim - 1; d >= 0; d--) {
+        if (l->sizes[d] == 1)
+            continue;
+        if (l->strides[d] != expect)
+            return false;
+        expect *= l->sizes[d];
+    }
+    return true;
+}
+
+/* The dimensions that matter (size > 1), fastest first. */
+static int by_stride(const layout *l, int order[static BK_MAX_NDIM])
+{
+    int n = 0;
+    for (int d = 0; d < l->ndim; d++) {
+        if (l->sizes[d] == 1)
+            continue;
+        int at = n++;
+        for (; at > 0 && l->strides[order[at - 1]] > l->strides[d]; at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+    }
+    return n;
+}
+
+static void describe(layout *l)
+{
+    l->contiguous = is_contiguous(l);
+    int order[BK_MAX_NDIM], n = by_stride(l, order);
+    int64_t expect = 1, span = 1;
+    l->dense = true;
+    l->overlapping = false;
+    for (int i = 0; i < n; i++) {
+        int64_t size = l->sizes[order[i]], stride = l->strides[order[i]];
+        if (stride != expect)
+            l->dense = false;
+        if (stride < span)
+            l->overlapping = true;
+        expect *= size;
+        span += (size - 1) * stride;
+    }
+    l->span = l->numel ? span : 0;
+    if (!l->numel) {
+        l->dense = l->contiguous = true;
+        l->overlapping = false;
+    }
+}
+
+static const layout *insert(int ndim, const int64_t *sizes, const int64_t *strides, int64_t numel, const layout *plain)
+{
+    if (table.count * 2 >= table.capacity && !grow())
+        return NULL;
+    uint32_t at = (uint32_t)hash(ndim, sizes, strides) & (table.capacity - 1);
+    while (table.slots[at]) {
+        layout *l = table.slots[at];
+        if (l->ndim == ndim && !memcmp(l->sizes, sizes, (size_t)ndim * sizeof *sizes) &&
+            !memcmp(l->strides, strides, (size_t)ndim * sizeof *strides))
+            return l;
+        at = (at + 1) & (table.capacity - 1);
+    }
+    layout *l = mem_alloc_zero(sizeof *l);
+    if (!l)
+        return NULL;
+    l->id = table.count++;
+    l->ndim = (uint8_t)ndim;
+    l->numel = numel;
+    memcpy(l->sizes, sizes, (size_t)ndim * sizeof *sizes);
+    memcpy(l->strides, strides, (size_t)ndim * sizeof *strides);
+    l->plain = plain ? plain : l;
+    describe(l);
+    table.slots[at] = l;
+    return l;
+}
+
+const layout *layout_get(int ndim, const int64_t *sizes, const int64_t *strides)
+{
+    if (ndim > BK_MAX_NDIM)
+        return error_null(BK_RUNTIME_ERROR, "brisk tensors have at most %d dimensions, got %d", BK_MAX_NDIM, ndim);
+    int64_t plain_strides[BK_MAX_NDIM], numel = 1, step = 1;
+    for (int d = ndim - 1; d >= 0; d--) {
+        plain_strides[d] = step;
+        if (__builtin_mul_overflow(numel, sizes[d], &numel) || numel > INT64_MAX / 16 ||
+            __builtin_mul_overflow(step, sizes[d] > 1 ? sizes[d] : 1, &step))
+            return error_null(BK_RUNTIME_ERROR, "numel: integer multiplication overflow");
+    }
+    const layout *plain = insert(ndim, sizes, plain_strides, numel, NULL);
+    if (!plain || !strides)
+        return plain;
+    return insert(ndim, sizes, strides, numel, plain);
+}
+
+int layout_dim(const layout *l, int64_t d)
+{
+    int64_t n = l->ndim ? l->ndim : 1;
+    if (d < -n || d >= n)
+        return error_int(BK_INDEX_ERROR, "Dimension out of range (expected to be in range of [%lld, %lld], but got %lld)",
+                         (long long)-n, (long long)n - 1, (long long)d);
+    return (int)(d < 0 ? d + n : d);
+}
+
+/* The largest stride that all addresses of one "row" stay below: the row's extent, or 0 when there is no such
+ * dimension. A (B, T, H) buffer's x[:, t] has rows of H elements, T*H apart. */
+static int64_t row_of(const layout *l, int64_t *extent)
+{
+    int order[BK_MAX_NDIM], n = by_stride(l, order);
+    int64_t span = 1;
+    for (int i = 0; i < n; i++) {
+        int64_t stride = l->strides[order[i]];
+        if (stride > span && i > 0) {
+            *extent = span;
+            return stride;
+        }
+        span += (l->sizes[order[i]] - 1) * stride;
+    }
+    if (n == 1 && l->strides[order[0]] > 1) {
+        *extent = 1;
+        return l->strides[order[0]];
+    }
+    return 0;
+}
+
+bool layout_meets(const layout *a, int64_t a_low, int64_t a_high, const layout *b, int64_t b_at)
+{
+    if (!a->numel || !b->numel)
+        return false;
+    if (a_high + a->span <= b_at || b_at + b->span <= a_low)
+        return false;
+    int64_t a_extent, b_extent, stride = row_of(a, &a_extent);
+    if (!stride || row_of(b, &b_extent) != stride)
+        return true;
+    /* Rows of the same pitch, each within its own pitch: they meet when their places in the pitch do. Strides above
+     * the pitch are multiples of it in every layout that slicing makes; where one is not, nothing is known. */
+    for (int d = 0; d < a->ndim; d++)
+        if (a->sizes[d] > 1 && a->strides[d] >= stride && a->strides[d] % stride)
+            return true;
+    for (int d = 0; d < b->ndim; d++)
+        if (b->sizes[d] > 1 && b->strides[d] >= stride && b->strides[d] % stride)
+            return true;
+    if (a_low / stride != a_high / stride)
+        return true;
+    int64_t low = a_low % stride, high = a_high % stride + a_extent, at = b_at % stride;
+    if (high > stride || at + b_extent > stride)
+        return true;
+    return low < at + b_extent && at < high;
+}
+
+const char *sizes_text(int ndim, const int64_t *sizes, char text[static 200])
+{
+    int at = snprintf(text, 200, "[");
+    for (int d = 0; d < ndim; d++)
+        at += snprintf(text + at, (size_t)(200 - at), d ? ", %lld" : "%lld", (long long)sizes[d]);
+    snprintf(text + at, (size_t)(200 - at), "]");
+    return text;
+}
+
+const char *layout_text(const layout *l, char text[static 200]) { return sizes_text(l->ndim, l->sizes, text); }

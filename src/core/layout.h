@@ -1,0 +1,37 @@
+/* layout.h: sizes and strides, interned.
+ *
+ * Two layouts with the same sizes and strides are the same object, so a comparison is one of pointers and a plan's key
+ * holds a number. `plain` is the row-major layout of the same sizes: equal shapes have equal `plain`. */
+#ifndef BK_CORE_LAYOUT_H
+#define BK_CORE_LAYOUT_H
+#include "brisk.h"
+
+typedef struct layout {
+    uint32_t id;
+    uint8_t ndim;
+    bool contiguous; /* row-major, strides of size-1 dimensions aside */
+    bool dense;      /* a permutation of row-major: every address in [0, numel) exactly once */
+    bool overlapping; /* two elements may share an address (an expanded view) */
+    int64_t numel;
+    int64_t span;    /* elements from the first to one past the last address reached; 0 when empty */
+    const struct layout *plain;
+    int64_t sizes[BK_MAX_NDIM];
+    int64_t strides[BK_MAX_NDIM];
+} layout;
+
+/* NULL with the error set when memory is out or the sizes overflow. strides == NULL: row-major. */
+const layout *layout_get(int ndim, const int64_t *sizes, const int64_t *strides);
+
+/* Dimension d counted from the end when negative; -1 with PyTorch's IndexError when out of range. A 0-d tensor takes
+ * -1 and 0. */
+int layout_dim(const layout *l, int64_t d);
+
+/* Whether the addresses of a at any offset in [a_low, a_high] can meet those of b at offset `b_at`. May say true for
+ * regions that do not meet, never false for ones that do. */
+bool layout_meets(const layout *a, int64_t a_low, int64_t a_high, const layout *b, int64_t b_at);
+
+/* "[2, 3]" into text, for messages. */
+const char *layout_text(const layout *l, char text[static 200]);
+const char *sizes_text(int ndim, const int64_t *sizes, char text[static 200]);
+
+#endif

@@ -1,0 +1,167 @@
+/* node.c: the life of nodes and of the memory they point into.
+ *
+ * Invariant: refs counts every pointer to a node: inputs and edges of other nodes, cells, tracks, the log. A node with
+ * no references left is in the freelist. Everything here runs under the library's lock. */
+#include "core/node.h"
+
+#include <string.h>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/tensor.h"
+
+static freelist nodes = { 0 };
+static freelist storages = { 0 };
+static uint64_t next_sequence;
+void (*line_hook)(source_line *line);
+
+int64_t nodes_live(void) { return nodes.in_use; }
+
+/* --- storage ------------------------------------------------------------------------------------------------- */
+
+storage *storage_new(size_t bytes)
+{
+    storage *s = freelist_take(&storages, sizeof *s);
+    if (!s)
+        return NULL;
+    *s = (storage){ .refs = 1, .bytes = bytes, .data = pool_take(bytes ? bytes : 1) };
+    if (!s->data) {
+        freelist_give(&storages, s);
+        return NULL;
+    }
+    return s;
+}
+
+storage *storage_foreign(void *data, size_t bytes, void (*release)(void *), void *owner)
+{
+    storage *s = freelist_take(&storages, sizeof *s);
+    if (s)
+        *s = (storage){ .refs = 1, .exports = 1, .data = data, .bytes = bytes, .release = release, .owner = owner };
+    return s;
+}
+
+void storage_release(storage *s)
+{
+    if (--s->refs)
+        return;
+    if (s->release)
+        s->release(s->owner);
+    else
+        pool_give(s->data, s->bytes ? s->bytes : 1);
+    freelist_give(&storages, s);
+}
+
+/* --- nodes --------------------------------------------------------------------------------------------------- */
+
+node *node_new(int op, bk_dtype dtype, const layout *l)
+{
+    node *n = freelist_take(&nodes, sizeof *n);
+    if (!n)
+        return NULL;
+    *n = (node){ .op = (uint16_t)op, .dtype = (uint8_t)dtype, .refs = 1, .layout = l, .sequence = next_sequence++ };
+    if (line_hook)
+        line_hook(&n->line);
+    return n;
+}
+
+node *node_data(bk_dtype dtype, const layout *l, storage *s, char *data)
+{
+    node *n = node_new(OP_data, dtype, l);
+    if (!n) {
+        storage_release(s);
+        return NULL;
+    }
+    n->memory = s;
+    n->data = data;
+    return n;
+}
+
+/* Frees what n points to; nodes that lose their last reference are linked through in[0] of a work list. */
+static void unlink_node(node *n, node **work)
+{
+    for (int k = 0; k < MAX_INPUTS; k++) {
+        node *refs[2] = { n->in[k], n->edge[k] };
+        if (n->edge[k])
+            n->edge[k]->tape_refs--;
+        for (int r = 0; r < 2; r++) {
+            if (refs[r] && --refs[r]->refs == 0) {
+                /* `sequence` is free to use: nothing can reach the node any more. */
+                refs[r]->sequence = (uint64_t)(uintptr_t)*work;
+                *work = refs[r];
+            }
+        }
+    }
+    if (n->memory)
+        storage_release(n->memory);
+    if (n->extra)
+        node_extra_release(n);
+    freelist_give(&nodes, n);
+}
+
+void node_release(node *n)
+{
+    if (--n->refs)
+        return;
+    n->sequence = 0;
+    for (node *work = n; work;) {
+        node *next = work;
+        work = (node *)(uintptr_t)next->sequence;
+        unlink_node(next, &work);
+    }
+}
+
+void node_drop_input(node *n, int k)
+{
+    node *in = n->in[k];
+    n->in[k] = NULL;
+    if (in)
+        node_release(in);
+}
+
+void node_drop_edge(node *n, int k)
+{
+    node *edge = n->edge[k];
+    n->edge[k] = NULL;
+    if (!edge)
+        return;
+    edge->tape_refs--;
+    node_release(edge);
+}
+
+/* --- constants ------------------------------------------------------------------------------------------------ */
+
+enum { WARM_CONSTANTS = 256 };
+static node *warm[WARM_CONSTANTS];
+
+static node *constant(bk_dtype dtype, uint64_t bits)
+{
+    uint64_t h = (bits ^ (bits >> 32) ^ ((uint64_t)dtype << 7)) * 0x9E3779B97F4A7C15ull;
+    node **slot = &warm[h >> 56];
+    if (*slot && (*slot)->dtype == dtype && (uint64_t)(*slot)->attr.i[0] == bits)
+        return node_retain(*slot);
+    const layout *l = layout_get(0, NULL, NULL);
+    node *n = l ? node_new(OP_constant, dtype, l) : NULL;
+    if (!n)
+        return NULL;
+    n->flags = NODE_CONSTANT;
+    n->attr.i[0] = (int64_t)bits;
+    n->data = (char *)&n->attr;
+    if (*slot)
+        node_release(*slot);
+    *slot = node_retain(n);
+    return n;
+}
+
+node *node_constant_double(bk_dtype dtype, double value)
+{
+    uint64_t bits = 0;
+    dtype_store_double(dtype, &bits, value);
+    return constant(dtype, bits);
+}
+
+node *node_constant_int(bk_dtype dtype, int64_t value)
+{
+    uint64_t bits = 0;
+    dtype_store_int(dtype, &bits, value);
+    return constant(dtype, bits);
+}

@@ -1,0 +1,156 @@
+/* node.h: one recorded op, and the memory that values live in.
+ *
+ * A node is immutable as a value: what it stands for never changes. It is pending (in the log, nothing computed) until
+ * a flush gives it data, and it may be a place on the tape too: `edge` leads to where the gradients of its inputs go.
+ * in[k] is the value of input k, edge[k] its place on the tape; they differ after a write the tape did not see. */
+#ifndef BK_CORE_NODE_H
+#define BK_CORE_NODE_H
+#include "core/layout.h"
+#include "cpu/ew.h"
+
+/* --- ops ---------------------------------------------------------------------------------------------------- */
+
+/* Elementwise ops come first, numbered by ops.def (EW_add ...); the others follow, numbered by nodes.def. */
+enum op {
+    OP_ELEMENTWISE_END = EW_COUNT - 1,
+#define NODE(name, ...) OP_##name,
+#include "graph/nodes.def"
+#undef NODE
+    OP_COUNT
+};
+
+enum { MAX_INPUTS = 3 };
+
+typedef enum node_kind {
+    KIND_ELEMENTWISE, /* a row of ops.def, or a cast */
+    KIND_VIEW,        /* other sizes and strides over the input's memory */
+    KIND_UPDATE,      /* the first input with a region replaced by (or increased by) the second */
+    KIND_KERNEL,      /* a function over whole tensors */
+    KIND_KERNEL_IN_PLACE, /* the same, but the output starts as the first input */
+    KIND_EMPTY,       /* memory whose contents do not matter yet */
+    KIND_SECOND,      /* the second result of the kernel node before it */
+    KIND_SOURCE       /* data, constants, places on the tape: never in the log */
+} node_kind;
+
+struct node;
+struct bk_tensor;
+struct kernel_call;
+
+/* Gradients of one node: g is the gradient of its result; wanted inputs get theirs in grads[] (owned), NULL for zero. */
+typedef int (*gradient_rule)(struct node *n, struct bk_tensor *g, struct bk_tensor *grads[static MAX_INPUTS]);
+
+typedef struct op_info {
+    const char *name;
+    const char *grad_name; /* what PyTorch calls the gradient function: "AddBackward0" */
+    node_kind kind;
+    int (*run)(const struct kernel_call *call);
+    gradient_rule gradient;
+    uint8_t needs[MAX_INPUTS]; /* which values the gradient of input k reads: bit j for in[j], NEEDS_OUT for the result */
+} op_info;
+
+enum { NEEDS_OUT = 1 << MAX_INPUTS };
+
+const op_info *op_get(int op);
+
+/* --- memory --------------------------------------------------------------------------------------------------- */
+
+/* Memory that evaluated nodes point into. */
+typedef struct storage {
+    int32_t refs;
+    int32_t exports; /* foreign owners that can read or write it behind our back (NumPy arrays, DLPack, the buffer
+                        protocol): reads of it are evaluated at once, writes go to this very memory */
+    bool pinned;     /* its address was handed out: values of its cell stay here */
+    int32_t dying;   /* scratch of a flush: how many of refs end with it */
+    int32_t first_leaf; /* scratch of a flush: the first leaf that lies in it, good while epoch is the log's */
+    uint32_t epoch;
+    char *data;
+    size_t bytes;
+    void (*release)(void *owner); /* NULL: pool memory */
+    void *owner;
+} storage;
+
+storage *storage_new(size_t bytes);
+storage *storage_foreign(void *data, size_t bytes, void (*release)(void *), void *owner);
+void storage_release(storage *s);
+
+/* --- nodes ---------------------------------------------------------------------------------------------------- */
+
+/* What an op needs to know besides its inputs. All 32 bytes take part in the plan's key: unused ones are zero. */
+typedef union attr {
+    int64_t i[4];
+    double d[4];
+    struct {
+        const layout *layout; /* VIEW: that of the input; UPDATE: of the region */
+        int64_t offset;       /* elements from the first element of the whole */
+        int64_t add;          /* UPDATE: increase the region instead of replacing it */
+        int64_t unused;
+    } region;
+} attr;
+
+typedef struct source_line {
+    const void *code; /* CPython's code object, borrowed by address; NULL from C */
+    int32_t at;       /* instruction within it */
+} source_line;
+
+enum {
+    NODE_PENDING = 1,  /* in the log */
+    NODE_CONSTANT = 2, /* attr holds the value of its one element; broadcasts to any shape */
+    NODE_TAPED = 4,    /* at least one edge */
+    NODE_FREED = 8,    /* a backward has freed the values its gradient needs */
+    NODE_MARK = 16     /* scratch for traversals */
+};
+
+typedef struct node {
+    uint16_t op;
+    uint8_t dtype;
+    uint8_t inputs;
+    uint8_t flags;
+    int32_t refs;
+    int32_t tape_refs; /* those of refs that are tracks or edges: they want the place on the tape, not the value */
+    int32_t slot;      /* pending: its index in the log; else its number as a leaf of the log of `epoch` */
+    uint32_t epoch;
+    const layout *layout;
+    struct node *in[MAX_INPUTS];
+    struct node *edge[MAX_INPUTS];
+    attr attr;
+    char *data; /* the first element, once evaluated */
+    storage *memory;
+    uint64_t sequence; /* order of recording: the tape is walked from high to low */
+    source_line line;
+    void *extra; /* OP_leaf: its track; OP_function: the custom function's closure */
+} node;
+
+static inline node *node_retain(node *n)
+{
+    n->refs++;
+    return n;
+}
+/* Sets input k and where its gradient goes; both references are the node's own. */
+static inline void node_input(node *n, int k, node *value, node *edge)
+{
+    n->in[k] = node_retain(value);
+    if (edge) {
+        n->edge[k] = node_retain(edge);
+        edge->tape_refs++;
+        n->flags |= NODE_TAPED;
+    }
+}
+void node_drop_input(node *n, int k);
+void node_drop_edge(node *n, int k);
+void node_release(node *n); /* iterative: a chain of a million nodes is freed without recursion */
+
+/* A node outside the log: with memory (steals the reference to s) or a constant. */
+node *node_data(bk_dtype dtype, const layout *l, storage *s, char *data);
+/* Constants are shared: the same bits give the same node while it is warm. */
+node *node_constant_double(bk_dtype dtype, double value);
+node *node_constant_int(bk_dtype dtype, int64_t value);
+/* An empty node with inputs and edges unset; refs == 1. */
+node *node_new(int op, bk_dtype dtype, const layout *l);
+
+static inline bool node_evaluated(const node *n) { return n->data != NULL; }
+int64_t nodes_live(void);
+
+/* What front ends set so that records know the line that asked for them. */
+extern void (*line_hook)(source_line *line);
+
+#endif

@@ -1,0 +1,96 @@
+/* scope.c: the calling thread's stack of scopes.
+ *
+ * Invariant: entries above the last mark belong to the innermost scope; each entry owns one reference. */
+#include "core/scope.h"
+
+#include "core/memory.h"
+
+static _Thread_local struct {
+    bk_tensor **owned;
+    int count, capacity;
+    int *marks;
+    int depth, mark_capacity;
+    int missed; /* scopes that memory could not be had for: their contents fall to the enclosing one */
+} scopes;
+
+bk_tensor *scope_add(bk_tensor *t)
+{
+    if (!scopes.depth)
+        return t;
+    if (scopes.count == scopes.capacity) {
+        int capacity = scopes.capacity ? scopes.capacity * 2 : 64;
+        bk_tensor **owned = mem_resize(scopes.owned, (size_t)capacity * sizeof *owned);
+        if (!owned) {
+            bk_release(t);
+            return NULL;
+        }
+        scopes.owned = owned;
+        scopes.capacity = capacity;
+    }
+    scopes.owned[scopes.count++] = t;
+    return t;
+}
+
+void bk_scope_push(void)
+{
+    if (scopes.depth == scopes.mark_capacity) {
+        int capacity = scopes.mark_capacity ? scopes.mark_capacity * 2 : 16;
+        int *marks = mem_resize(scopes.marks, (size_t)capacity * sizeof *marks);
+        if (!marks) {
+            scopes.missed++;
+            return;
+        }
+        scopes.marks = marks;
+        scopes.mark_capacity = capacity;
+    }
+    scopes.marks[scopes.depth++] = scopes.count;
+}
+
+static void release_above(int mark)
+{
+    while (scopes.count > mark)
+        bk_release(scopes.owned[--scopes.count]);
+    if (!scopes.depth && scopes.capacity > 4096) { /* a thread that once had a huge scope does not keep its array */
+        mem_free(scopes.owned);
+        scopes.owned = NULL;
+        scopes.capacity = 0;
+    }
+}
+
+void bk_scope_pop(void)
+{
+    if (scopes.missed)
+        scopes.missed--;
+    else if (scopes.depth)
+        release_above(scopes.marks[--scopes.depth]);
+}
+
+/* The entry moves out: searched from the top, where a scope's result nearly always is. */
+bk_tensor *bk_scope_keep(bk_tensor *t)
+{
+    if (!t || !scopes.depth)
+        return t;
+    int mark = scopes.marks[scopes.depth - 1];
+    for (int i = scopes.count - 1; i >= mark; i--) {
+        if (scopes.owned[i] != t)
+            continue;
+        scopes.owned[i] = scopes.owned[--scopes.count];
+        if (scopes.depth == 1)
+            return t;
+        /* Below the mark lies the enclosing scope's part: t goes there, the displaced entry to the end. */
+        scopes.owned[scopes.count++] = t;
+        bk_tensor *first = scopes.owned[mark];
+        scopes.owned[mark] = t;
+        scopes.owned[scopes.count - 1] = first;
+        scopes.marks[scopes.depth - 1]++;
+        return t;
+    }
+    return t;
+}
+
+bk_tensor *scope_return(bk_tensor *t)
+{
+    t = bk_scope_keep(t);
+    bk_scope_pop();
+    return t;
+}

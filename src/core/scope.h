@@ -1,0 +1,13 @@
+/* scope.h: scopes own what is made inside them.
+ *
+ * Each thread has a stack of handles; a scope is a mark in it. Composed ops open one for their temporaries. */
+#ifndef BK_CORE_SCOPE_H
+#define BK_CORE_SCOPE_H
+#include "brisk.h"
+
+/* Hands t to the innermost scope, if one is open. Returns t, or NULL (t released) when memory is out. */
+bk_tensor *scope_add(bk_tensor *t);
+/* Ends the innermost scope; t, made inside it, passes to the enclosing scope or to the caller. */
+bk_tensor *scope_return(bk_tensor *t);
+
+#endif

@@ -1,0 +1,406 @@
+/* tensor.c: reading and writing through handles.
+ *
+ * Invariants: a cell's value always has the layout the cell was made with. A handle lies within its cell. A track's
+ * place is on the tape or NULL; a leaf's tape node owns its track, and the track only points back, so that there is no
+ * cycle. A stamp is never reused, so "same stamp" means "not written since". */
+#include "core/tensor.h"
+
+#include "core/error.h"
+#include "core/lock.h"
+#include "core/memory.h"
+#include "core/scope.h"
+#include "graph/log.h"
+
+static freelist tensors = { 0 }, cells = { 0 }, tracks = { 0 };
+static uint64_t next_stamp = 1;
+static _Thread_local bool no_grad; /* zero is PyTorch's default: gradients on */
+
+bool grad_enabled(void) { return !no_grad; }
+
+bool grad_set_enabled(bool on)
+{
+    bool was = !no_grad;
+    no_grad = !on;
+    return was;
+}
+
+/* --- tracks --------------------------------------------------------------------------------------------------- */
+
+track *tensor_track(bk_tensor *t)
+{
+    if (t->track)
+        return t->track;
+    track *k = freelist_take(&tracks, sizeof *k);
+    if (k)
+        *k = (track){ .refs = 1 };
+    return t->track = k;
+}
+
+static void place_release(track *k)
+{
+    if (!k->place)
+        return;
+    k->place->tape_refs--;
+    node_release(k->place);
+    k->place = NULL;
+}
+
+/* Moves the track to a tape node, or off the tape. */
+static void place_set(track *k, node *place)
+{
+    if (place) {
+        node_retain(place);
+        place->tape_refs++;
+    }
+    place_release(k);
+    k->place = place;
+}
+
+void track_release(track *k)
+{
+    if (--k->refs)
+        return;
+    place_release(k);
+    if (k->grad)
+        bk_release(k->grad);
+    freelist_give(&tracks, k);
+}
+
+void node_extra_release(node *n)
+{
+    if (n->op == OP_leaf) {
+        track *k = n->extra;
+        k->leaf = NULL;
+        track_release(k);
+    } else {
+        function_release(n->extra);
+    }
+}
+
+/* A leaf's tape node; it lives as long as something on the tape leads to it. */
+static node *leaf_place(track *k, const bk_tensor *t)
+{
+    if (k->leaf)
+        return k->leaf;
+    node *n = node_new(OP_leaf, tensor_dtype(t), t->layout);
+    if (!n)
+        return NULL;
+    n->flags = NODE_TAPED;
+    n->extra = k;
+    k->refs++;
+    k->leaf = n;
+    return n;
+}
+
+/* Where gradients of the track go: owned by the track, or by the caller when it is a fresh leaf node. */
+static node *track_place(track *k, const bk_tensor *t, bool *fresh)
+{
+    *fresh = false;
+    if (!k || k->place || !k->requires_grad)
+        return k ? k->place : NULL;
+    *fresh = k->leaf == NULL;
+    return leaf_place(k, t);
+}
+
+/* --- handles -------------------------------------------------------------------------------------------------- */
+
+bool tensor_whole(const bk_tensor *t) { return t->layout == t->cell->value->layout && t->offset == 0; }
+
+static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
+{
+    bk_tensor *t = freelist_take(&tensors, sizeof *t);
+    if (!t)
+        return NULL;
+    *t = (bk_tensor){ .refs = 1, .cell = c, .track = k, .layout = l, .offset = offset };
+    return scope_add(t);
+}
+
+bk_tensor *tensor_from_node(node *value)
+{
+    if (!value)
+        return NULL;
+    cell *c = freelist_take(&cells, sizeof *c);
+    if (!c) {
+        node_release(value);
+        return NULL;
+    }
+    *c = (cell){ .refs = 1, .value = value, .stamp = next_stamp++ };
+    bk_tensor *t = handle_new(c, NULL, value->layout, 0);
+    if (!t) {
+        node_release(value);
+        freelist_give(&cells, c);
+        return NULL;
+    }
+    if (value->flags & NODE_TAPED) {
+        if (!tensor_track(t)) {
+            bk_release(t);
+            return NULL;
+        }
+        place_set(t->track, value);
+    }
+    if (log_eager() && log_flush() < 0) {
+        bk_release(t);
+        return NULL;
+    }
+    return t;
+}
+
+bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, bool differentiable)
+{
+    if (!l)
+        return NULL;
+    track *k = differentiable ? tensor_track((bk_tensor *)t) : NULL;
+    if (differentiable && !k)
+        return NULL;
+    bk_tensor *v = handle_new(t->cell, k, l, offset);
+    if (!v)
+        return NULL;
+    t->cell->refs++;
+    if (k)
+        k->refs++;
+    v->flags = TENSOR_VIEW;
+    return v;
+}
+
+bk_tensor *bk_retain(bk_tensor *t)
+{
+    if (!t)
+        return NULL;
+    lock_take();
+    t->refs++;
+    lock_give();
+    return t;
+}
+
+static void cell_release(cell *c)
+{
+    if (--c->refs)
+        return;
+    node_release(c->value);
+    freelist_give(&cells, c);
+}
+
+void bk_release(bk_tensor *t)
+{
+    if (!t)
+        return;
+    lock_take();
+    if (--t->refs == 0) {
+        if (t->seen)
+            node_release(t->seen);
+        cell_release(t->cell);
+        if (t->track)
+            track_release(t->track);
+        freelist_give(&tensors, t);
+    }
+    lock_give();
+}
+
+/* --- reading --------------------------------------------------------------------------------------------------- */
+
+/* A view of evaluated memory is memory; it holds the storage, or its base when the element lives in the base itself. */
+static node *view_evaluated(node *base, node *edge, const layout *l, int64_t offset)
+{
+    node *n = node_new(edge ? OP_view : OP_data, (bk_dtype)base->dtype, l);
+    if (!n)
+        return NULL;
+    n->data = base->data + offset * (int64_t)dtype_size((bk_dtype)base->dtype);
+    if (base->memory) {
+        n->memory = base->memory;
+        n->memory->refs++;
+    } else {
+        n->in[0] = node_retain(base);
+    }
+    return n;
+}
+
+/* An update that leaves the region alone is read through: bounded, since every step costs at each read. */
+static node *read_through(node *base, const layout *l, int64_t offset, bool tape)
+{
+    for (int steps = 0; steps < 8 && base && base->op == OP_update && !(tape ? 0 : node_evaluated(base)); steps++) {
+        if (layout_meets(base->attr.region.layout, base->attr.region.offset, base->attr.region.offset, l, offset))
+            break;
+        node *next = tape ? base->edge[0] : base->in[0];
+        if (!next && !tape)
+            break;
+        base = next;
+    }
+    return base;
+}
+
+node *node_view(node *base, node *edge, const layout *l, int64_t offset)
+{
+    if (!l)
+        return NULL;
+    const layout *whole = base->layout;
+    base = read_through(base, l, offset, false);
+    if (edge)
+        edge = read_through(edge, l, offset, true);
+    node *n;
+    bool pending = !node_evaluated(base);
+    if (pending) {
+        n = node_new(OP_view, (bk_dtype)base->dtype, l);
+        if (!n)
+            return NULL;
+        n->in[0] = node_retain(base);
+    } else {
+        n = view_evaluated(base, edge, l, offset);
+        if (!n)
+            return NULL;
+    }
+    n->inputs = 1;
+    if (pending || edge)
+        n->attr.region.layout = whole, n->attr.region.offset = offset;
+    if (edge) {
+        n->edge[0] = node_retain(edge);
+        edge->tape_refs++;
+        n->flags |= NODE_TAPED;
+    }
+    if (pending && log_append(n) < 0) {
+        node_release(n);
+        return NULL;
+    }
+    return n;
+}
+
+/* The view's node, made anew when the cell or the place on the tape has moved since the last read. */
+static node *see(bk_tensor *t, node *place)
+{
+    if (t->seen && t->seen_stamp == t->cell->stamp && t->seen_place == place)
+        return t->seen;
+    node *n = node_view(t->cell->value, place, t->layout, t->offset);
+    if (!n)
+        return NULL;
+    if (t->seen)
+        node_release(t->seen);
+    t->seen = n;
+    t->seen_stamp = t->cell->stamp;
+    t->seen_place = place;
+    return n;
+}
+
+static bool read_with(bk_tensor *t, bool with_edge, operand *out)
+{
+    bool fresh = false;
+    node *place = with_edge ? track_place(t->track, t, &fresh) : NULL;
+    if (with_edge && t->track && t->track->requires_grad && !place)
+        return false;
+    out->weak = t->flags & TENSOR_WEAK;
+    if (tensor_whole(t)) {
+        out->value = t->cell->value;
+        out->edge = place;
+        if (fresh) { /* nobody owns the leaf node yet: the handle does until its next read */
+            if (t->seen)
+                node_release(t->seen);
+            t->seen = place;
+            t->seen_stamp = 0;
+        }
+        return true;
+    }
+    out->value = see(t, place);
+    out->edge = place && out->value && out->value->flags & NODE_TAPED ? out->value : NULL;
+    if (fresh)
+        node_release(place);
+    return out->value != NULL;
+}
+
+bool tensor_read(const bk_tensor *t, operand *out)
+{
+    return read_with((bk_tensor *)t, grad_enabled(), out);
+}
+
+node *tensor_edge(const bk_tensor *t)
+{
+    operand o;
+    return t->track && read_with((bk_tensor *)t, true, &o) ? o.edge : NULL;
+}
+
+/* --- writing --------------------------------------------------------------------------------------------------- */
+
+static bool on_tape(const bk_tensor *t) { return t->track && (t->track->place || t->track->requires_grad); }
+
+int tensor_check_write(const bk_tensor *t, const char *op)
+{
+    if (t->layout->overlapping)
+        return error_int(BK_RUNTIME_ERROR,
+                         "%s: unsupported operation: more than one element of the written-to tensor refers to a single "
+                         "memory location. Please clone() the tensor before performing the operation.",
+                         op);
+    if (grad_enabled() && on_tape(t) && t->track->requires_grad && !t->track->place)
+        return error_int(BK_RUNTIME_ERROR, "a %sleaf Variable that requires grad is being used in an in-place operation.",
+                         tensor_whole(t) ? "" : "view of a ");
+    return 0;
+}
+
+static void cell_move(cell *c, node *value)
+{
+    node_release(c->value);
+    c->value = value;
+    c->stamp = next_stamp++;
+}
+
+/* Memory that somebody else can see must receive the write itself, now. */
+static bool must_stay(const cell *c)
+{
+    const storage *s = c->value->memory;
+    return s && (s->exports || s->pinned);
+}
+
+static node *update_node(const bk_tensor *t, operand value, node *place, bool add)
+{
+    node *old = t->cell->value;
+    node *n = node_new(OP_update, (bk_dtype)old->dtype, old->layout);
+    if (!n)
+        return NULL;
+    n->inputs = 2;
+    n->attr.region.layout = t->layout;
+    n->attr.region.offset = t->offset;
+    n->attr.region.add = add;
+    node_input(n, 0, old, place);
+    node_input(n, 1, value.value, value.edge);
+    if (log_append(n) < 0) {
+        node_release(n);
+        return NULL;
+    }
+    return n;
+}
+
+int tensor_write(bk_tensor *t, operand value, bool add)
+{
+    bool taped = grad_enabled();
+    node *place = taped && t->track ? t->track->place : NULL;
+    node *edge = taped ? value.edge : NULL;
+    value.edge = edge;
+    bool replaces = tensor_whole(t) && !add && value.value->layout == t->layout && !(place && !edge) &&
+                    !(value.value->flags & NODE_CONSTANT) && !must_stay(t->cell);
+    node *n = replaces ? node_retain(value.value) : update_node(t, value, place, add);
+    if (!n)
+        return -1;
+    if (place || edge) {
+        if (!tensor_track(t)) {
+            node_release(n);
+            return -1;
+        }
+        place_set(t->track, replaces ? edge : n);
+    }
+    bool stay = must_stay(t->cell);
+    cell_move(t->cell, n);
+    return stay || log_eager() ? log_flush() : 0;
+}
+
+/* --- what a tensor is ------------------------------------------------------------------------------------------ */
+
+char *tensor_data(const bk_tensor *t)
+{
+    node *whole = t->cell->value;
+    if (!node_evaluated(whole) && log_evaluate(whole) < 0)
+        return NULL;
+    return whole->data + t->offset * (int64_t)dtype_size((bk_dtype)whole->dtype);
+}
+
+int bk_ndim(const bk_tensor *t) { return t->layout->ndim; }
+const int64_t *bk_sizes(const bk_tensor *t) { return t->layout->sizes; }
+const int64_t *bk_strides(const bk_tensor *t) { return t->layout->strides; }
+int64_t bk_numel(const bk_tensor *t) { return t->layout->numel; }
+bk_dtype bk_dtype_of(const bk_tensor *t) { return tensor_dtype(t); }
+bool bk_is_contiguous(const bk_tensor *t) { return t->layout->contiguous; }

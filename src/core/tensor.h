@@ -1,0 +1,82 @@
+/* tensor.h: handles, cells and tracks.
+ *
+ * A cell is memory: tensors that alias each other share one. It names the node that is its current value, and its stamp
+ * counts its writes. A track is a place on the tape, shared by a base and its differentiable views. A handle is what a
+ * user holds: a cell, a track, and a layout within the cell.
+ *
+ * Reading a handle gives an operand: (value node, edge). Writing one moves its cell to a new node, and its track too
+ * when the tape sees the write; every alias then reads the new value, while whoever read before keeps the old node. */
+#ifndef BK_CORE_TENSOR_H
+#define BK_CORE_TENSOR_H
+#include "core/node.h"
+
+typedef struct cell {
+    int32_t refs;
+    node *value;    /* whole: its layout is the cell's for the cell's life */
+    uint64_t stamp; /* changes with every write, never reused */
+} cell;
+
+typedef struct track {
+    int32_t refs;
+    bool requires_grad; /* a leaf that wants a gradient */
+    bool retain_grad;
+    node *place;        /* the tape node that made the current value (owned); NULL for a leaf */
+    node *leaf;         /* a leaf's tape node while one exists (not owned: it owns the track) */
+    struct bk_tensor *grad;
+    void *hooks;        /* a front end's list */
+} track;
+
+enum {
+    TENSOR_WEAK = 1,     /* a wrapped number: takes no part in promotion within its category */
+    TENSOR_INFERENCE = 2,
+    TENSOR_VIEW = 4      /* made as a view of another handle */
+};
+
+struct bk_tensor {
+    int32_t refs;
+    uint8_t flags;
+    cell *cell;
+    track *track; /* NULL: on no tape and not shared with a differentiable view */
+    const layout *layout;
+    int64_t offset; /* elements from the cell's first */
+    node *seen;          /* the view node made by the last read, valid while the stamps are equal */
+    node *seen_place;    /* the track's place at that time */
+    uint64_t seen_stamp;
+    void *front; /* the front end's object for this handle, not owned */
+};
+
+typedef struct operand {
+    node *value;
+    node *edge; /* NULL: no gradient flows */
+    bool weak;
+} operand;
+
+/* The value and edge of a handle; false with the error set. Borrowed: good until the next write to the handle. */
+bool tensor_read(const bk_tensor *t, operand *out);
+/* A new handle on a new cell; steals the reference to `value`. Its track starts at value when that is taped. */
+bk_tensor *tensor_from_node(node *value);
+/* Another handle on t's cell: differentiable (same track) or not. */
+bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, bool differentiable);
+/* The write: the elements of t become those of value (same sizes and dtype; both value and edge borrowed). */
+int tensor_write(bk_tensor *t, operand value, bool add);
+/* Whether writing to t in place is allowed; `op` for the message. */
+int tensor_check_write(const bk_tensor *t, const char *op);
+/* The tape node where t's gradient goes, NULL when t needs none. Borrowed. */
+node *tensor_edge(const bk_tensor *t);
+bool tensor_whole(const bk_tensor *t);
+/* The address of t's first element, evaluated; NULL with the error set. */
+char *tensor_data(const bk_tensor *t);
+static inline bk_dtype tensor_dtype(const bk_tensor *t) { return (bk_dtype)t->cell->value->dtype; }
+
+/* The track of t, made when it has none. */
+track *tensor_track(bk_tensor *t);
+void track_release(track *k);
+void node_extra_release(node *n);
+
+bool grad_enabled(void);
+bool grad_set_enabled(bool on); /* returns what it was */
+
+/* Value nodes of views: reads through updates, aliases evaluated memory, records otherwise. Owned. */
+node *node_view(node *base, node *edge, const layout *l, int64_t offset);
+
+#endif

@@ -1,0 +1,314 @@
+/* program.c: running a fused group tile by tile.
+ *
+ * Invariant: a tile is a stretch of iteration order: some whole rows, or a piece of one row. Every port shows the same
+ * stretch: directly when its memory is dense there, through its register otherwise. Tiles are independent, so their
+ * split over threads changes nothing in the result. */
+#include "cpu/program.h"
+
+#include <string.h>
+
+#include "core/threads.h"
+
+enum {
+    TILE_BYTES = 4096,            /* a register: with ten of them a tile's work stays in L1 (32 KB and up) */
+    STACK_BYTES = 192 * 1024,     /* registers live on the thread's stack: running allocates nothing */
+    SHORT_ROW = 256,              /* rows shorter than this share a tile */
+};
+
+/* --- shaping ------------------------------------------------------------------------------------------------- */
+
+/* The order of dimensions that walks the first output's memory forward. */
+static void sort_dimensions(const view *lead, int order[static BK_MAX_NDIM])
+{
+    for (int d = 0; d < lead->ndim; d++) {
+        int at = d;
+        for (; at > 0 && lead->strides[order[at - 1]] < lead->strides[d]; at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+    }
+}
+
+static bool mergeable(const ew_program *p, int64_t size, const view *ports, int d)
+{
+    int last = p->ndim - 1;
+    for (int i = 0; i < p->ports; i++)
+        if (p->port[i].strides[last] != ports[i].strides[d] * p->port[i].size * size)
+            return false;
+    return true;
+}
+
+/* Iteration dimensions, outermost first, with neighbours merged where every port allows it. */
+static void collapse(ew_program *p, const view *ports, const view *lead)
+{
+    int order[BK_MAX_NDIM];
+    sort_dimensions(lead, order);
+    p->ndim = 0;
+    p->numel = 1;
+    for (int o = 0; o < lead->ndim; o++) {
+        int d = order[o];
+        int64_t size = lead->sizes[d];
+        p->numel *= size;
+        if (size == 1)
+            continue;
+        bool merge = p->ndim > 0 && mergeable(p, size, ports, d);
+        int at = merge ? p->ndim - 1 : p->ndim++;
+        p->sizes[at] = merge ? p->sizes[at] * size : size;
+        for (int i = 0; i < p->ports; i++)
+            p->port[i].strides[at] = ports[i].strides[d] * p->port[i].size;
+    }
+    if (p->ndim == 0) {
+        p->sizes[p->ndim++] = 1;
+        for (int i = 0; i < p->ports; i++)
+            p->port[i].strides[0] = p->port[i].size;
+    }
+    p->inner = p->sizes[p->ndim - 1];
+}
+
+static bool is_line(const ew_program *p, const ew_port *port)
+{
+    int64_t expect = port->size;
+    for (int d = p->ndim - 1; d >= 0; d--) {
+        if (port->strides[d] != expect)
+            return false;
+        expect *= p->sizes[d];
+    }
+    return true;
+}
+
+static bool is_fixed(const ew_program *p, const ew_port *port)
+{
+    for (int d = 0; d < p->ndim - 1; d++)
+        if (port->strides[d])
+            return false;
+    bool whole_rows = p->rows_per_tile > 1 || p->columns_per_tile >= p->inner;
+    return port->strides[p->ndim - 1] == 0 || (whole_rows && p->ndim > 1);
+}
+
+static void cut_tiles(ew_program *p, int64_t tile)
+{
+    if (p->ndim > 1 && p->inner < SHORT_ROW && p->inner <= tile) {
+        p->columns_per_tile = p->inner;
+        p->rows_per_tile = tile / p->inner;
+    } else {
+        p->columns_per_tile = p->inner < tile ? p->inner : tile;
+        p->rows_per_tile = 1;
+    }
+}
+
+void program_shape(ew_program *p, const view *ports, const bool *writes)
+{
+    const view *lead = &ports[0];
+    int widest = 1;
+    for (int i = p->ports - 1; i >= 0; i--) {
+        p->port[i] = (ew_port){ .size = (uint8_t)dtype_size(ports[i].dtype), .writes = writes[i], .reg = -1 };
+        if (writes[i])
+            lead = &ports[i];
+        if (p->port[i].size > widest)
+            widest = p->port[i].size;
+    }
+    collapse(p, ports, lead);
+    int64_t most = p->registers + p->ports;
+    int64_t tile = TILE_BYTES / 4;
+    while (tile > 64 && tile * 8 * most > STACK_BYTES)
+        tile /= 2;
+    cut_tiles(p, tile);
+    p->register_bytes = (p->rows_per_tile * p->columns_per_tile * 8 + 63) / 64 * 64;
+    for (int i = 0; i < p->ports; i++) {
+        ew_port *port = &p->port[i];
+        port->mode = is_line(p, port) ? PORT_LINE : !port->writes && is_fixed(p, port) ? PORT_FIXED : PORT_GATHER;
+        if (port->mode != PORT_LINE)
+            port->reg = p->registers++;
+    }
+    p->work_ns = (double)p->numel * (0.15 * p->ports + 0.25 * p->steps);
+}
+
+/* --- moving rows in and out of registers ---------------------------------------------------------------------- */
+
+static void row_in(char *to, const char *from, int64_t n, int64_t stride, int size)
+{
+    if (stride == size) {
+        memcpy(to, from, (size_t)(n * size));
+        return;
+    }
+    switch (size) {
+    case 1:
+        for (int64_t i = 0; i < n; i++)
+            to[i] = from[i * stride];
+        break;
+    case 2:
+        for (int64_t i = 0; i < n; i++)
+            ((uint16_t *)to)[i] = *(const uint16_t *)(from + i * stride);
+        break;
+    case 4:
+        for (int64_t i = 0; i < n; i++)
+            ((uint32_t *)to)[i] = *(const uint32_t *)(from + i * stride);
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++)
+            ((uint64_t *)to)[i] = *(const uint64_t *)(from + i * stride);
+    }
+}
+
+static void row_out(char *to, const char *from, int64_t n, int64_t stride, int size)
+{
+    if (stride == size) {
+        memcpy(to, from, (size_t)(n * size));
+        return;
+    }
+    switch (size) {
+    case 1:
+        for (int64_t i = 0; i < n; i++)
+            to[i * stride] = from[i];
+        break;
+    case 2:
+        for (int64_t i = 0; i < n; i++)
+            *(uint16_t *)(to + i * stride) = ((const uint16_t *)from)[i];
+        break;
+    case 4:
+        for (int64_t i = 0; i < n; i++)
+            *(uint32_t *)(to + i * stride) = ((const uint32_t *)from)[i];
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++)
+            *(uint64_t *)(to + i * stride) = ((const uint64_t *)from)[i];
+    }
+}
+
+/* Where a tile begins: its first row, as an index per outer dimension, and its first column. */
+typedef struct tile {
+    int64_t index[BK_MAX_NDIM];
+    int64_t rows, columns, column, start; /* start: elements before it in iteration order */
+} tile;
+
+static tile tile_at(const ew_program *p, int64_t number)
+{
+    tile t = { 0 };
+    int64_t row, rows = p->numel / p->inner;
+    if (p->rows_per_tile > 1) {
+        row = number * p->rows_per_tile;
+        t.rows = rows - row < p->rows_per_tile ? rows - row : p->rows_per_tile;
+        t.columns = p->inner;
+    } else {
+        int64_t per_row = (p->inner + p->columns_per_tile - 1) / p->columns_per_tile;
+        row = number / per_row;
+        t.column = number % per_row * p->columns_per_tile;
+        t.rows = 1;
+        t.columns = p->inner - t.column < p->columns_per_tile ? p->inner - t.column : p->columns_per_tile;
+    }
+    t.start = row * p->inner + t.column;
+    for (int d = p->ndim - 2; d >= 0; d--) {
+        t.index[d] = row % p->sizes[d];
+        row /= p->sizes[d];
+    }
+    return t;
+}
+
+static int64_t row_offset(const ew_program *p, const ew_port *port, const tile *t)
+{
+    int64_t at = t->column * port->strides[p->ndim - 1];
+    for (int d = 0; d < p->ndim - 1; d++)
+        at += t->index[d] * port->strides[d];
+    return at;
+}
+
+/* Moves all rows of the tile between the port's memory and its register. */
+static void move_rows(const ew_program *p, const ew_port *port, tile t, char *memory, char *reg)
+{
+    int64_t inner_stride = port->strides[p->ndim - 1], at = row_offset(p, port, &t);
+    for (int64_t r = 0; r < t.rows; r++) {
+        if (port->writes)
+            row_out(memory + at, reg, t.columns, inner_stride, port->size);
+        else
+            row_in(reg, memory + at, t.columns, inner_stride, port->size);
+        reg += t.columns * port->size;
+        for (int d = p->ndim - 2; d >= 0; d--) {
+            at += port->strides[d];
+            if (++t.index[d] < p->sizes[d])
+                break;
+            at -= port->strides[d] * p->sizes[d];
+            t.index[d] = 0;
+        }
+    }
+}
+
+/* --- running --------------------------------------------------------------------------------------------------- */
+
+typedef struct run {
+    const ew_program *program;
+    char *const *bases;
+} run;
+
+/* A single row with unit stride needs no register even where the whole is no line. */
+static bool shows_memory(const ew_program *p, const ew_port *port, const tile *t)
+{
+    return t->rows == 1 && port->strides[p->ndim - 1] == port->size;
+}
+
+static void show_ports(const ew_program *p, char *const *bases, const tile *t, char *registers, char **address)
+{
+    for (int i = 0; i < p->ports; i++) {
+        const ew_port *port = &p->port[i];
+        if (port->mode == PORT_LINE) {
+            address[i] = bases[i] + t->start * port->size;
+        } else if (port->mode == PORT_GATHER) {
+            char *reg = registers + port->reg * p->register_bytes;
+            if (shows_memory(p, port, t)) {
+                address[i] = bases[i] + row_offset(p, port, t);
+            } else {
+                address[i] = reg;
+                if (!port->writes)
+                    move_rows(p, port, *t, bases[i], reg);
+            }
+        }
+    }
+}
+
+static void store_ports(const ew_program *p, char *const *bases, const tile *t, char **address)
+{
+    for (int i = 0; i < p->ports; i++) {
+        const ew_port *port = &p->port[i];
+        if (port->writes && port->mode == PORT_GATHER && !shows_memory(p, port, t))
+            move_rows(p, port, *t, bases[i], address[i]);
+    }
+}
+
+static void run_tiles(void *arg, int64_t begin, int64_t end)
+{
+    const run *r = arg;
+    const ew_program *p = r->program;
+    char registers[p->registers * p->register_bytes + 64] __attribute__((aligned(64)));
+    char *address[p->ports + p->registers];
+    for (int i = 0; i < p->registers; i++)
+        address[p->ports + i] = registers + i * p->register_bytes;
+    tile first = tile_at(p, begin);
+    first.rows = p->rows_per_tile;
+    for (int i = 0; i < p->ports; i++) {
+        const ew_port *port = &p->port[i];
+        if (port->mode != PORT_FIXED)
+            continue;
+        address[i] = registers + port->reg * p->register_bytes;
+        tile all = first;
+        all.column = 0;
+        all.columns = p->columns_per_tile;
+        move_rows(p, port, all, r->bases[i], address[i]);
+    }
+    for (int64_t number = begin; number < end; number++) {
+        tile t = tile_at(p, number);
+        show_ports(p, r->bases, &t, registers, address);
+        int64_t n = t.rows * t.columns;
+        for (const ew_step *s = p->step, *last = s + p->steps; s < last; s++)
+            s->run(n, address[s->to], address[s->x], address[s->y], address[s->z]);
+        store_ports(p, r->bases, &t, address);
+    }
+}
+
+void program_run(const ew_program *p, char *const *bases)
+{
+    if (!p->numel)
+        return;
+    int64_t rows = p->numel / p->inner;
+    int64_t tiles = p->rows_per_tile > 1 ? (rows + p->rows_per_tile - 1) / p->rows_per_tile
+                                         : rows * ((p->inner + p->columns_per_tile - 1) / p->columns_per_tile);
+    run r = { p, bases };
+    threads_for(tiles, 1, p->work_ns, run_tiles, &r);
+}

@@ -1,0 +1,435 @@
+/* builder.c: from the planner's decisions to a plan that can be run and kept.
+ *
+ * Each elementwise group becomes a program: its members are steps, what they pass to each other stays in registers, and
+ * a member whose value lives in memory writes its port directly. Narrow dtypes are kept in the registers of their
+ * compute type, rounded or wrapped after every step, and converted at the ports.
+ *
+ * Invariant: a register is given back after its value's last use within the group, and taken by a value of the same
+ * element size at the earliest in the step that reads it last. */
+#include "graph/builder.h"
+
+#include <string.h>
+
+#include "core/memory.h"
+
+/* While a program is being built, a place is a port (>= 0) or a register r as ~r. */
+typedef struct assembly {
+    planner *p;
+    const draft *group;
+    const ew_table *kernels;
+    ew_step *steps;
+    int step_count, step_capacity;
+    plan_view *ports;
+    bool *writes;
+    int port_count, port_capacity;
+    int32_t *place; /* per value: where it is now */
+    int32_t *uses;  /* per value: reads by members still to come */
+    int32_t *free;  /* registers */
+    int free_count, free_capacity, registers;
+} assembly;
+
+static bool grow(void *array, int *capacity, size_t item)
+{
+    void **at = array;
+    int wanted = *capacity ? *capacity * 2 : 32;
+    void *grown = mem_resize(*at, item * (size_t)wanted);
+    if (!grown)
+        return false;
+    *at = grown;
+    *capacity = wanted;
+    return true;
+}
+
+static int32_t add_port(assembly *a, plan_view v, bool writes)
+{
+    if (a->port_count == a->port_capacity) {
+        int capacity = a->port_capacity;
+        if (!grow(&a->writes, &capacity, sizeof *a->writes) || !grow(&a->ports, &a->port_capacity, sizeof *a->ports))
+            return INT32_MIN;
+    }
+    a->ports[a->port_count] = v;
+    a->writes[a->port_count] = writes;
+    return a->port_count++;
+}
+
+static bool add_step(assembly *a, ew_kernel run, int32_t to, int32_t x, int32_t y, int32_t z)
+{
+    if (a->step_count == a->step_capacity && !grow(&a->steps, &a->step_capacity, sizeof *a->steps))
+        return false;
+    a->steps[a->step_count++] = (ew_step){ run, to, x, y, z };
+    return true;
+}
+
+static int32_t take_register(assembly *a)
+{
+    if (a->free_count)
+        return ~a->free[--a->free_count];
+    if (a->registers == a->free_capacity && !grow(&a->free, &a->free_capacity, sizeof *a->free))
+        return INT32_MIN; /* the free list can hold every register: giving one back never fails */
+    return ~a->registers++;
+}
+
+static void give_register(assembly *a, int32_t place)
+{
+    if (place < 0)
+        a->free[a->free_count++] = ~place;
+}
+
+static bk_dtype register_dtype(bk_dtype d) { return compute_dtype((compute_type)dtypes[d].compute); }
+
+/* The value as a member reads it: in its compute type. */
+static bool fetch(assembly *a, int32_t v)
+{
+    if (a->place[v] != INT32_MAX)
+        return true;
+    const value *x = &a->p->values[v];
+    bk_dtype d = (bk_dtype)x->dtype, wide = register_dtype(d);
+    int32_t port = add_port(a, (plan_view){ x->buffer, d, x->offset, x->layout }, false);
+    if (port == INT32_MIN)
+        return false;
+    a->place[v] = port;
+    if (d == wide)
+        return true;
+    int32_t reg = take_register(a);
+    a->place[v] = reg;
+    return reg != INT32_MIN && add_step(a, a->kernels->cast[d][wide], reg, port, port, port);
+}
+
+static void drop(assembly *a, int32_t v)
+{
+    if (--a->uses[v] == 0)
+        give_register(a, a->place[v]);
+}
+
+/* Gives back the registers of inputs that end with record i: those of `size`, or all others. */
+static void drop_inputs(assembly *a, int32_t i, size_t size, bool same)
+{
+    for (int k = 0; k < a->p->key->record[i].inputs; k++) {
+        int32_t v = input_of(a->p, i, k);
+        size_t of = dtype_size(register_dtype((bk_dtype)a->p->values[v].dtype));
+        if ((of == size) == same)
+            drop(a, v);
+    }
+}
+
+static ew_kernel kernel_for(const assembly *a, int32_t i)
+{
+    const record_key *key = &a->p->key->record[i];
+    const value *first = &a->p->values[input_of(a->p, i, 0)];
+    if (key->op == OP_cast)
+        return a->kernels->cast[register_dtype((bk_dtype)first->dtype)][register_dtype((bk_dtype)key->dtype)];
+    int compute = dtypes[first->dtype].compute;
+    if (ew_infos[key->op].rule == EW_SELECT)
+        compute = dtypes[key->dtype].compute;
+    return a->kernels->op[key->op][compute];
+}
+
+/* The step of record i; its result lands in its port when it has memory of its compute type, else in a register. */
+static bool add_member(assembly *a, int32_t i)
+{
+    const record_key *key = &a->p->key->record[i];
+    const value *x = &a->p->values[i];
+    bk_dtype d = (bk_dtype)key->dtype, wide = register_dtype(d);
+    int32_t in[MAX_INPUTS] = { 0 };
+    for (int k = 0; k < key->inputs; k++) {
+        if (!fetch(a, input_of(a->p, i, k)))
+            return false;
+        in[k] = a->place[input_of(a->p, i, k)];
+    }
+    drop_inputs(a, i, dtype_size(wide), true);
+    int32_t port = x->buffer >= 0 ? add_port(a, (plan_view){ x->buffer, d, x->offset, x->layout }, true) : INT32_MAX;
+    int32_t to = port != INT32_MAX && d == wide ? port : take_register(a);
+    if (port == INT32_MIN || to == INT32_MIN || !add_step(a, kernel_for(a, i), to, in[0], in[1], in[2]))
+        return false;
+    drop_inputs(a, i, dtype_size(wide), false);
+    a->place[i] = to;
+    if (d != wide) {
+        if (!add_step(a, a->kernels->round_to[d], to, to, to, to))
+            return false;
+        if (port != INT32_MAX && !add_step(a, a->kernels->cast[wide][d], port, to, to, to))
+            return false;
+    }
+    if (!a->uses[i])
+        give_register(a, to);
+    return true;
+}
+
+/* region += value, in the compute type. */
+static bool add_accumulation(assembly *a)
+{
+    plan_view region = a->group->in[0], from = a->group->in[1];
+    bk_dtype d = region.dtype, wide = register_dtype(d);
+    int32_t x = add_port(a, region, false), y = add_port(a, from, false), out = add_port(a, region, true);
+    if (x < 0 || y < 0 || out < 0)
+        return false;
+    ew_kernel add = a->kernels->op[EW_add][dtypes[d].compute];
+    if (d == wide)
+        return add_step(a, add, out, x, y, 0);
+    int32_t rx = take_register(a), ry = take_register(a);
+    return rx != INT32_MIN && ry != INT32_MIN && add_step(a, a->kernels->cast[d][wide], rx, x, x, x) &&
+           add_step(a, a->kernels->cast[d][wide], ry, y, y, y) && add_step(a, add, rx, rx, ry, 0) &&
+           add_step(a, a->kernels->cast[wide][d], out, rx, rx, rx);
+}
+
+static void count_uses(assembly *a)
+{
+    for (int32_t i = a->group->first_member; i >= 0; i = a->p->next_member[i]) {
+        a->uses[i] = 0;
+        for (int k = 0; k < a->p->key->record[i].inputs; k++) {
+            int32_t v = input_of(a->p, i, k);
+            if (a->p->values[v].group != a->p->values[i].group)
+                a->uses[v] = 0;
+            a->place[v] = INT32_MAX;
+        }
+    }
+    for (int32_t i = a->group->first_member; i >= 0; i = a->p->next_member[i])
+        for (int k = 0; k < a->p->key->record[i].inputs; k++)
+            a->uses[input_of(a->p, i, k)]++;
+}
+
+static bool assemble(assembly *a)
+{
+    int32_t first = a->group->first_member;
+    if (a->p->key->record[first].op == OP_update)
+        return add_accumulation(a);
+    count_uses(a);
+    for (int32_t i = first; i >= 0; i = a->p->next_member[i])
+        if (!add_member(a, i))
+            return false;
+    return true;
+}
+
+/* A port's strides over the group's sizes: a constant's are all zero. */
+static view port_view(plan_view v, const layout *plain)
+{
+    view w = { .dtype = v.dtype, .ndim = plain->ndim };
+    memcpy(w.sizes, plain->sizes, sizeof w.sizes);
+    if (v.layout->plain == plain)
+        memcpy(w.strides, v.layout->strides, sizeof w.strides);
+    return w;
+}
+
+static int32_t final_place(const assembly *a, int32_t place) { return place < 0 ? a->port_count + ~place : place; }
+
+static bool finish(assembly *a, instruction *out)
+{
+    size_t ports = (size_t)a->port_count, steps = (size_t)a->step_count;
+    ew_program *q = mem_alloc_zero(sizeof *q + ports * sizeof(ew_port) + steps * sizeof(ew_step));
+    plan_view *bound = mem_alloc(ports * sizeof *bound);
+    view *views = mem_alloc(ports * sizeof *views);
+    if (q && bound && views) {
+        q->port = (ew_port *)(q + 1);
+        q->step = (ew_step *)(q->port + ports);
+        q->ports = a->port_count;
+        q->steps = a->step_count;
+        q->registers = a->registers;
+        for (size_t s = 0; s < steps; s++) {
+            ew_step t = a->steps[s];
+            q->step[s] = (ew_step){ t.run, final_place(a, t.to), final_place(a, t.x), final_place(a, t.y),
+                                    final_place(a, t.z) };
+        }
+        memcpy(bound, a->ports, ports * sizeof *bound);
+        for (size_t i = 0; i < ports; i++)
+            views[i] = port_view(a->ports[i], a->group->plain);
+        program_shape(q, views, a->writes);
+    }
+    mem_free(views);
+    if (!q || !bound || !views) {
+        mem_free(q);
+        mem_free(bound);
+        return false;
+    }
+    out->elementwise.program = q;
+    out->elementwise.ports = bound;
+    return true;
+}
+
+static bool build_program(assembly *a, const draft *d, instruction *out)
+{
+    a->group = d;
+    a->step_count = a->port_count = a->free_count = a->registers = 0;
+    return assemble(a) && finish(a, out);
+}
+
+static void build_kernel(const planner *p, const draft *d, instruction *out)
+{
+    const record_key *key = &p->key->record[d->record];
+    out->kernel.out = d->out;
+    out->kernel.second = d->second;
+    out->kernel.has_second = d->has_second;
+    out->kernel.inputs = key->inputs;
+    out->kernel.attr = key->attr;
+    memcpy(out->kernel.in, d->in, sizeof d->in);
+}
+
+static bool build_code(planner *p, plan *made)
+{
+    assembly a = { .p = p, .kernels = ew_kernels() };
+    size_t values = (size_t)(p->key->records + p->key->leaves);
+    a.place = mem_alloc(values * sizeof *a.place + 1);
+    a.uses = mem_alloc(values * sizeof *a.uses + 1);
+    bool good = a.place && a.uses;
+    for (int i = 0; good && i < p->draft_count; i++) {
+        const draft *d = &p->drafts[i];
+        instruction *out = &made->code[i];
+        out->kind = d->kind;
+        out->record = d->record;
+        if (d->kind == DO_PROGRAM) {
+            good = build_program(&a, d, out);
+        } else if (d->kind == DO_COPY) {
+            out->copy.to = d->copy.to;
+            out->copy.from = d->copy.from;
+        } else {
+            build_kernel(p, d, out);
+        }
+        made->code_count += good;
+    }
+    mem_free(a.place);
+    mem_free(a.uses);
+    mem_free(a.steps);
+    mem_free(a.ports);
+    mem_free(a.writes);
+    mem_free(a.free);
+    return good;
+}
+
+/* --- memory -------------------------------------------------------------------------------------------------------- */
+
+/* Temporaries share one arena: places are reused by size class as soon as their last reader has run. */
+enum { SIZE_CLASSES = 64 * 4 };
+
+static int size_class(int64_t bytes, int64_t *rounded)
+{
+    int64_t n = bytes < 256 ? 256 : bytes;
+    int power = 63 - __builtin_clzll((unsigned long long)n);
+    int64_t quarter = (int64_t)1 << (power - 2);
+    int64_t steps = (n - ((int64_t)1 << power) + quarter - 1) / quarter;
+    *rounded = ((int64_t)1 << power) + steps * quarter;
+    return power * 4 + (int)steps < SIZE_CLASSES ? power * 4 + (int)steps : SIZE_CLASSES - 1;
+}
+
+/* Lists of buffers by the instruction that touches them first and last, linked through two arrays. */
+static bool place_temporaries(const planner *p, plan *made)
+{
+    size_t code = (size_t)p->draft_count + 1, buffers = (size_t)p->buffer_count + 1;
+    int32_t *starts = mem_alloc((code * 2 + buffers * 3) * sizeof *starts);
+    if (!starts)
+        return false;
+    int32_t *ends = starts + code, *next_start = ends + code, *next_end = next_start + buffers,
+            *next_free = next_end + buffers;
+    int32_t free[SIZE_CLASSES];
+    memset(starts, -1, code * 2 * sizeof *starts);
+    memset(free, -1, sizeof free);
+    for (int32_t b = 0; b < p->buffer_count; b++) {
+        const draft_buffer *d = &p->buffers[b];
+        if (d->kind != BUFFER_TEMPORARY || d->last < 0)
+            continue;
+        next_start[b] = starts[d->first];
+        starts[d->first] = b;
+        next_end[b] = ends[d->last];
+        ends[d->last] = b;
+    }
+    for (int i = 0; i < p->draft_count; i++) {
+        for (int32_t b = starts[i]; b >= 0; b = next_start[b]) {
+            int64_t rounded;
+            int32_t *list = &free[size_class(p->buffers[b].bytes, &rounded)];
+            if (*list >= 0) {
+                made->buffers[b].at = made->buffers[*list].at;
+                *list = next_free[*list];
+            } else {
+                made->buffers[b].at = made->arena_bytes;
+                made->arena_bytes += rounded;
+            }
+        }
+        for (int32_t b = ends[i]; b >= 0; b = next_end[b]) {
+            int64_t rounded;
+            int32_t *list = &free[size_class(p->buffers[b].bytes, &rounded)];
+            next_free[b] = *list;
+            *list = b;
+        }
+    }
+    mem_free(starts);
+    return true;
+}
+
+static bool build_buffers(const planner *p, plan *made)
+{
+    for (int b = 0; b < p->buffer_count; b++)
+        made->buffers[b] =
+            (plan_buffer){ .kind = p->buffers[b].kind, .leaf = p->buffers[b].leaf, .bytes = p->buffers[b].bytes };
+    made->buffer_count = p->buffer_count;
+    return place_temporaries(p, made);
+}
+
+static bool copy_key(plan *made, const plan_key *key)
+{
+    size_t records = (size_t)key->records, leaves = (size_t)key->leaves;
+    made->key = (plan_key){ .hash = key->hash, .records = key->records, .leaves = key->leaves };
+    made->key.record = mem_alloc(records * sizeof(record_key) + 1);
+    made->key.bits = mem_alloc(records + 1);
+    made->key.leaf = mem_alloc(leaves * sizeof(leaf_key) + 1);
+    if (!made->key.record || !made->key.bits || !made->key.leaf)
+        return false;
+    memcpy(made->key.record, key->record, records * sizeof(record_key));
+    memcpy(made->key.bits, key->bits, records);
+    memcpy(made->key.leaf, key->leaf, leaves * sizeof(leaf_key));
+    return true;
+}
+
+static void list_kept(const planner *p, plan *made)
+{
+    for (int i = 0; i < p->key->records; i++)
+        if (p->key->bits[i] & RECORD_KEPT)
+            made->kept[made->kept_count++] =
+                (kept_value){ i, p->values[i].buffer, p->values[i].offset };
+}
+
+static int64_t size_of(const plan *made)
+{
+    int64_t bytes = (int64_t)sizeof *made + made->key.records * (int64_t)(sizeof(record_key) + sizeof(kept_value) + 1) +
+                    made->key.leaves * (int64_t)sizeof(leaf_key) + made->code_count * (int64_t)sizeof(instruction) +
+                    made->buffer_count * (int64_t)sizeof(plan_buffer);
+    for (int i = 0; i < made->code_count; i++) {
+        if (made->code[i].kind != DO_PROGRAM)
+            continue;
+        const ew_program *q = made->code[i].elementwise.program;
+        bytes += (int64_t)sizeof *q + q->ports * (int64_t)(sizeof(ew_port) + sizeof(plan_view)) +
+                 q->steps * (int64_t)sizeof(ew_step);
+    }
+    return bytes;
+}
+
+plan *plan_build(planner *p)
+{
+    plan *made = mem_alloc_zero(sizeof *made);
+    if (!made)
+        return NULL;
+    made->code = mem_alloc_zero((size_t)p->draft_count * sizeof *made->code + 1);
+    made->buffers = mem_alloc((size_t)p->buffer_count * sizeof *made->buffers + 1);
+    made->kept = mem_alloc((size_t)p->key->records * sizeof *made->kept + 1);
+    if (!made->code || !made->buffers || !made->kept || !copy_key(made, p->key) || !build_code(p, made) ||
+        !build_buffers(p, made)) {
+        plan_free(made);
+        return NULL;
+    }
+    list_kept(p, made);
+    made->bytes = size_of(made);
+    return made;
+}
+
+void plan_free(plan *made)
+{
+    for (int i = 0; i < made->code_count; i++) {
+        if (made->code[i].kind != DO_PROGRAM)
+            continue;
+        mem_free(made->code[i].elementwise.program);
+        mem_free(made->code[i].elementwise.ports);
+    }
+    mem_free(made->code);
+    mem_free(made->buffers);
+    mem_free(made->kept);
+    mem_free(made->key.record);
+    mem_free(made->key.bits);
+    mem_free(made->key.leaf);
+    mem_free(made);
+}

@@ -1,0 +1,75 @@
+/* builder.h: what the planner has decided, before it is turned into a plan. */
+#ifndef BK_GRAPH_BUILDER_H
+#define BK_GRAPH_BUILDER_H
+#include "graph/plan.h"
+
+enum { FAMILIES = 8 };
+
+/* Values of one layout at a range of offsets: all x[t] of a sequence are one family. */
+typedef struct family {
+    const layout *layout;
+    int64_t low, high;
+    int32_t touched; /* the last instruction that reads or writes one of them */
+    bool live;       /* still needed by later records */
+} family;
+
+typedef struct draft_buffer {
+    uint8_t kind;
+    bool crowded;   /* too many long-lived values to tell apart: nothing in it is overwritten */
+    uint8_t family_count;
+    int32_t touched; /* the last touch of values that fitted no family */
+    int32_t leaf;
+    int64_t bytes;
+    int32_t first, last; /* the instructions that touch it */
+    int32_t values;      /* a list through value.next */
+    int32_t value_count;
+    family families[FAMILIES];
+} draft_buffer;
+
+typedef struct value {
+    const layout *layout;
+    int64_t offset;
+    int32_t buffer;   /* -1: only ever in a register */
+    int32_t group;    /* the elementwise group that computes it, -1 for other values */
+    int32_t born;
+    int32_t last_use; /* the last record that reads it; INT32_MAX when it outlives the plan */
+    int32_t next;     /* in its buffer's list */
+    int32_t touched;  /* the last instruction that reads or writes it in memory */
+    uint8_t dtype;
+} value;
+
+typedef struct draft {
+    instruction_kind kind;
+    int32_t record;
+    int32_t first_member, last_member, members; /* DO_PROGRAM */
+    const layout *plain;
+    struct {
+        plan_view to, from;
+    } copy;
+    plan_view out, second, in[MAX_INPUTS]; /* DO_KERNEL */
+    bool has_second;
+} draft;
+
+/* Values are numbered: records first, then leaves. */
+typedef struct planner {
+    const op_log *log;
+    const plan_key *key;
+    value *values;
+    int32_t *next_member; /* per record: the next of its group */
+    int32_t *latest_group;
+    draft_buffer *buffers;
+    int buffer_count, buffer_capacity;
+    draft *drafts;
+    int draft_count, draft_capacity;
+} planner;
+
+static inline int32_t input_of(const planner *p, int32_t record, int k)
+{
+    int32_t in = p->key->record[record].in[k];
+    return in >= 0 ? in : p->key->records + (-1 - in);
+}
+
+/* The plan; NULL when memory is out. */
+plan *plan_build(planner *p);
+
+#endif

@@ -1,0 +1,144 @@
+/* cache.c: plans by their key.
+ *
+ * Invariant: every plan is in one bucket and in the order of use; the sum of their sizes stays below the bound, the
+ * least recently used going first. A find compares the whole key, so two logs never share a plan by accident. */
+#include "graph/plan.h"
+
+#include <string.h>
+
+#include "core/error.h"
+
+enum { BUCKETS = 4096 };
+static const int64_t MOST_BYTES = (int64_t)256 << 20;
+
+static struct {
+    plan *bucket[BUCKETS];
+    plan *oldest, *newest;
+    cache_counts counts;
+} cache;
+
+static bool same(const plan_key *a, const plan_key *b)
+{
+    return a->hash == b->hash && a->records == b->records && a->leaves == b->leaves &&
+           !memcmp(a->bits, b->bits, (size_t)a->records) &&
+           !memcmp(a->leaf, b->leaf, (size_t)a->leaves * sizeof(leaf_key)) &&
+           !memcmp(a->record, b->record, (size_t)a->records * sizeof(record_key));
+}
+
+static void unlink_order(plan *p)
+{
+    *(p->older ? &p->older->newer : &cache.oldest) = p->newer;
+    *(p->newer ? &p->newer->older : &cache.newest) = p->older;
+}
+
+static void link_newest(plan *p)
+{
+    p->older = cache.newest;
+    p->newer = NULL;
+    *(cache.newest ? &cache.newest->newer : &cache.oldest) = p;
+    cache.newest = p;
+}
+
+static plan **bucket_of(uint64_t hash) { return &cache.bucket[(hash >> 20) % BUCKETS]; }
+
+plan *cache_find(const plan_key *key)
+{
+    for (plan *p = *bucket_of(key->hash); p; p = p->next) {
+        if (!same(&p->key, key))
+            continue;
+        unlink_order(p);
+        link_newest(p);
+        cache.counts.hits++;
+        return p;
+    }
+    cache.counts.misses++;
+    return NULL;
+}
+
+static void forget(plan *p)
+{
+    plan **link = bucket_of(p->key.hash);
+    while (*link != p)
+        link = &(*link)->next;
+    *link = p->next;
+    unlink_order(p);
+    cache.counts.plans--;
+    cache.counts.bytes -= p->bytes;
+    plan_free(p);
+}
+
+void cache_add(plan *p)
+{
+    while (cache.oldest && cache.counts.bytes + p->bytes > MOST_BYTES)
+        forget(cache.oldest);
+    plan **bucket = bucket_of(p->key.hash);
+    p->next = *bucket;
+    *bucket = p;
+    link_newest(p);
+    cache.counts.plans++;
+    cache.counts.bytes += p->bytes;
+}
+
+void cache_clear(void)
+{
+    while (cache.oldest)
+        forget(cache.oldest);
+}
+
+cache_counts cache_count(void) { return cache.counts; }
+
+/* --- BRISK_CHECK_PLAN --------------------------------------------------------------------------------------------- */
+
+static bool same_view(const plan_view *a, const plan_view *b)
+{
+    return a->buffer == b->buffer && a->dtype == b->dtype && a->offset == b->offset && a->layout == b->layout;
+}
+
+static bool same_program(const instruction *a, const instruction *b)
+{
+    const ew_program *p = a->elementwise.program, *q = b->elementwise.program;
+    if (p->ports != q->ports || p->steps != q->steps || p->registers != q->registers || p->numel != q->numel ||
+        memcmp(p->step, q->step, (size_t)p->steps * sizeof *p->step))
+        return false;
+    for (int i = 0; i < p->ports; i++)
+        if (!same_view(&a->elementwise.ports[i], &b->elementwise.ports[i]))
+            return false;
+    return true;
+}
+
+static bool same_kernel(const instruction *a, const instruction *b)
+{
+    if (a->kernel.inputs != b->kernel.inputs || a->kernel.has_second != b->kernel.has_second ||
+        !same_view(&a->kernel.out, &b->kernel.out) || memcmp(&a->kernel.attr, &b->kernel.attr, sizeof(attr)))
+        return false;
+    for (int k = 0; k < a->kernel.inputs; k++)
+        if (!same_view(&a->kernel.in[k], &b->kernel.in[k]))
+            return false;
+    return true;
+}
+
+static bool same_instruction(const instruction *a, const instruction *b)
+{
+    if (a->kind != b->kind || a->record != b->record)
+        return false;
+    switch (a->kind) {
+    case DO_PROGRAM: return same_program(a, b);
+    case DO_COPY: return same_view(&a->copy.to, &b->copy.to) && same_view(&a->copy.from, &b->copy.from);
+    case DO_KERNEL: return same_kernel(a, b);
+    }
+    return false;
+}
+
+int plan_check(const plan *p, const op_log *log, const plan_key *key)
+{
+    plan *q = plan_make(log, key);
+    if (!q)
+        return -1;
+    bool equal = p->code_count == q->code_count && p->buffer_count == q->buffer_count &&
+                 p->kept_count == q->kept_count && p->arena_bytes == q->arena_bytes &&
+                 !memcmp(p->kept, q->kept, (size_t)p->kept_count * sizeof *p->kept);
+    for (int i = 0; equal && i < p->code_count; i++)
+        equal = same_instruction(&p->code[i], &q->code[i]);
+    plan_free(q);
+    return equal ? 0 : error_int(BK_RUNTIME_ERROR, "brisk: a cached plan differs from a new one (this is a bug in brisk)");
+}

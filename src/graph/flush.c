@@ -1,0 +1,246 @@
+/* flush.c: what a flush finds out about the log, and the flush itself.
+ *
+ * The key of a plan is all that planning looks at: the records, who needs what (found here, in one sweep from the last
+ * record to the first), and the state of the leaves. A failed flush leaves the log as it was. */
+#include "graph/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "graph/plan.h"
+
+/* Scratch arrays that grow with the longest log and stay. */
+static struct {
+    uint8_t *bits;
+    int32_t *inner;      /* references to a record from inputs within the log */
+    int32_t *inner_tape; /* ... from edges within the log */
+    int32_t *alive_tape; /* ... from edges of records whose place on the tape is reachable */
+    leaf_key *leaves;
+    int32_t *leaf_uses; /* references to a leaf from the log */
+    int capacity, leaf_capacity;
+} scratch;
+
+static bool resize(void *array, size_t item, int count)
+{
+    void **at = array;
+    void *grown = mem_resize(*at, item * (size_t)count);
+    if (grown)
+        *at = grown;
+    return grown != NULL;
+}
+
+static bool reserve(const op_log *log)
+{
+    if (log->capacity > scratch.capacity) {
+        if (!resize(&scratch.bits, 1, log->capacity) || !resize(&scratch.inner, 4, log->capacity) ||
+            !resize(&scratch.inner_tape, 4, log->capacity) || !resize(&scratch.alive_tape, 4, log->capacity))
+            return false;
+        scratch.capacity = log->capacity;
+    }
+    if (log->leaf_capacity > scratch.leaf_capacity) {
+        if (!resize(&scratch.leaves, sizeof(leaf_key), log->leaf_capacity) ||
+            !resize(&scratch.leaf_uses, 4, log->leaf_capacity))
+            return false;
+        scratch.leaf_capacity = log->leaf_capacity;
+    }
+    return true;
+}
+
+static void count_inner(const op_log *log)
+{
+    size_t n = (size_t)log->count;
+    memset(scratch.bits, 0, n);
+    memset(scratch.inner, 0, n * 4);
+    memset(scratch.inner_tape, 0, n * 4);
+    memset(scratch.alive_tape, 0, n * 4);
+    memset(scratch.leaf_uses, 0, (size_t)log->leaf_count * 4);
+    for (int i = 0; i < log->count; i++) {
+        const node *r = log->nodes[i];
+        const record_key *key = &log->keys[i];
+        for (int k = 0; k < r->inputs; k++) {
+            if (key->in[k] >= 0)
+                scratch.inner[key->in[k]]++;
+            else
+                scratch.leaf_uses[-1 - key->in[k]]++;
+        }
+        if (r->flags & NODE_TAPED)
+            for (int k = 0; k < MAX_INPUTS; k++)
+                if (r->edge[k] && r->edge[k]->flags & NODE_PENDING)
+                    scratch.inner_tape[r->edge[k]->slot]++;
+    }
+}
+
+/* The values that the gradient of a reachable record will read. */
+static void keep_for_tape(const op_log *log, int i)
+{
+    const node *r = log->nodes[i];
+    const op_info *info = op_get(r->op);
+    uint8_t needs = 0;
+    for (int k = 0; k < MAX_INPUTS; k++) {
+        if (!r->edge[k])
+            continue;
+        needs |= info->needs[k];
+        if (r->edge[k]->flags & NODE_PENDING)
+            scratch.alive_tape[r->edge[k]->slot]++;
+    }
+    scratch.bits[i] |= RECORD_TAPED;
+    if (needs & NEEDS_OUT)
+        scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
+    for (int k = 0; k < r->inputs; k++) {
+        if (!(needs & 1 << k))
+            continue;
+        scratch.bits[i] |= (uint8_t)(RECORD_SAVES << k);
+        if (log->keys[i].in[k] >= 0)
+            scratch.bits[log->keys[i].in[k]] |= RECORD_NEEDED | RECORD_KEPT;
+    }
+}
+
+/* From the last record to the first: readers stand after what they read. */
+static void sweep(const op_log *log)
+{
+    for (int i = log->count - 1; i >= 0; i--) {
+        const node *r = log->nodes[i];
+        if (r->refs - 1 - r->tape_refs - scratch.inner[i] > 0)
+            scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
+        bool taped = r->flags & NODE_TAPED &&
+                     (r->tape_refs > scratch.inner_tape[i] || scratch.alive_tape[i] > 0);
+        if (taped)
+            keep_for_tape(log, i);
+        if (!(scratch.bits[i] & RECORD_NEEDED))
+            continue;
+        for (int k = 0; k < r->inputs; k++)
+            if (log->keys[i].in[k] >= 0)
+                scratch.bits[log->keys[i].in[k]] |= RECORD_NEEDED;
+    }
+}
+
+/* A leaf whose last reference is the log's ends with the flush, unless the tape saves it. */
+static void count_dying(const op_log *log)
+{
+    for (int l = 0; l < log->leaf_count; l++)
+        if (log->leaves[l]->memory)
+            log->leaves[l]->memory->dying = 0;
+    for (int i = 0; i < log->count; i++)
+        for (int k = 0; k < log->nodes[i]->inputs; k++)
+            if (log->keys[i].in[k] < 0 && scratch.bits[i] & RECORD_SAVES << k)
+                scratch.leaf_uses[-1 - log->keys[i].in[k]] = -1;
+    for (int l = 0; l < log->leaf_count; l++) {
+        const node *leaf = log->leaves[l];
+        if (leaf->memory && leaf->refs == scratch.leaf_uses[l])
+            leaf->memory->dying++;
+    }
+}
+
+static void describe_leaves(const op_log *log)
+{
+    count_dying(log);
+    for (int l = 0; l < log->leaf_count; l++) {
+        const node *leaf = log->leaves[l];
+        storage *s = leaf->memory;
+        int32_t first = l;
+        if (s && s->epoch == log->epoch) {
+            first = s->first_leaf;
+        } else if (s) {
+            s->epoch = log->epoch;
+            s->first_leaf = l;
+        }
+        uint8_t bits = leaf->flags & NODE_CONSTANT ? LEAF_CONSTANT : 0;
+        if (s && (s->exports || s->pinned))
+            bits |= LEAF_FORCED;
+        else if (!s || s->refs > s->dying)
+            bits |= LEAF_HELD;
+        scratch.leaves[l] = (leaf_key){ .layout = leaf->layout->id,
+                                        .dtype = leaf->dtype,
+                                        .bits = bits,
+                                        .memory = first,
+                                        .offset = leaf->data - log->leaves[first]->data };
+    }
+}
+
+static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n)
+{
+    const char *p = bytes;
+    for (; n >= 8; p += 8, n -= 8) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        h = (h ^ word) * 0x9E3779B97F4A7C15ull;
+        h ^= h >> 32;
+    }
+    for (; n; p++, n--)
+        h = (h ^ (uint8_t)*p) * 0xBF58476D1CE4E5B9ull;
+    return h ^ (h >> 29);
+}
+
+static plan_key make_key(const op_log *log)
+{
+    uint64_t h = hash_bytes(log->hash, scratch.bits, (size_t)log->count);
+    h = hash_bytes(h, scratch.leaves, (size_t)log->leaf_count * sizeof(leaf_key));
+    return (plan_key){ .hash = h,
+                       .records = log->count,
+                       .leaves = log->leaf_count,
+                       .record = log->keys,
+                       .bits = scratch.bits,
+                       .leaf = scratch.leaves };
+}
+
+/* Records that were evaluated keep what the tape needs and let go of the rest. */
+static void settle(op_log *log)
+{
+    for (int i = 0; i < log->count; i++) {
+        node *r = log->nodes[i];
+        uint8_t bits = scratch.bits[i];
+        r->flags &= (uint8_t)~NODE_PENDING;
+        for (int k = 0; k < MAX_INPUTS; k++) {
+            if (!(bits & RECORD_SAVES << k))
+                node_drop_input(r, k);
+            if (!(bits & RECORD_TAPED))
+                node_drop_edge(r, k);
+        }
+        if (!(bits & RECORD_TAPED))
+            r->flags &= (uint8_t)~NODE_TAPED;
+    }
+    int count = log->count;
+    log->count = log->leaf_count = 0;
+    log->hash = 0;
+    log->bytes = 0;
+    log->epoch++;
+    for (int i = 0; i < count; i++)
+        node_release(log->nodes[i]);
+}
+
+static bool check_plans(void)
+{
+    static int check = -1;
+    if (check < 0) {
+        const char *text = getenv("BRISK_CHECK_PLAN");
+        check = text && *text && strcmp(text, "0") != 0;
+    }
+    return check;
+}
+
+int log_flush(void)
+{
+    op_log *log = &the_log;
+    if (!log->count)
+        return 0;
+    if (!reserve(log))
+        return -1;
+    count_inner(log);
+    sweep(log);
+    describe_leaves(log);
+    plan_key key = make_key(log);
+    plan *p = cache_find(&key);
+    if (p && check_plans() && plan_check(p, log, &key) < 0)
+        return -1;
+    if (!p) {
+        p = plan_make(log, &key);
+        if (!p)
+            return -1;
+        cache_add(p);
+    }
+    if (plan_run(p, log) < 0)
+        return -1;
+    settle(log);
+    return 0;
+}

@@ -1,0 +1,134 @@
+/* log.c: the op log.
+ *
+ * Invariant: records are in the order of recording, so inputs stand before their readers; each holds one reference to
+ * its node. A record's key is complete when it is appended, up to what only the flush knows (who still needs it). */
+#include "graph/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/lock.h"
+#include "core/memory.h"
+#include "graph/plan.h"
+
+op_log the_log = { .epoch = 1 };
+
+/* A loop that never reads a value must not grow without bound. Past the soft limit the log is flushed where it comes
+ * round to the line it began with, so that the pieces of a repeated loop look alike and hit the cache. */
+enum { SOFT_RECORDS = 1 << 15, HARD_RECORDS = 1 << 17 };
+static const int64_t SOFT_BYTES = (int64_t)1 << 30;
+
+bool log_eager(void)
+{
+    static int eager = -1;
+    if (eager < 0) {
+        const char *text = getenv("BRISK_EAGER");
+        eager = text && *text && strcmp(text, "0") != 0;
+    }
+    return eager;
+}
+
+static uint64_t mix(uint64_t h, uint64_t word)
+{
+    h = (h ^ word) * 0x9E3779B97F4A7C15ull;
+    return h ^ (h >> 29);
+}
+
+static bool grow(op_log *log)
+{
+    int capacity = log->capacity ? log->capacity * 2 : 1024;
+    node **nodes = mem_resize(log->nodes, (size_t)capacity * sizeof *nodes);
+    if (nodes)
+        log->nodes = nodes;
+    record_key *keys = nodes ? mem_resize(log->keys, (size_t)capacity * sizeof *keys) : NULL;
+    if (!keys)
+        return false;
+    log->keys = keys;
+    log->capacity = capacity;
+    return true;
+}
+
+/* The leaf's number; a leaf is held by the records that read it, so the table needs no reference. -1: out of memory */
+static int32_t leaf_number(op_log *log, node *n)
+{
+    if (n->epoch == log->epoch)
+        return n->slot;
+    if (log->leaf_count == log->leaf_capacity) {
+        int capacity = log->leaf_capacity ? log->leaf_capacity * 2 : 256;
+        node **leaves = mem_resize(log->leaves, (size_t)capacity * sizeof *leaves);
+        if (!leaves)
+            return -1;
+        log->leaves = leaves;
+        log->leaf_capacity = capacity;
+    }
+    n->epoch = log->epoch;
+    n->slot = log->leaf_count;
+    log->leaves[log->leaf_count++] = n;
+    return n->slot;
+}
+
+static bool at_loop_start(const op_log *log, const node *n)
+{
+    const node *first = log->nodes[0];
+    return n->line.code == first->line.code && n->line.at == first->line.at;
+}
+
+static bool over_budget(const op_log *log, const node *n)
+{
+    if (log->count < SOFT_RECORDS && log->bytes < SOFT_BYTES)
+        return false;
+    return at_loop_start(log, n) || log->count >= HARD_RECORDS || log->bytes > 4 * SOFT_BYTES;
+}
+
+int log_append(node *n)
+{
+    op_log *log = &the_log;
+    if (log->count && over_budget(log, n) && log_flush() < 0)
+        return -1;
+    if (log->count == log->capacity && !grow(log))
+        return -1;
+    record_key *key = &log->keys[log->count];
+    *key = (record_key){ .op = n->op, .dtype = n->dtype, .inputs = n->inputs, .layout = n->layout->id, .attr = n->attr };
+    uint64_t h = mix(log->hash, (uint64_t)n->op << 48 | (uint64_t)n->dtype << 40 | n->layout->id);
+    for (int k = 0; k < n->inputs; k++) {
+        node *in = n->in[k];
+        if (in->flags & NODE_PENDING) {
+            key->in[k] = in->slot;
+        } else {
+            int32_t leaf = leaf_number(log, in);
+            if (leaf < 0)
+                return -1;
+            key->in[k] = -1 - leaf;
+        }
+        h = mix(h, (uint64_t)(uint32_t)key->in[k]);
+    }
+    for (int i = 0; i < 4; i++)
+        if (n->attr.i[i])
+            h = mix(h, (uint64_t)n->attr.i[i] + (uint64_t)i);
+    log->hash = h;
+    log->bytes += n->layout->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
+    n->slot = log->count;
+    n->flags |= NODE_PENDING;
+    log->nodes[log->count++] = node_retain(n);
+    return 0;
+}
+
+int log_evaluate(node *n)
+{
+    if (node_evaluated(n))
+        return 0;
+    if (log_flush() < 0)
+        return -1;
+    if (!node_evaluated(n))
+        return error_int(BK_RUNTIME_ERROR, "brisk: a value was lost (this is a bug in brisk)");
+    return 0;
+}
+
+int bk_sync(void)
+{
+    lock_take();
+    int status = log_flush();
+    lock_give();
+    return status;
+}

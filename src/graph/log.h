@@ -1,0 +1,38 @@
+/* log.h: recording ops, and evaluating what was recorded. */
+#ifndef BK_GRAPH_LOG_H
+#define BK_GRAPH_LOG_H
+#include "core/node.h"
+
+/* What the plan of a log depends on, for one record. */
+typedef struct record_key {
+    uint16_t op;
+    uint8_t dtype;
+    uint8_t inputs;
+    uint32_t layout;
+    int32_t in[MAX_INPUTS]; /* a slot; a leaf l as -1 - l */
+    int32_t unused;
+    attr attr;
+} record_key;
+
+typedef struct op_log {
+    node **nodes;
+    record_key *keys;
+    int count, capacity;
+    node **leaves; /* by first use */
+    int leaf_count, leaf_capacity;
+    uint64_t hash;
+    uint32_t epoch; /* a node's slot as a leaf is good while its epoch is this */
+    int64_t bytes; /* what the results would take: the soft budget */
+} op_log;
+
+extern op_log the_log;
+
+/* Appends n, whose inputs, edges, layout and attr are set; takes a reference of its own. -1: out of memory. */
+int log_append(node *n);
+/* Evaluates everything in the log. */
+int log_flush(void);
+/* Evaluates until n has data. */
+int log_evaluate(node *n);
+bool log_eager(void); /* BRISK_EAGER=1 */
+
+#endif

@@ -1,0 +1,69 @@
+/* ops.c: one table of what is known about every op, from ops.def and nodes.def.
+ *
+ * Which values a gradient needs is read off its own text in ops.def, once: a gradient that does not name an operand
+ * does not keep it alive. */
+#include <ctype.h>
+#include <string.h>
+
+#include "autograd/rules.h"
+#include "core/node.h"
+#include "graph/kernels.h"
+
+static op_info infos[OP_COUNT] = {
+#define NODE(id, kind_, grad_name_, run_, gradient_, n0, n1, n2)                                                          \
+    [OP_##id] = { .name = #id, .grad_name = grad_name_, .kind = kind_, .run = run_, .gradient = gradient_,               \
+                  .needs = { n0, n1, n2 } },
+#include "graph/nodes.def"
+#undef NODE
+};
+
+static bool mentions(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = text; (at = strstr(at, name)); at += n) {
+        bool starts = at == text || !(isalnum((unsigned char)at[-1]) || at[-1] == '_');
+        bool ends = !(isalnum((unsigned char)at[n]) || at[n] == '_');
+        if (starts && ends)
+            return true;
+    }
+    return false;
+}
+
+static uint8_t needs_of(const char *gradient)
+{
+    return (uint8_t)((mentions(gradient, "x") ? 1 : 0) | (mentions(gradient, "y") ? 2 : 0) |
+                     (mentions(gradient, "z") ? 4 : 0) | (mentions(gradient, "out") ? NEEDS_OUT : 0));
+}
+
+/* "add" -> "AddBackward0", "leaky_relu" -> "LeakyReluBackward0" */
+static void backward_name(char *to, const char *name)
+{
+    bool upper = true;
+    for (; *name; name++) {
+        if (*name == '_') {
+            upper = true;
+            continue;
+        }
+        *to++ = upper ? (char)toupper((unsigned char)*name) : *name;
+        upper = false;
+    }
+    strcpy(to, "Backward0");
+}
+
+__attribute__((constructor)) static void fill_elementwise(void)
+{
+    static char names[EW_COUNT][40];
+    for (int op = 0; op < EW_COUNT; op++) {
+        const ew_info *row = &ew_infos[op];
+        backward_name(names[op], row->name);
+        infos[op] = (op_info){ .name = row->name, .grad_name = names[op], .kind = KIND_ELEMENTWISE };
+        for (int k = 0; k < row->arity; k++) {
+            if (!strcmp(row->gradient[k], "NONDIFF"))
+                continue;
+            infos[op].gradient = grad_elementwise;
+            infos[op].needs[k] = needs_of(row->gradient[k]);
+        }
+    }
+}
+
+const op_info *op_get(int op) { return &infos[op]; }

@@ -1,0 +1,546 @@
+/* plan.c: from a log to a flat program, in one pass over the records.
+ *
+ * Instructions are numbered in the order they will run. An elementwise record joins the latest group of its shape if
+ * everything it reads is made before that group or in it; everything else becomes an instruction at the end. So a
+ * group may gain members after later instructions were made, but never one that depends on them.
+ *
+ * Values live in buffers; several may share one: views, and the versions that in-place updates make. A buffer's list
+ * names every value in it, so that an update can tell whether somebody still needs what it would overwrite.
+ *
+ * Invariant: born(value) is the number of the instruction after which the value can be read in memory; an instruction
+ * reads only values born before it (a group's members also each other's, through registers). */
+#include "graph/plan.h"
+
+#include <string.h>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "graph/builder.h"
+
+enum {
+    LONGEST_GROUP = 4096, /* members: bounds the ports of a program */
+    WATCHED_VALUES = 16,  /* values of a buffer that an update checks one by one */
+    GROUP_CACHE = 64,     /* shapes whose latest group is remembered */
+};
+
+/* --- buffers --------------------------------------------------------------------------------------------------- */
+
+static int32_t buffer_new(planner *p, int kind, int64_t bytes)
+{
+    if (p->buffer_count == p->buffer_capacity) {
+        int capacity = p->buffer_capacity ? p->buffer_capacity * 2 : 64;
+        draft_buffer *grown = mem_resize(p->buffers, (size_t)capacity * sizeof *grown);
+        if (!grown)
+            return -1;
+        p->buffers = grown;
+        p->buffer_capacity = capacity;
+    }
+    p->buffers[p->buffer_count] =
+        (draft_buffer){ .kind = (uint8_t)kind, .bytes = bytes, .first = INT32_MAX, .last = -1, .touched = -1, .values = -1 };
+    return p->buffer_count++;
+}
+
+static void buffer_touch(planner *p, int32_t b, int32_t instruction)
+{
+    draft_buffer *buffer = &p->buffers[b];
+    if (instruction < buffer->first)
+        buffer->first = instruction;
+    if (instruction > buffer->last)
+        buffer->last = instruction;
+}
+
+static void value_place(planner *p, int32_t v, int32_t b, int64_t offset, const layout *l)
+{
+    value *x = &p->values[v];
+    x->buffer = b;
+    x->offset = offset;
+    x->layout = l;
+    x->next = p->buffers[b].values;
+    p->buffers[b].values = v;
+    p->buffers[b].value_count++;
+}
+
+/* Gives an elementwise member memory of its own; other values have theirs already. */
+static bool materialise(planner *p, int32_t v)
+{
+    value *x = &p->values[v];
+    if (x->buffer >= 0)
+        return true;
+    int64_t size = (int64_t)dtype_size((bk_dtype)x->dtype);
+    int32_t b = buffer_new(p, BUFFER_TEMPORARY, x->layout->span * size);
+    if (b < 0)
+        return false;
+    value_place(p, v, b, 0, x->layout);
+    if (x->born >= 0) {
+        buffer_touch(p, b, x->born);
+        x->touched = x->born;
+    }
+    return true;
+}
+
+/* --- in place or not ---------------------------------------------------------------------------------------------- */
+
+/* A value leaves the list for a family: same layout, a range of offsets. What fits no family counts as everywhere. */
+static void fold(draft_buffer *b, const value *x, bool live)
+{
+    for (int f = 0; f < b->family_count; f++) {
+        family *y = &b->families[f];
+        if (y->layout != x->layout || y->live != live)
+            continue;
+        y->low = x->offset < y->low ? x->offset : y->low;
+        y->high = x->offset > y->high ? x->offset : y->high;
+        y->touched = x->touched > y->touched ? x->touched : y->touched;
+        return;
+    }
+    if (b->family_count < FAMILIES) {
+        b->families[b->family_count++] = (family){ x->layout, x->offset, x->offset, x->touched, live };
+    } else {
+        b->touched = x->touched > b->touched ? x->touched : b->touched;
+        b->crowded |= live;
+    }
+}
+
+/* Whether record `at` may write the region into the buffer of `old`: nobody reads what it overwrites afterwards. */
+static bool may_overwrite(planner *p, int32_t old, const layout *region, int64_t offset, int32_t at)
+{
+    draft_buffer *b = &p->buffers[p->values[old].buffer];
+    if (b->kind == BUFFER_LEAF) {
+        uint8_t bits = p->key->leaf[b->leaf].bits;
+        if (bits & LEAF_FORCED)
+            return true;
+        if (bits & (LEAF_HELD | LEAF_CONSTANT))
+            return false;
+    }
+    if (p->values[old].last_use > at || b->crowded)
+        return false;
+    for (int f = 0; f < b->family_count; f++) {
+        const family *y = &b->families[f];
+        if (y->live && layout_meets(y->layout, y->low, y->high, region, offset))
+            return false;
+    }
+    int32_t *link = &b->values;
+    for (int watched = 0; *link >= 0;) {
+        value *x = &p->values[*link];
+        bool live = x->last_use > at;
+        if (live && layout_meets(x->layout, x->offset, x->offset, region, offset))
+            return false;
+        if (!live || ++watched > WATCHED_VALUES) {
+            if (live || x->touched >= 0)
+                fold(b, x, live);
+            *link = x->next;
+        } else {
+            link = &x->next;
+        }
+    }
+    return true;
+}
+
+/* Whether the region is left alone by every instruction from number `since` on. */
+static bool untouched_since(const planner *p, plan_view region, int32_t since)
+{
+    const draft_buffer *b = &p->buffers[region.buffer];
+    if (b->touched >= since)
+        return false;
+    for (int f = 0; f < b->family_count; f++) {
+        const family *y = &b->families[f];
+        if (y->touched >= since && layout_meets(y->layout, y->low, y->high, region.layout, region.offset))
+            return false;
+    }
+    int watched = 0;
+    for (int32_t v = b->values; v >= 0; v = p->values[v].next) {
+        const value *x = &p->values[v];
+        if (++watched > 2 * WATCHED_VALUES)
+            return false;
+        if (x->touched >= since && layout_meets(x->layout, x->offset, x->offset, region.layout, region.offset))
+            return false;
+    }
+    return true;
+}
+
+/* --- instructions -------------------------------------------------------------------------------------------------- */
+
+static draft *draft_new(planner *p, instruction_kind kind, int32_t record)
+{
+    if (p->draft_count == p->draft_capacity) {
+        int capacity = p->draft_capacity ? p->draft_capacity * 2 : 64;
+        draft *grown = mem_resize(p->drafts, (size_t)capacity * sizeof *grown);
+        if (!grown)
+            return NULL;
+        p->drafts = grown;
+        p->draft_capacity = capacity;
+    }
+    draft *d = &p->drafts[p->draft_count++];
+    memset(d, 0, sizeof *d);
+    d->kind = kind;
+    d->record = record;
+    d->first_member = d->last_member = -1;
+    return d;
+}
+
+static plan_view view_of(const planner *p, int32_t v)
+{
+    const value *x = &p->values[v];
+    return (plan_view){ x->buffer, (bk_dtype)x->dtype, x->offset, x->layout };
+}
+
+/* v is read from (or written to) memory by the instruction. */
+static void touch(planner *p, int32_t v, int32_t instruction)
+{
+    value *x = &p->values[v];
+    buffer_touch(p, x->buffer, instruction);
+    if (instruction > x->touched)
+        x->touched = instruction;
+}
+
+static bool read_value(planner *p, int32_t v, int32_t instruction)
+{
+    if (!materialise(p, v))
+        return false;
+    touch(p, v, instruction);
+    return true;
+}
+
+/* The caller touches the values. */
+static bool copy_memory(planner *p, plan_view to, plan_view from, int32_t record)
+{
+    draft *d = draft_new(p, DO_COPY, record);
+    if (!d)
+        return false;
+    d->copy.to = to;
+    d->copy.from = from;
+    buffer_touch(p, to.buffer, p->draft_count - 1);
+    buffer_touch(p, from.buffer, p->draft_count - 1);
+    return true;
+}
+
+/* --- elementwise groups ---------------------------------------------------------------------------------------------- */
+
+static void group_append(planner *p, int32_t group, int32_t record)
+{
+    draft *d = &p->drafts[group];
+    p->next_member[record] = -1;
+    if (d->last_member >= 0)
+        p->next_member[d->last_member] = record;
+    else
+        d->first_member = record;
+    d->last_member = record;
+    d->members++;
+}
+
+static int32_t *group_slot(planner *p, const layout *plain) { return &p->latest_group[plain->id % GROUP_CACHE]; }
+
+/* The group that record i joins: the latest of its shape, or a new one. -1: out of memory. */
+static int32_t group_for(planner *p, int32_t i, const layout *plain)
+{
+    int32_t *slot = group_slot(p, plain), g = *slot;
+    bool joins = g >= 0 && p->drafts[g].plain == plain && p->drafts[g].members < LONGEST_GROUP;
+    for (int k = 0; joins && k < p->key->record[i].inputs; k++) {
+        const value *x = &p->values[input_of(p, i, k)];
+        joins = x->born < g || x->group == g;
+    }
+    if (joins)
+        return g;
+    draft *d = draft_new(p, DO_PROGRAM, i);
+    if (!d)
+        return -1;
+    d->plain = plain;
+    return *slot = p->draft_count - 1;
+}
+
+/* Reads every input of record i that is not a register of the group. */
+static bool group_reads(planner *p, int32_t i, int32_t g)
+{
+    for (int k = 0; k < p->key->record[i].inputs; k++) {
+        int32_t v = input_of(p, i, k);
+        if (p->values[v].group != g && !read_value(p, v, g))
+            return false;
+    }
+    return true;
+}
+
+static bool plan_elementwise(planner *p, int32_t i)
+{
+    value *x = &p->values[i];
+    int32_t g = group_for(p, i, x->layout->plain);
+    if (g < 0 || !group_reads(p, i, g))
+        return false;
+    group_append(p, g, i);
+    x->group = g;
+    x->born = g;
+    return true;
+}
+
+/* --- views and updates ------------------------------------------------------------------------------------------------ */
+
+static bool plan_viewing(planner *p, int32_t i)
+{
+    int32_t base = input_of(p, i, 0);
+    if (!materialise(p, base))
+        return false;
+    value *x = &p->values[i];
+    x->born = p->values[base].born;
+    value_place(p, i, p->values[base].buffer, p->values[base].offset + p->key->record[i].attr.region.offset, x->layout);
+    return true;
+}
+
+/* The buffer that record i's result starts from: that of its first input when it may be overwritten, else a copy. */
+static bool start_from(planner *p, int32_t i, const layout *region, int64_t offset)
+{
+    int32_t old = input_of(p, i, 0);
+    if (!materialise(p, old))
+        return false;
+    value *x = &p->values[i], *from = &p->values[old];
+    if (may_overwrite(p, old, region, from->offset + offset, i)) {
+        x->born = from->born;
+        value_place(p, i, from->buffer, from->offset, x->layout);
+        return true;
+    }
+    int32_t b = buffer_new(p, BUFFER_TEMPORARY, x->layout->span * (int64_t)dtype_size((bk_dtype)x->dtype));
+    if (b < 0)
+        return false;
+    value_place(p, i, b, 0, x->layout);
+    if (region == x->layout) /* every element is about to be written */
+        return true;
+    if (!copy_memory(p, view_of(p, i), view_of(p, old), i))
+        return false;
+    x->born = p->draft_count - 1;
+    touch(p, i, x->born);
+    touch(p, old, x->born);
+    return true;
+}
+
+/* The region of an update as seen in the buffer of record i. */
+static plan_view region_of(const planner *p, int32_t i)
+{
+    const attr *a = &p->key->record[i].attr;
+    plan_view whole = view_of(p, i);
+    return (plan_view){ whole.buffer, whole.dtype, whole.offset + a->region.offset, a->region.layout };
+}
+
+/* A value that only exists to be written into the region can be computed right there, if nothing touches the buffer
+ * between its making and now. */
+static bool place_in_region(planner *p, int32_t i, int32_t v, plan_view region)
+{
+    value *x = &p->values[v];
+    if (x->group < 0 || x->buffer >= 0 || v >= p->key->records || p->key->bits[v] & RECORD_KEPT)
+        return false;
+    if (p->values[i].born >= x->group || !untouched_since(p, region, x->group))
+        return false;
+    value_place(p, v, region.buffer, region.offset, region.layout);
+    touch(p, v, x->group);
+    if (x->group > p->values[i].born)
+        p->values[i].born = x->group;
+    return true;
+}
+
+/* x[1:] = x[:-1]: what is read must be out of the way before the region is written. */
+static bool copy_aside(planner *p, int32_t v, plan_view region, int32_t i, plan_view *from)
+{
+    *from = view_of(p, v);
+    if (from->buffer != region.buffer ||
+        !layout_meets(from->layout, from->offset, from->offset, region.layout, region.offset))
+        return true;
+    const layout *plain = from->layout->plain;
+    int32_t b = buffer_new(p, BUFFER_TEMPORARY, plain->span * (int64_t)dtype_size(from->dtype));
+    if (b < 0)
+        return false;
+    plan_view aside = { b, from->dtype, 0, plain };
+    if (!copy_memory(p, aside, *from, i))
+        return false;
+    touch(p, v, p->draft_count - 1);
+    *from = aside;
+    return true;
+}
+
+/* region += value, as a group of its own. */
+static bool add_to_region(planner *p, int32_t i, plan_view from, plan_view region)
+{
+    draft *d = draft_new(p, DO_PROGRAM, i);
+    if (!d)
+        return false;
+    d->plain = region.layout->plain;
+    d->in[0] = region;
+    d->in[1] = from;
+    group_append(p, p->draft_count - 1, i);
+    return true;
+}
+
+/* Writes v into the region by an instruction of its own: a copy, or a sum. */
+static bool write_region(planner *p, int32_t i, int32_t v, plan_view region, bool add)
+{
+    plan_view from;
+    if (!materialise(p, v) || !copy_aside(p, v, region, i, &from))
+        return false;
+    if (!(add ? add_to_region(p, i, from, region) : copy_memory(p, region, from, i)))
+        return false;
+    int32_t at = p->draft_count - 1;
+    p->values[i].born = at;
+    buffer_touch(p, from.buffer, at);
+    touch(p, v, at);
+    touch(p, i, at);
+    return true;
+}
+
+static bool plan_update(planner *p, int32_t i)
+{
+    const attr *a = &p->key->record[i].attr;
+    if (!start_from(p, i, a->region.layout, a->region.offset))
+        return false;
+    plan_view region = region_of(p, i);
+    if (!region.layout->numel)
+        return true;
+    int32_t v = input_of(p, i, 1);
+    if (!a->region.add && place_in_region(p, i, v, region))
+        return true;
+    return write_region(p, i, v, region, a->region.add);
+}
+
+/* --- kernels ------------------------------------------------------------------------------------------------------- */
+
+static bool plan_kernel(planner *p, int32_t i, node_kind kind)
+{
+    const record_key *key = &p->key->record[i];
+    value *x = &p->values[i];
+    if (kind == KIND_KERNEL_IN_PLACE && !start_from(p, i, x->layout, 0))
+        return false;
+    for (int k = kind == KIND_KERNEL_IN_PLACE; k < key->inputs; k++)
+        if (!materialise(p, input_of(p, i, k)))
+            return false;
+    draft *d = draft_new(p, DO_KERNEL, i);
+    if (!d)
+        return false;
+    int32_t at = p->draft_count - 1;
+    x->born = at;
+    if (kind == KIND_KERNEL) {
+        if (!materialise(p, i))
+            return false;
+    }
+    touch(p, i, at);
+    for (int k = 0; k < key->inputs; k++) {
+        int32_t v = k == 0 && kind == KIND_KERNEL_IN_PLACE ? i : input_of(p, i, k);
+        touch(p, v, at);
+        d->in[k] = view_of(p, v);
+    }
+    d->out = view_of(p, i);
+    return true;
+}
+
+static bool plan_second(planner *p, int32_t i)
+{
+    int32_t at = p->values[input_of(p, i, 0)].born;
+    p->values[i].born = at;
+    if (!materialise(p, i))
+        return false;
+    p->drafts[at].has_second = true;
+    p->drafts[at].second = view_of(p, i);
+    return true;
+}
+
+static bool plan_record(planner *p, int32_t i)
+{
+    node_kind kind = op_get(p->key->record[i].op)->kind;
+    switch (kind) {
+    case KIND_ELEMENTWISE: return plan_elementwise(p, i);
+    case KIND_VIEW: return plan_viewing(p, i);
+    case KIND_UPDATE: return plan_update(p, i);
+    case KIND_SECOND: return plan_second(p, i);
+    case KIND_EMPTY: return materialise(p, i);
+    case KIND_KERNEL:
+    case KIND_KERNEL_IN_PLACE: return plan_kernel(p, i, kind);
+    case KIND_SOURCE: break;
+    }
+    return true;
+}
+
+/* --- the pass ------------------------------------------------------------------------------------------------------- */
+
+static bool planner_init(planner *p, const op_log *log, const plan_key *key)
+{
+    *p = (planner){ .log = log, .key = key };
+    int values = key->records + key->leaves;
+    p->values = mem_alloc((size_t)values * sizeof *p->values + 1);
+    p->next_member = mem_alloc((size_t)key->records * sizeof *p->next_member + 1);
+    p->latest_group = mem_alloc(GROUP_CACHE * sizeof *p->latest_group);
+    if (!p->values || !p->next_member || !p->latest_group)
+        return false;
+    for (int g = 0; g < GROUP_CACHE; g++)
+        p->latest_group[g] = -1;
+    for (int v = 0; v < values; v++) {
+        const node *n = v < key->records ? log->nodes[v] : log->leaves[v - key->records];
+        p->values[v] = (value){ .buffer = -1, .group = -1, .born = -1, .last_use = -1, .next = -1, .touched = -1,
+                                .layout = n->layout, .dtype = n->dtype };
+        if (v < key->records && key->bits[v] & RECORD_KEPT)
+            p->values[v].last_use = INT32_MAX;
+    }
+    return true;
+}
+
+static bool place_leaves(planner *p)
+{
+    for (int l = 0; l < p->key->leaves; l++) {
+        const leaf_key *leaf = &p->key->leaf[l];
+        int32_t v = p->key->records + l, b;
+        if (leaf->memory == l) {
+            b = buffer_new(p, BUFFER_LEAF, 0);
+            if (b < 0)
+                return false;
+            p->buffers[b].leaf = l;
+        } else {
+            b = p->values[p->key->records + leaf->memory].buffer;
+        }
+        value_place(p, v, b, leaf->offset / (int64_t)dtype_size((bk_dtype)leaf->dtype), p->values[v].layout);
+    }
+    return true;
+}
+
+static void find_last_uses(planner *p)
+{
+    for (int i = 0; i < p->key->records; i++) {
+        if (!(p->key->bits[i] & RECORD_NEEDED))
+            continue;
+        for (int k = 0; k < p->key->record[i].inputs; k++) {
+            value *x = &p->values[input_of(p, i, k)];
+            if (x->last_use < i)
+                x->last_use = i;
+        }
+    }
+}
+
+static bool keep_results(planner *p)
+{
+    for (int i = 0; i < p->key->records; i++) {
+        if (!(p->key->bits[i] & RECORD_KEPT))
+            continue;
+        if (!materialise(p, i))
+            return false;
+        draft_buffer *b = &p->buffers[p->values[i].buffer];
+        if (b->kind == BUFFER_TEMPORARY)
+            b->kind = BUFFER_RESULT;
+    }
+    return true;
+}
+
+static void planner_free(planner *p)
+{
+    mem_free(p->values);
+    mem_free(p->next_member);
+    mem_free(p->latest_group);
+    mem_free(p->buffers);
+    mem_free(p->drafts);
+}
+
+plan *plan_make(const op_log *log, const plan_key *key)
+{
+    planner p;
+    plan *made = NULL;
+    bool good = planner_init(&p, log, key) && place_leaves(&p);
+    if (good)
+        find_last_uses(&p);
+    for (int i = 0; good && i < key->records; i++)
+        if (key->bits[i] & RECORD_NEEDED)
+            good = plan_record(&p, i);
+    if (good && keep_results(&p))
+        made = plan_build(&p);
+    planner_free(&p);
+    return made;
+}

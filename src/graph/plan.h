@@ -1,0 +1,126 @@
+/* plan.h: what a log becomes: a flat program over numbered buffers.
+ *
+ * A plan owns no tensor memory and names no node: record i of any log with the same key is its i-th, leaf l its l-th.
+ * Running it asks for memory, binds the buffers, and gives the kept records their data. */
+#ifndef BK_GRAPH_PLAN_H
+#define BK_GRAPH_PLAN_H
+#include "cpu/program.h"
+#include "graph/log.h"
+
+/* What the flush found out about a record; part of the key. */
+enum {
+    RECORD_NEEDED = 1, /* somebody needs its value */
+    RECORD_KEPT = 2,   /* its value outlives the flush */
+    RECORD_TAPED = 4,  /* its place on the tape is reachable */
+    RECORD_SAVES = 8   /* << k: the tape keeps the value of input k */
+};
+
+/* What the flush found out about a leaf; part of the key. */
+enum {
+    LEAF_HELD = 1,   /* somebody may read its memory after the flush: no writing into it */
+    LEAF_FORCED = 2, /* writes must go into its memory */
+    LEAF_CONSTANT = 4
+};
+
+typedef struct leaf_key {
+    uint32_t layout;
+    uint8_t dtype;
+    uint8_t bits;
+    uint16_t unused;
+    int32_t memory; /* the first leaf in the same storage: itself, or an earlier one that it aliases */
+    int32_t unused2;
+    int64_t offset; /* bytes from that leaf's first element */
+} leaf_key;
+
+typedef struct plan_key {
+    uint64_t hash;
+    int records, leaves;
+    record_key *record;
+    uint8_t *bits;
+    leaf_key *leaf;
+} plan_key;
+
+enum { BUFFER_LEAF, BUFFER_TEMPORARY, BUFFER_RESULT };
+
+typedef struct plan_buffer {
+    uint8_t kind;
+    int32_t leaf;   /* BUFFER_LEAF */
+    int64_t bytes;
+    int64_t at;     /* BUFFER_TEMPORARY: its place in the arena */
+} plan_buffer;
+
+typedef struct plan_view {
+    int32_t buffer;
+    bk_dtype dtype;
+    int64_t offset; /* in elements */
+    const layout *layout;
+} plan_view;
+
+typedef enum instruction_kind { DO_PROGRAM, DO_COPY, DO_KERNEL } instruction_kind;
+
+typedef struct instruction {
+    instruction_kind kind;
+    int32_t record; /* the record it runs for: its source line, its op */
+    union {
+        struct {
+            ew_program *program;
+            plan_view *ports;
+        } elementwise;
+        struct {
+            plan_view to, from;
+        } copy;
+        struct {
+            plan_view out, second, in[MAX_INPUTS];
+            int inputs;
+            bool has_second;
+            attr attr;
+        } kernel;
+    };
+} instruction;
+
+typedef struct kept_value {
+    int32_t record;
+    int32_t buffer;
+    int64_t offset;
+} kept_value;
+
+typedef struct plan {
+    plan_key key;
+    struct plan *older, *newer; /* the cache's order of use */
+    struct plan *next;          /* in its hash bucket */
+    int64_t bytes;              /* its own size: the cache is bounded by the sum */
+    instruction *code;
+    int code_count;
+    plan_buffer *buffers;
+    int buffer_count;
+    int64_t arena_bytes;
+    kept_value *kept;
+    int kept_count;
+} plan;
+
+/* What a kernel of nodes.def is called with. */
+typedef struct kernel_call {
+    int op;
+    view out, second, in[MAX_INPUTS];
+    int inputs;
+    bool has_second;
+    const attr *attr;
+} kernel_call;
+
+/* Plans the log of this key; NULL when memory is out. */
+plan *plan_make(const op_log *log, const plan_key *key);
+void plan_free(plan *p);
+/* BRISK_CHECK_PLAN: plans again and compares. -1 with the error set when they differ. */
+int plan_check(const plan *p, const op_log *log, const plan_key *key);
+/* Runs it over the log's nodes: afterwards every kept record has data. -1: nothing was run. */
+int plan_run(const plan *p, const op_log *log);
+
+/* The cached plan of this key, or NULL. */
+plan *cache_find(const plan_key *key);
+/* Puts p in the cache, which owns it from now on (and may free older ones). */
+void cache_add(plan *p);
+void cache_clear(void);
+typedef struct cache_counts { int64_t plans, bytes, hits, misses; } cache_counts;
+cache_counts cache_count(void);
+
+#endif

@@ -1,0 +1,133 @@
+/* run.c: running a plan.
+ *
+ * All memory is taken before the first instruction, so running out of it leaves everything as it was. */
+#include "graph/plan.h"
+
+#include <string.h>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "cpu/kernels.h"
+
+typedef struct binding {
+    char *base;
+    storage *memory; /* BUFFER_RESULT: ours until the kept nodes have taken it; BUFFER_LEAF: borrowed */
+} binding;
+
+static char *address(const binding *bound, const plan_view *v)
+{
+    return bound[v->buffer].base + v->offset * (int64_t)dtype_size(v->dtype);
+}
+
+static view bind_view(const binding *bound, const plan_view *v)
+{
+    view w = { .data = address(bound, v), .dtype = v->dtype, .ndim = v->layout->ndim };
+    memcpy(w.sizes, v->layout->sizes, sizeof w.sizes);
+    memcpy(w.strides, v->layout->strides, sizeof w.strides);
+    return w;
+}
+
+static void run_program(const instruction *in, const binding *bound)
+{
+    const ew_program *p = in->elementwise.program;
+    char *bases[p->ports];
+    for (int i = 0; i < p->ports; i++)
+        bases[i] = address(bound, &in->elementwise.ports[i]);
+    program_run(p, bases);
+}
+
+static void run_copy(const instruction *in, const binding *bound)
+{
+    view to = bind_view(bound, &in->copy.to), from = bind_view(bound, &in->copy.from);
+    if (in->copy.from.layout->plain == in->copy.to.layout->plain)
+        move_copy(&to, &from);
+    else
+        move_fill(&to, from.data); /* a constant, of the same dtype */
+}
+
+static int run_kernel(const instruction *in, const binding *bound, int op)
+{
+    kernel_call call = { .op = op, .inputs = in->kernel.inputs, .has_second = in->kernel.has_second,
+                         .attr = &in->kernel.attr };
+    call.out = bind_view(bound, &in->kernel.out);
+    if (call.has_second)
+        call.second = bind_view(bound, &in->kernel.second);
+    for (int k = 0; k < call.inputs; k++)
+        call.in[k] = bind_view(bound, &in->kernel.in[k]);
+    return op_get(op)->run(&call);
+}
+
+/* The memory of the plan's buffers. -1: out of memory, nothing is held. */
+static int bind_buffers(const plan *p, const op_log *log, binding *bound, char *arena)
+{
+    for (int b = 0; b < p->buffer_count; b++) {
+        const plan_buffer *buffer = &p->buffers[b];
+        if (buffer->kind == BUFFER_LEAF) {
+            bound[b] = (binding){ log->leaves[buffer->leaf]->data, log->leaves[buffer->leaf]->memory };
+        } else if (buffer->kind == BUFFER_TEMPORARY) {
+            bound[b] = (binding){ arena + buffer->at, NULL };
+        } else {
+            storage *s = storage_new((size_t)buffer->bytes);
+            if (!s) {
+                while (b-- > 0)
+                    if (p->buffers[b].kind == BUFFER_RESULT)
+                        storage_release(bound[b].memory);
+                return -1;
+            }
+            bound[b] = (binding){ s->data, s };
+        }
+    }
+    return 0;
+}
+
+static void give_results(const plan *p, const op_log *log, const binding *bound)
+{
+    for (int i = 0; i < p->kept_count; i++) {
+        const kept_value *k = &p->kept[i];
+        node *n = log->nodes[k->record];
+        n->data = bound[k->buffer].base + k->offset * (int64_t)dtype_size((bk_dtype)n->dtype);
+        n->memory = bound[k->buffer].memory;
+        if (n->memory)
+            n->memory->refs++;
+    }
+    for (int b = 0; b < p->buffer_count; b++)
+        if (p->buffers[b].kind == BUFFER_RESULT)
+            storage_release(bound[b].memory);
+}
+
+static int run_code(const plan *p, const op_log *log, const binding *bound)
+{
+    for (int i = 0; i < p->code_count; i++) {
+        const instruction *in = &p->code[i];
+        switch (in->kind) {
+        case DO_PROGRAM: run_program(in, bound); break;
+        case DO_COPY: run_copy(in, bound); break;
+        case DO_KERNEL:
+            if (run_kernel(in, bound, log->nodes[in->record]->op) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+int plan_run(const plan *p, const op_log *log)
+{
+    size_t table = (size_t)p->buffer_count * sizeof(binding), arena_bytes = (size_t)p->arena_bytes + 64;
+    binding *bound = pool_take(table + 1);
+    char *arena = pool_take(arena_bytes);
+    int status = bound && arena ? bind_buffers(p, log, bound, arena) : -1;
+    if (status == 0) {
+        status = run_code(p, log, bound);
+        if (status == 0)
+            give_results(p, log, bound);
+        else
+            for (int b = 0; b < p->buffer_count; b++)
+                if (p->buffers[b].kind == BUFFER_RESULT)
+                    storage_release(bound[b].memory);
+    }
+    if (bound)
+        pool_give(bound, table + 1);
+    if (arena)
+        pool_give(arena, arena_bytes);
+    return status;
+}
