@@ -1,0 +1,55 @@
+"""Resolves `import torch` and its submodules to brisk's.
+
+`torch.nn.functional` is `brisk.nn.functional`, the same module object under a second name. A submodule that brisk does
+not have is a ModuleNotFoundError that names it, and importlib.util.find_spec gives None for it, as for any other.
+
+This module stands beside the package, not in it: brisk-as-torch.pth imports it when an interpreter starts with
+BRISK_AS_TORCH set, which is how processes started by a program resolve torch too; most of them never need it, and
+importing the package for it would cost each of them NumPy's start-up time.
+"""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+VARIABLE = "BRISK_AS_TORCH"
+
+
+class _Alias(importlib.abc.Loader):
+    """Loads the module `name` and presents it as the module asked for."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def create_module(self, spec):
+        module = importlib.import_module(self.name)
+        self.own_spec = module.__spec__
+        return module
+
+    def exec_module(self, module):
+        module.__spec__ = self.own_spec  # the import system has just set the alias's
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname.partition(".")[0] != "torch":
+            return None
+        name = "brisk" + fullname[len("torch") :]
+        found = importlib.util.find_spec(name)
+        if found is None:
+            return None
+        is_package = found.submodule_search_locations is not None
+        return importlib.machinery.ModuleSpec(fullname, _Alias(name), origin=found.origin, is_package=is_package)
+
+
+def install():
+    """From now on `import torch` gives brisk, in this process and in those it starts."""
+    module = sys.modules.get("torch")
+    if module is not None and module is not sys.modules.get("brisk"):
+        raise RuntimeError("torch has been imported already: call brisk.install() before the first `import torch`")
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+    os.environ[VARIABLE] = "1"

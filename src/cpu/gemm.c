@@ -1,0 +1,629 @@
+/* gemm.c: blocking, packing and threading of matrix products around the micro-kernels of gemm_kernels.c.
+ *
+ * c is cut into a grid of blocks, one piece of work each. Within a block k goes by in steps of STEP_K; b is read panel by
+ * panel (a panel's STEP_K rows stay in L1 for all rows of the block), a tile by tile (a block's STEP_K columns stay in
+ * L2). Packing is only a matter of where a kernel reads its operands, so it is done where it pays: few rows read b
+ * where it lies, many pack it once for all threads.
+ *
+ * Invariant: an element of c is the sum over steps of STEP_K, in order, each step's sum begun at zero and added up in
+ * ascending k. No choice made here (grid, tiles, packing, which operand is called a) changes that. */
+#include "cpu/gemm.h"
+#include "cpu/gemm_kernels.h"
+#include "cpu/isa.h"
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/threads.h"
+#include <stdatomic.h>
+#include <string.h>
+
+enum {
+    STEP_K = 256,       /* 32 KB of a panel at most, beside 14 KB of a's tile, in 48 KB of L1; half with AVX2 */
+    BLOCK_ROWS = 252,   /* rows of a that share a panel: 18 tiles of 14, 42 of 6, 63 of 4; 252 KB of float32 in L2 */
+    A_PAD = 16,         /* keeps the copied rows of a off the same cache sets */
+    DOT_STEP = 4096,    /* k per dot product; their sums are added up in order */
+    DOT_BLOCK_ROWS = 8, /* rows of a gathered at a time when they aren't contiguous */
+    MAX_ROW_BLOCKS = 256,
+    SLICE_BYTES = STEP_K * GEMM_MAX_PANEL_BYTES,
+};
+
+static inline int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static const gemm_kernels *kernels_for(bk_dtype dtype)
+{
+    int type = dtype == BK_FLOAT32 ? GEMM_F32 : dtype == BK_FLOAT64 ? GEMM_F64 : GEMM_I64;
+#if defined(__x86_64__)
+    static const gemm_kernels *const *const levels[] = {
+        [ISA_BASELINE] = gemm_kernels_baseline,
+        [ISA_AVX2] = gemm_kernels_avx2,
+        [ISA_AVX512] = gemm_kernels_avx512,
+    };
+    return levels[isa_current()][type];
+#else
+    return gemm_kernels_baseline[type];
+#endif
+}
+
+/* --- moving matrices ----------------------------------------------------------------------------------------- */
+
+typedef uint32_t quad __attribute__((vector_size(16)));
+typedef quad loose_quad __attribute__((aligned(4), may_alias));
+typedef uint64_t pair __attribute__((vector_size(16)));
+typedef pair loose_pair __attribute__((aligned(8), may_alias));
+typedef uint32_t word32 __attribute__((may_alias));
+typedef uint64_t word64 __attribute__((may_alias));
+
+/* to[j][i] = from[i][j] for a 4x4 square; rows are `from_row` and `to_row` elements apart. */
+static inline void transpose_square_4(const word32 *from, int64_t from_row, word32 *to, int64_t to_row)
+{
+    const quad a = *(const loose_quad *)from, b = *(const loose_quad *)(from + from_row);
+    const quad c = *(const loose_quad *)(from + 2 * from_row), d = *(const loose_quad *)(from + 3 * from_row);
+    const quad ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const quad cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(loose_quad *)to = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
+    *(loose_quad *)(to + to_row) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
+    *(loose_quad *)(to + 2 * to_row) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
+    *(loose_quad *)(to + 3 * to_row) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+}
+
+static inline void transpose_square_2(const word64 *from, int64_t from_row, word64 *to, int64_t to_row)
+{
+    const pair a = *(const loose_pair *)from, b = *(const loose_pair *)(from + from_row);
+    *(loose_pair *)to = __builtin_shufflevector(a, b, 0, 2);
+    *(loose_pair *)(to + to_row) = __builtin_shufflevector(a, b, 1, 3);
+}
+
+static void copy_strided(int size, int64_t rows, int64_t cols, const char *from, int64_t from_row, int64_t from_col,
+                         char *to, int64_t to_row)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        const char *source = from + i * from_row * size;
+        char *target = to + i * to_row * size;
+        if (from_col == 1)
+            memcpy(target, source, (size_t)(cols * size));
+        else if (size == 4)
+            for (int64_t j = 0; j < cols; j++)
+                ((word32 *)target)[j] = ((const word32 *)source)[j * from_col];
+        else
+            for (int64_t j = 0; j < cols; j++)
+                ((word64 *)target)[j] = ((const word64 *)source)[j * from_col];
+    }
+}
+
+/* A matrix whose columns are contiguous, of whole squares. */
+static void copy_squares(int size, int64_t rows, int64_t cols, const char *from, int64_t from_col, char *to,
+                         int64_t to_row)
+{
+    const int side = size == 4 ? 4 : 2;
+    for (int64_t i = 0; i < rows; i += side)
+        for (int64_t j = 0; j < cols; j += side) {
+            const char *source = from + (i + j * from_col) * size;
+            char *target = to + (i * to_row + j) * size;
+            if (size == 4)
+                transpose_square_4((const word32 *)source, from_col, (word32 *)target, to_row);
+            else
+                transpose_square_2((const word64 *)source, from_col, (word64 *)target, to_row);
+        }
+}
+
+/* Copies a rows x cols matrix of any strides to one of contiguous rows. */
+static void copy_matrix(int size, int64_t rows, int64_t cols, const char *from, int64_t from_row, int64_t from_col,
+                        char *to, int64_t to_row)
+{
+    if (from_row != 1 || from_col == 1) {
+        copy_strided(size, rows, cols, from, from_row, from_col, to, to_row);
+        return;
+    }
+    const int side = size == 4 ? 4 : 2;
+    const int64_t whole_rows = rows / side * side, whole_cols = cols / side * side;
+    copy_squares(size, whole_rows, whole_cols, from, from_col, to, to_row);
+    copy_strided(size, whole_rows, cols - whole_cols, from + whole_cols * from_col * size, 1, from_col,
+                 to + whole_cols * size, to_row);
+    copy_strided(size, rows - whole_rows, cols, from + whole_rows * size, 1, from_col, to + whole_rows * to_row * size,
+                 to_row);
+}
+
+/* A slice of b as kernels read it: `rows` rows of `nr` columns, those beyond `cols` zero. */
+static void pack_panel(const gemm_kernels *kernels, int64_t rows, int64_t cols, const char *b, int64_t b_row,
+                       int64_t b_col, char *to)
+{
+    const int size = kernels->size, nr = kernels->nr;
+    copy_matrix(size, rows, cols, b, b_row, b_col, to, nr);
+    if (cols < nr)
+        for (int64_t i = 0; i < rows; i++)
+            memset(to + (i * nr + cols) * size, 0, (size_t)((nr - cols) * size));
+}
+
+/* The packed form: panels of nr columns one after another, the last filled up with zeros; a vector stays a vector. */
+size_t gemm_packed_bytes(bk_dtype dtype, int64_t k, int64_t n)
+{
+    const gemm_kernels *kernels = kernels_for(dtype);
+    int64_t columns = n == 1 ? 1 : ceil_div(n, kernels->nr) * kernels->nr;
+    return (size_t)(columns * k * kernels->size);
+}
+
+typedef struct pack_job {
+    const gemm_kernels *kernels;
+    int64_t k, n;
+    const char *b;
+    int64_t b_row, b_col;
+    char *packed;
+} pack_job;
+
+static void pack_panels(void *arg, int64_t begin, int64_t end)
+{
+    const pack_job *p = arg;
+    const int size = p->kernels->size, nr = p->kernels->nr;
+    for (int64_t panel = begin; panel < end; panel++) {
+        int64_t col = panel * nr;
+        pack_panel(p->kernels, p->k, min_i64(nr, p->n - col), p->b + col * p->b_col * size, p->b_row, p->b_col,
+                   p->packed + col * p->k * size);
+    }
+}
+
+void gemm_pack(bk_dtype dtype, int64_t k, int64_t n, const void *b, int64_t b_row, int64_t b_col, void *packed)
+{
+    pack_job job = { kernels_for(dtype), k, n, b, b_row, b_col, packed };
+    if (k == 0 || n == 0)
+        return;
+    if (n == 1)
+        copy_matrix(job.kernels->size, 1, k, b, 0, b_row, packed, 0);
+    else
+        threads_for(ceil_div(n, job.kernels->nr), 1, 0.3 * (double)(k * n), pack_panels, &job);
+}
+
+/* --- products by dot products: n == 1 -------------------------------------------------------------------------- */
+
+typedef struct dot_job {
+    const gemm_task *task;
+    const gemm_kernels *kernels;
+    const char *x;    /* b, contiguous */
+    char *sums;       /* one for each row and step of k */
+    int64_t steps;    /* of k */
+    int64_t row_blocks;
+    atomic_bool failed;
+} dot_job;
+
+/* One piece: DOT_BLOCK_ROWS rows over one step of k. */
+static void dot_piece(const dot_job *d, int64_t piece, char *rows_copy)
+{
+    const gemm_task *t = d->task;
+    const int size = d->kernels->size;
+    int64_t step = piece / d->row_blocks, row = piece % d->row_blocks * DOT_BLOCK_ROWS, k = step * DOT_STEP;
+    int64_t rows = min_i64(DOT_BLOCK_ROWS, t->m - row), length = min_i64(DOT_STEP, t->k - k);
+    const char *a = (const char *)t->a + (row * t->a_row + k * t->a_col) * size;
+    int64_t a_row = t->a_row;
+    if (t->a_col != 1) {
+        copy_matrix(size, rows, length, a, a_row, t->a_col, rows_copy, DOT_STEP + A_PAD);
+        a = rows_copy;
+        a_row = DOT_STEP + A_PAD;
+    }
+    d->kernels->dots(rows, length, a, a_row, d->x + k * size, d->sums + (step * t->m + row) * size);
+}
+
+static void dot_pieces(void *arg, int64_t begin, int64_t end)
+{
+    dot_job *d = arg;
+    size_t bytes = (size_t)(DOT_BLOCK_ROWS * (DOT_STEP + A_PAD) * d->kernels->size);
+    char *rows_copy = NULL;
+    if (d->task->a_col != 1 && !(rows_copy = pool_take(bytes))) {
+        atomic_store(&d->failed, true);
+        return;
+    }
+    for (int64_t piece = begin; piece < end; piece++)
+        dot_piece(d, piece, rows_copy);
+    if (rows_copy)
+        pool_give(rows_copy, bytes);
+}
+
+/* c = (c +) the sums of the steps, in order; `type` is the element type. */
+#define DEFINE_ADD_UP(name, type)                                                                                      \
+    static void name(const gemm_task *t, const void *sums, int64_t steps)                                              \
+    {                                                                                                                  \
+        const type *sum = sums;                                                                                        \
+        for (int64_t i = 0; i < t->m; i++) {                                                                           \
+            type *c = (type *)t->c + i * t->c_row;                                                                     \
+            type total = t->accumulate ? *c + sum[i] : sum[i];                                                         \
+            for (int64_t step = 1; step < steps; step++)                                                               \
+                total += sum[step * t->m + i];                                                                         \
+            *c = total;                                                                                                \
+        }                                                                                                              \
+    }
+DEFINE_ADD_UP(add_up_f32, float)
+DEFINE_ADD_UP(add_up_f64, double)
+DEFINE_ADD_UP(add_up_i64, uint64_t)
+
+static double bytes_ns(double bytes) { return bytes * 0.05; } /* about 20 GB/s from memory */
+
+static int run_dots(const gemm_task *t, const gemm_kernels *kernels)
+{
+    const int size = kernels->size;
+    const int64_t steps = ceil_div(t->k, DOT_STEP);
+    const bool copy_x = !t->packed_b && t->b_row != 1 && t->k > 1;
+    const size_t sums_bytes = (size_t)(steps * t->m * size), x_bytes = copy_x ? (size_t)(t->k * size) : 0;
+    const size_t bytes = (sums_bytes + 63) / 64 * 64 + x_bytes;
+    _Alignas(64) char small[2048];
+    char *scratch = bytes <= sizeof small ? small : pool_take(bytes);
+    if (!scratch)
+        return -1;
+    dot_job job = { .task = t, .kernels = kernels, .sums = scratch, .steps = steps };
+    job.x = t->packed_b ? t->packed_b : t->b;
+    job.row_blocks = ceil_div(t->m, DOT_BLOCK_ROWS);
+    if (copy_x) {
+        copy_matrix(size, 1, t->k, t->b, 0, t->b_row, scratch + bytes - x_bytes, 0);
+        job.x = scratch + bytes - x_bytes;
+    }
+    const double work_ns = bytes_ns((double)t->m * (double)t->k * size);
+    const int64_t pieces = steps * job.row_blocks;
+    threads_for(pieces, 1 + (int64_t)(5e3 * (double)pieces / (work_ns + 1)), work_ns, dot_pieces, &job);
+    if (t->dtype == BK_FLOAT32)
+        add_up_f32(t, scratch, steps);
+    else if (t->dtype == BK_FLOAT64)
+        add_up_f64(t, scratch, steps);
+    else
+        add_up_i64(t, scratch, steps);
+    if (scratch != small)
+        pool_give(scratch, bytes);
+    if (atomic_load(&job.failed)) {
+        error_memory();
+        return -1;
+    }
+    if (t->epilogue)
+        t->epilogue(t->epilogue_arg, 0, t->m);
+    return 0;
+}
+
+/* --- products by tiles ---------------------------------------------------------------------------------------- */
+
+typedef struct tile_job {
+    const gemm_task *task;
+    const gemm_kernels *kernels;
+    const char *packed;     /* all of b, or NULL */
+    bool copy_a;            /* the rows of a block are copied before use */
+    int64_t row_blocks, col_blocks;
+    atomic_int blocks_left[MAX_ROW_BLOCKS]; /* of each row of blocks, while there are several columns of them */
+    atomic_bool failed;
+} tile_job;
+
+/* One step of k within a block of c: where its operands lie. */
+typedef struct tile_step {
+    const gemm_kernels *kernels;
+    gemm_steps steps;
+    const char *a; /* the first row of the block, at the step's first k */
+    char *c;       /* the same row of c, at column 0 */
+    int64_t rows, c_col;
+    bool add;
+} tile_step;
+
+/* c (+)= the tile computed aside: for the last columns, and where columns of c are apart. */
+#define DEFINE_STORE_TILE(name, type)                                                                                  \
+    static void name(const void *tile, int rows, int64_t cols, int nr, void *to, int64_t c_row, int64_t c_col, bool add) \
+    {                                                                                                                  \
+        for (int i = 0; i < rows; i++) {                                                                               \
+            const type *from = (const type *)tile + i * nr;                                                            \
+            type *c = (type *)to + i * c_row;                                                                          \
+            for (int64_t j = 0; j < cols; j++)                                                                         \
+                c[j * c_col] = add ? c[j * c_col] + from[j] : from[j];                                                 \
+        }                                                                                                              \
+    }
+DEFINE_STORE_TILE(store_tile_f32, float)
+DEFINE_STORE_TILE(store_tile_f64, double)
+DEFINE_STORE_TILE(store_tile_i64, uint64_t)
+
+/* Tile by way of a buffer, of `cols` columns. */
+static void run_edge_tile(const tile_step *s, bk_dtype dtype, int rows, int64_t cols, const char *a, const char *b,
+                          char *c)
+{
+    _Alignas(64) char tile[GEMM_MAX_ROWS * GEMM_MAX_PANEL_BYTES];
+    const int nr = s->kernels->nr;
+    gemm_steps steps = s->steps;
+    steps.c_row = nr;
+    s->kernels->tile[rows](&steps, a, b, tile, false);
+    if (dtype == BK_FLOAT32)
+        store_tile_f32(tile, rows, cols, nr, c, s->steps.c_row, s->c_col, s->add);
+    else if (dtype == BK_FLOAT64)
+        store_tile_f64(tile, rows, cols, nr, c, s->steps.c_row, s->c_col, s->add);
+    else
+        store_tile_i64(tile, rows, cols, nr, c, s->steps.c_row, s->c_col, s->add);
+}
+
+/* All rows of the block against `panels` panels of b. The rows are dealt out evenly: 16 rows are 8 and 8, not 14 and
+ * 2, since a low tile runs slower. */
+static void run_tiles(const tile_step *s, bk_dtype dtype, int64_t cols, int panels, const char *b, char *c)
+{
+    const gemm_kernels *kernels = s->kernels;
+    const int size = kernels->size;
+    const int64_t tiles = ceil_div(s->rows, kernels->mr), low = s->rows / tiles, higher = s->rows % tiles;
+    const bool edge = cols < kernels->nr || s->c_col != 1;
+    int64_t row = 0;
+    for (int64_t i = 0; i < tiles; i++) {
+        const int rows = (int)(low + (i < higher));
+        const char *a = s->a + row * s->steps.a_row * size;
+        char *to = c + row * s->steps.c_row * size;
+        if (edge)
+            run_edge_tile(s, dtype, rows, cols, a, b, to);
+        else
+            (panels > 1 ? kernels->wide : kernels->tile)[rows](&s->steps, a, b, to, s->add);
+        row += rows;
+    }
+}
+
+/* How many panels from column `col` on go into one call: several only where a single tile holds all rows. */
+static int panels_at(const tile_job *job, const tile_step *s, bool direct, int64_t col, int64_t col_end)
+{
+    if (s->rows > job->kernels->mr || s->c_col != 1 || !(direct || job->packed))
+        return 1;
+    const int wide = job->kernels->wide_panels[s->rows];
+    return wide && col + (int64_t)wide * job->kernels->nr <= col_end ? wide : 1;
+}
+
+/* One step of k over the columns [col, col_end) of a block. */
+static void run_step(const tile_job *job, tile_step *s, int64_t k, int64_t col, int64_t col_end)
+{
+    const gemm_task *t = job->task;
+    const int size = job->kernels->size, nr = job->kernels->nr;
+    const bool direct = !job->packed && t->b_col == 1;
+    _Alignas(64) char slice[SLICE_BYTES];
+    while (col < col_end) {
+        const int64_t cols = min_i64(nr, t->n - col);
+        const int panels = panels_at(job, s, direct, col, col_end);
+        const char *b;
+        s->steps.b_row = nr;
+        s->steps.b_panel = nr * t->k;
+        if (job->packed) {
+            b = job->packed + (col * t->k + k * nr) * size;
+        } else if (direct && cols == nr) {
+            b = (const char *)t->b + (k * t->b_row + col) * size;
+            s->steps.b_row = t->b_row;
+            s->steps.b_panel = nr;
+        } else {
+            pack_panel(job->kernels, s->steps.k, cols, (const char *)t->b + (k * t->b_row + col * t->b_col) * size,
+                       t->b_row, t->b_col, slice);
+            b = slice;
+        }
+        run_tiles(s, t->dtype, cols, panels, b, s->c + col * t->c_col * size);
+        col += (int64_t)panels * nr;
+    }
+}
+
+/* The block [row, row_end) x [col, col_end) of c; `a_copy` holds one step of a's rows, or is NULL. */
+static void run_block(const tile_job *job, int64_t row, int64_t row_end, int64_t col, int64_t col_end, char *a_copy)
+{
+    const gemm_task *t = job->task;
+    const int size = job->kernels->size;
+    tile_step s = { .kernels = job->kernels, .rows = row_end - row, .c_col = t->c_col };
+    s.c = (char *)t->c + row * t->c_row * size;
+    s.steps.c_row = t->c_row;
+    for (int64_t k = 0; k < t->k; k += STEP_K) {
+        s.steps.k = min_i64(STEP_K, t->k - k);
+        s.add = t->accumulate || k > 0;
+        s.a = (const char *)t->a + (row * t->a_row + k * t->a_col) * size;
+        s.steps.a_row = t->a_row;
+        s.steps.a_col = t->a_col;
+        if (a_copy) {
+            copy_matrix(size, s.rows, s.steps.k, s.a, t->a_row, t->a_col, a_copy, STEP_K + A_PAD);
+            s.a = a_copy;
+            s.steps.a_row = STEP_K + A_PAD;
+            s.steps.a_col = 1;
+        }
+        run_step(job, &s, k, col, col_end);
+    }
+}
+
+/* One piece of the grid, BLOCK_ROWS rows at a time. */
+static void run_piece(tile_job *job, int64_t piece, char *a_copy)
+{
+    const gemm_task *t = job->task;
+    const int nr = job->kernels->nr;
+    const int64_t block = piece / job->col_blocks, column = piece % job->col_blocks, panels = ceil_div(t->n, nr);
+    const int64_t begin = t->m * block / job->row_blocks, end = t->m * (block + 1) / job->row_blocks;
+    const int64_t col = panels * column / job->col_blocks * nr;
+    const int64_t col_end = min_i64(panels * (column + 1) / job->col_blocks * nr, t->n);
+    for (int64_t row = begin; row < end; row += BLOCK_ROWS) {
+        const int64_t row_end = min_i64(row + BLOCK_ROWS, end);
+        run_block(job, row, row_end, col, col_end, a_copy);
+        if (t->epilogue && job->col_blocks == 1)
+            t->epilogue(t->epilogue_arg, row, row_end);
+    }
+    if (t->epilogue && job->col_blocks > 1 && atomic_fetch_sub(&job->blocks_left[block], 1) == 1)
+        t->epilogue(t->epilogue_arg, begin, end);
+}
+
+static void run_pieces(void *arg, int64_t begin, int64_t end)
+{
+    tile_job *job = arg;
+    const size_t bytes = (size_t)(BLOCK_ROWS * (STEP_K + A_PAD) * job->kernels->size);
+    char *a_copy = NULL;
+    if (job->copy_a && !(a_copy = pool_take(bytes))) {
+        atomic_store(&job->failed, true);
+        return;
+    }
+    for (int64_t piece = begin; piece < end; piece++)
+        run_piece(job, piece, a_copy);
+    if (a_copy)
+        pool_give(a_copy, bytes);
+}
+
+/* Whether a's rows should be copied before use. Kernels read any strides, but when many panels read the same tile,
+ * rows that fall on the same cache sets (2 KB apart) or elements far apart cost more than the copy. */
+static bool should_copy_a(const gemm_task *t, const gemm_kernels *kernels)
+{
+    const int64_t panels = ceil_div(t->n, kernels->nr);
+    if (t->m == 1)
+        return t->a_col != 1 && panels > 4;
+    if (t->a_col == 1)
+        return panels > 4 && (t->k > STEP_K || t->a_row * kernels->size % 2048 == 0);
+    return panels > 2 && t->k > 16;
+}
+
+/* Whether b is packed as a whole first: when enough rows read it. Fewer read it where it lies if its columns are
+ * contiguous, or pack a slice at a time. */
+static bool should_pack_b(const gemm_task *t, const gemm_kernels *kernels)
+{
+    const int64_t bytes = t->k * t->n * kernels->size;
+    if (t->m <= 2 * kernels->mr)
+        return false;
+    return t->b_col != 1 || bytes > 64 * 1024 || t->b_row * kernels->size % 4096 == 0;
+}
+
+/* Blocks for the threads: four pieces each, so that one that is held up does not keep the others waiting, of at least
+ * 10 us. Rows are cut first: whole rows keep the epilogue local. */
+static void choose_grid(tile_job *job, double work_ns)
+{
+    const gemm_task *t = job->task;
+    const int threads = bk_get_num_threads();
+    const int64_t wanted = threads == 1 ? 1 : min_i64(4 * threads, 1 + (int64_t)(work_ns / 10e3));
+    const int64_t most_rows = min_i64(1 + t->m / (4 * job->kernels->mr), MAX_ROW_BLOCKS);
+    job->row_blocks = min_i64(wanted, most_rows);
+    job->col_blocks = min_i64(ceil_div(wanted, job->row_blocks), ceil_div(t->n, job->kernels->nr));
+    for (int64_t i = 0; i < job->row_blocks; i++)
+        atomic_store_explicit(&job->blocks_left[i], (int)job->col_blocks, memory_order_relaxed);
+}
+
+static int run_tiled(const gemm_task *t, const gemm_kernels *kernels)
+{
+    tile_job job;
+    job.task = t;
+    job.kernels = kernels;
+    job.packed = t->packed_b;
+    job.copy_a = should_copy_a(t, kernels);
+    atomic_init(&job.failed, false);
+    char *packed = NULL;
+    const size_t packed_bytes = gemm_packed_bytes(t->dtype, t->k, t->n);
+    if (!t->packed_b && should_pack_b(t, kernels)) {
+        if (!(packed = pool_take(packed_bytes)))
+            return -1;
+        gemm_pack(t->dtype, t->k, t->n, t->b, t->b_row, t->b_col, packed);
+        job.packed = packed;
+    }
+    const double flops = 2.0 * (double)t->m * (double)t->n * (double)t->k;
+    double work_ns = flops / kernels->flops_per_ns, read_ns = bytes_ns((double)t->n * (double)t->k * kernels->size);
+    if (t->m < 4 && work_ns < read_ns)
+        work_ns = read_ns;
+    choose_grid(&job, work_ns);
+    threads_for(job.row_blocks * job.col_blocks, 1, work_ns, run_pieces, &job);
+    if (packed)
+        pool_give(packed, packed_bytes);
+    if (!atomic_load(&job.failed))
+        return 0;
+    error_memory();
+    return -1;
+}
+
+/* --- entry ----------------------------------------------------------------------------------------------------- */
+
+static int run_empty_k(const gemm_task *t)
+{
+    const size_t size = bk_dtype_size(t->dtype);
+    if (!t->accumulate)
+        for (int64_t i = 0; i < t->m; i++)
+            for (int64_t j = 0; j < t->n; j++)
+                memset((char *)t->c + (i * t->c_row + j * t->c_col) * (int64_t)size, 0, size);
+    if (t->epilogue)
+        t->epilogue(t->epilogue_arg, 0, t->m);
+    return 0;
+}
+
+/* c^T = b^T a^T: the same sums, with rows and columns changing places. */
+static int run_transposed(const gemm_task *t, const gemm_kernels *kernels)
+{
+    gemm_task swapped = {
+        .dtype = t->dtype, .m = t->n, .n = t->m, .k = t->k, .accumulate = t->accumulate,
+        .a = t->b, .a_row = t->b_col, .a_col = t->b_row,
+        .b = t->a, .b_row = t->a_col, .b_col = t->a_row,
+        .c = t->c, .c_row = t->c_col, .c_col = t->c_row,
+    };
+    if (run_tiled(&swapped, kernels))
+        return -1;
+    if (t->epilogue)
+        t->epilogue(t->epilogue_arg, 0, t->m);
+    return 0;
+}
+
+/* Whether c^T is the better problem: its rows are contiguous and those of c aren't, or c is a few columns high. */
+static bool should_transpose(const gemm_task *t, const gemm_kernels *kernels)
+{
+    if (t->packed_b || t->m == 1)
+        return false;
+    if (t->c_col != 1)
+        return t->c_row == 1;
+    return !t->epilogue && t->n <= kernels->nr / 4 && t->m >= 2 * kernels->nr;
+}
+
+int gemm_run(const gemm_task *t)
+{
+    if (t->m <= 0)
+        return 0;
+    if (t->n <= 0 || t->k <= 0)
+        return run_empty_k(t);
+    const gemm_kernels *kernels = kernels_for(t->dtype);
+    if (t->n == 1)
+        return run_dots(t, kernels);
+    return should_transpose(t, kernels) ? run_transposed(t, kernels) : run_tiled(t, kernels);
+}
+
+/* --- batches --------------------------------------------------------------------------------------------------- */
+
+typedef struct batch_job {
+    gemm_task task;
+    gemm_batch batch;
+    atomic_bool failed;
+} batch_job;
+
+static void run_batch_range(void *arg, int64_t begin, int64_t end)
+{
+    batch_job *job = arg;
+    const gemm_batch *batch = &job->batch;
+    const int64_t size = (int64_t)bk_dtype_size(job->task.dtype);
+    for (int64_t at = begin; at < end; at++) {
+        gemm_task task = job->task;
+        int64_t left = at, a = 0, b = 0, c = 0;
+        for (int d = batch->ndim - 1; d >= 0; d--) {
+            const int64_t i = left % batch->sizes[d];
+            left /= batch->sizes[d];
+            a += i * batch->a[d];
+            b += i * batch->b[d];
+            c += i * batch->c[d];
+        }
+        task.a = (const char *)task.a + a * size;
+        task.b = (const char *)task.b + b * size;
+        task.c = (char *)task.c + c * size;
+        if (gemm_run(&task))
+            atomic_store(&job->failed, true);
+    }
+}
+
+/* Batch dimensions over one b whose rows of a and c follow on from one product to the next are rows of one product. */
+static void fold_batch(batch_job *job)
+{
+    gemm_task *t = &job->task;
+    gemm_batch *batch = &job->batch;
+    for (; batch->ndim > 0; batch->ndim--) {
+        const int last = batch->ndim - 1;
+        const bool follows = batch->a[last] == t->m * t->a_row && batch->c[last] == t->m * t->c_row;
+        if (batch->sizes[last] != 1 && !(batch->b[last] == 0 && follows))
+            return;
+        t->m *= batch->sizes[last];
+    }
+}
+
+int gemm_run_batch(const gemm_task *task, const gemm_batch *batch)
+{
+    batch_job job = { .task = *task, .batch = *batch };
+    fold_batch(&job);
+    int64_t count = 1;
+    for (int d = 0; d < job.batch.ndim; d++)
+        count *= job.batch.sizes[d];
+    const gemm_task *t = &job.task;
+    const double one_ns =
+        2.0 * (double)t->m * (double)t->n * (double)t->k / kernels_for(t->dtype)->flops_per_ns + 100;
+    /* A product that can occupy all threads for long does so; others are dealt out whole. */
+    if (count >= 4 * bk_get_num_threads() || one_ns < 200e3)
+        threads_for(count, 1 + (int64_t)(5e3 / one_ns), one_ns * (double)count, run_batch_range, &job);
+    else
+        run_batch_range(&job, 0, count);
+    if (!atomic_load(&job.failed))
+        return 0;
+    error_memory();
+    return -1;
+}

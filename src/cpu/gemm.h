@@ -1,0 +1,42 @@
+/* gemm.h: matrix products, c = a b or c += a b, for float32, float64 and int64 with any strides.
+ *
+ * An element of c is always the same sum in the same order, a function of k and of the instruction set alone: neither
+ * the number of threads, nor m, nor the strides, nor whether b came packed can change a bit of it (n == 1 has an order
+ * of its own, that of dot products). */
+#ifndef BK_CPU_GEMM_H
+#define BK_CPU_GEMM_H
+#include "brisk.h"
+
+typedef struct gemm_task {
+    bk_dtype dtype; /* BK_FLOAT32, BK_FLOAT64, BK_INT64 */
+    int64_t m, n, k;
+    const void *a; /* strides in elements, any: 0 and negative too */
+    int64_t a_row, a_col;
+    const void *b;
+    int64_t b_row, b_col;
+    void *c;
+    int64_t c_row, c_col;
+    bool accumulate;      /* c += a b, else c = a b; k == 0 gives zeros */
+    const void *packed_b; /* b packed by gemm_pack, or NULL; b itself is not read then */
+    /* Called once for each block of finished rows of c (complete in all columns), from the thread that finished it. */
+    void (*epilogue)(void *arg, int64_t row_begin, int64_t row_end);
+    void *epilogue_arg;
+} gemm_task;
+
+/* The packed form belongs to the instruction set in use: it can't be stored or sent elsewhere. 64-byte aligned. */
+size_t gemm_packed_bytes(bk_dtype dtype, int64_t k, int64_t n);
+void gemm_pack(bk_dtype dtype, int64_t k, int64_t n, const void *b, int64_t b_row, int64_t b_col, void *packed);
+
+/* Uses the thread pool. Returns -1 with the error set when memory is out; c is undefined then. */
+int gemm_run(const gemm_task *task);
+
+/* Many products of one shape: batch dimensions with strides in elements for a, b and c. */
+typedef struct gemm_batch {
+    int ndim;
+    int64_t sizes[BK_MAX_NDIM], a[BK_MAX_NDIM], b[BK_MAX_NDIM], c[BK_MAX_NDIM];
+} gemm_batch;
+
+/* Runs the task at every index of the batch; task->packed_b and task->epilogue must be NULL. */
+int gemm_run_batch(const gemm_task *task, const gemm_batch *batch);
+
+#endif

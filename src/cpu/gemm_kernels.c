@@ -1,0 +1,63 @@
+/* gemm_kernels.c: the micro-kernels of one instruction set, compiled once per level with ISA_NAME set to it.
+ *
+ * A panel is two vectors wide at every level. The tile takes as many rows as leaves registers for one row of the
+ * panel and a broadcast: 14 of 32 registers' worth with AVX-512, 6 with AVX2 and 4 with SSE2. Fewer rows than 8
+ * accumulators' worth would wait for the adder, so they take several panels at once (1x64 floats with AVX2).
+ * Contraction to fused multiply-adds is wanted here, and here alone: compile with -ffp-contract=fast. */
+#include "cpu/gemm_kernels.h"
+
+#define JOIN_(a, b)   a##b
+#define JOIN(a, b)    JOIN_(a, b)
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#if defined(__AVX512F__)
+#define VECTOR_BYTES 64
+#define TILE_ROWS    14
+#define SPEED        1.0
+#define PIN(v)       __asm__("" : "+v"(v))
+#define TILES                                                                                                          \
+    TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1) TILE(7, 1) TILE(8, 1) TILE(9, 1) TILE(10, 1)     \
+    TILE(11, 1) TILE(12, 1) TILE(13, 1) TILE(14, 1)
+#define WIDE_TILES                                                                                                     \
+    WIDE_TILE(1, 4) WIDE_TILE(2, 4) WIDE_TILE(3, 4) WIDE_TILE(4, 2) WIDE_TILE(5, 2) WIDE_TILE(6, 2)
+#elif defined(__AVX2__)
+#define VECTOR_BYTES 32
+#define TILE_ROWS    6
+#define SPEED        0.6
+#define PIN(v)       __asm__("" : "+x"(v))
+#define TILES        TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1)
+#define WIDE_TILES   WIDE_TILE(1, 4) WIDE_TILE(2, 2) WIDE_TILE(3, 2)
+#else
+#define VECTOR_BYTES 16
+#define TILE_ROWS    4
+#define SPEED        0.15
+#define PIN(v)       (void)(v)
+#define TILES        TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1)
+#define WIDE_TILES   WIDE_TILE(1, 4) WIDE_TILE(2, 2)
+#endif
+
+#define ELEM         float
+#define NAME(x)      x##_f32
+#define FLOPS_PER_NS (120 * SPEED)
+#include "cpu/gemm_micro.h"
+
+#define ELEM         double
+#define NAME(x)      x##_f64
+#define FLOPS_PER_NS (60 * SPEED)
+#include "cpu/gemm_micro.h"
+
+#define ELEM         uint64_t /* the arithmetic of int64, with defined overflow */
+#define NAME(x)      x##_i64
+#define FLOPS_PER_NS (10 * SPEED)
+#include "cpu/gemm_micro.h"
+
+const gemm_kernels *const JOIN(gemm_kernels_, ISA_NAME)[GEMM_TYPES] = {
+    [GEMM_F32] = &table_f32,
+    [GEMM_F64] = &table_f64,
+    [GEMM_I64] = &table_i64,
+};

@@ -1,0 +1,123 @@
+/* gemm_micro.h: the micro-kernels for one element type; gemm_kernels.c includes it once per type.
+ *
+ * Before: ELEM (element type), NAME(x) (x with a suffix for the type), FLOPS_PER_NS. The shape of the tiles comes from
+ * gemm_kernels.c. Everything here is undefined again at the end. */
+
+typedef ELEM NAME(vec) __attribute__((vector_size(VECTOR_BYTES)));
+typedef ELEM NAME(vec_loose) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(ELEM)), may_alias));
+#define VEC   NAME(vec)
+#define LOOSE NAME(vec_loose)
+#define LANES ((int)(VECTOR_BYTES / sizeof(ELEM)))
+
+/* A tile of `rows` x `panels * 2` vectors, all of them in registers: the two counts are constants wherever this is
+ * inlined, and every loop over them is unrolled. */
+ALWAYS_INLINE void NAME(tile)(const int rows, const int panels, const gemm_steps *s, const ELEM *a, const ELEM *b,
+                              ELEM *c, bool add)
+{
+    const int wide = 2 * panels;
+    const int64_t a_row = s->a_row, a_col = s->a_col, b_row = s->b_row, b_panel = s->b_panel;
+    VEC sum[GEMM_MAX_ROWS][8];
+    UNROLL for (int i = 0; i < rows; i++)
+    {
+        __builtin_prefetch(c + i * s->c_row, 1);
+        UNROLL for (int j = 0; j < wide; j++) sum[i][j] = (VEC){ 0 };
+    }
+    for (int64_t k = s->k; k > 0; k--) {
+        VEC right[8];
+        UNROLL for (int j = 0; j < wide; j++)
+        {
+            right[j] = *(const LOOSE *)(b + j / 2 * b_panel + j % 2 * LANES);
+            if (rows > 1)
+                PIN(right[j]); /* else gcc loads it again in each multiply-add: 4x24 fell from 99% to 73% of peak */
+        }
+        UNROLL for (int i = 0; i < rows; i++)
+        {
+            const VEC left = a[i * a_row] - (VEC){ 0 };
+            UNROLL for (int j = 0; j < wide; j++) sum[i][j] += left * right[j];
+        }
+        a += a_col;
+        b += b_row;
+    }
+    UNROLL for (int i = 0; i < rows; i++)
+    {
+        UNROLL for (int j = 0; j < wide; j++)
+        {
+            LOOSE *out = (LOOSE *)(c + i * s->c_row + j * LANES);
+            *out = (LOOSE)(add ? (VEC)*out + sum[i][j] : sum[i][j]);
+        }
+    }
+}
+
+#define TILE(rows, panels)                                                                                             \
+    static void NAME(tile_##rows##_##panels)(const gemm_steps *s, const void *a, const void *b, void *c, bool add)     \
+    {                                                                                                                  \
+        NAME(tile)(rows, panels, s, a, b, c, add);                                                                     \
+    }
+#define WIDE_TILE(rows, panels) TILE(rows, panels)
+TILES
+WIDE_TILES
+#undef TILE
+#undef WIDE_TILE
+
+/* Dot products of `rows` rows with x. The order is that of one row whatever `rows` is: four vectors of partial sums,
+ * then the vectors pairwise, then their lanes in order, then the rest of k one by one. */
+ALWAYS_INLINE void NAME(dot_rows)(const int rows, int64_t n, const ELEM *a, int64_t a_row, const ELEM *x, ELEM *out)
+{
+    enum { DEPTH = 4 };
+    VEC sum[2][DEPTH];
+    UNROLL for (int i = 0; i < rows; i++)
+    {
+        UNROLL for (int j = 0; j < DEPTH; j++) sum[i][j] = (VEC){ 0 };
+    }
+    int64_t k = 0;
+    for (; k + DEPTH * LANES <= n; k += DEPTH * LANES) {
+        UNROLL for (int j = 0; j < DEPTH; j++)
+        {
+            const VEC right = *(const LOOSE *)(x + k + j * LANES);
+            UNROLL for (int i = 0; i < rows; i++)
+                sum[i][j] += *(const LOOSE *)(a + i * a_row + k + j * LANES) * right;
+        }
+    }
+    for (; k + LANES <= n; k += LANES) {
+        const VEC right = *(const LOOSE *)(x + k);
+        UNROLL for (int i = 0; i < rows; i++) sum[i][0] += *(const LOOSE *)(a + i * a_row + k) * right;
+    }
+    for (int i = 0; i < rows; i++) {
+        const VEC total = (sum[i][0] + sum[i][1]) + (sum[i][2] + sum[i][3]);
+        ELEM dot = 0, rest = 0;
+        for (int lane = 0; lane < LANES; lane++)
+            dot += total[lane];
+        for (int64_t t = k; t < n; t++)
+            rest += a[i * a_row + t] * x[t];
+        out[i] = dot + rest;
+    }
+}
+
+static void NAME(dots)(int64_t rows, int64_t k, const void *a, int64_t a_row, const void *x, void *out)
+{
+    const ELEM *row = a;
+    ELEM *to = out;
+    int64_t i = 0;
+    for (; i + 2 <= rows; i += 2)
+        NAME(dot_rows)(2, k, row + i * a_row, a_row, x, to + i);
+    if (i < rows)
+        NAME(dot_rows)(1, k, row + i * a_row, a_row, x, to + i);
+}
+
+#define TILE(rows, panels)      .tile[rows] = NAME(tile_##rows##_##panels),
+#define WIDE_TILE(rows, panels) .wide[rows] = NAME(tile_##rows##_##panels), .wide_panels[rows] = panels,
+#define TABLE                                                                                                          \
+    {                                                                                                                  \
+        .size = sizeof(ELEM), .mr = TILE_ROWS, .nr = 2 * LANES, .flops_per_ns = FLOPS_PER_NS, TILES WIDE_TILES.dots =  \
+            NAME(dots)                                                                                                 \
+    }
+static const gemm_kernels NAME(table) = TABLE;
+#undef TILE
+#undef WIDE_TILE
+#undef TABLE
+#undef VEC
+#undef LOOSE
+#undef LANES
+#undef ELEM
+#undef NAME
+#undef FLOPS_PER_NS

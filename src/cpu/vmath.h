@@ -1,0 +1,682 @@
+/* vmath.h: the mathematical functions of the elementwise kernels, written for the auto-vectoriser.
+ *
+ * Each is a branch-free inline function of scalars: a loop around it becomes SIMD code at every ISA level. The
+ * contract: at most 2.5 ULP in float32 over the whole range, denormals included; exact specials (NaN, infinities,
+ * signed zeros); odd functions are odd. In float64: 2 ULP, with glibc where nothing faster stands here.
+ *
+ * Two ways lead there in float32. What training spends its time in (exp, tanh, sigmoid, log) is computed in float.
+ * All else is computed in double ("wide": half the lanes, but no error analysis: a polynomial good to 1e-9 is good
+ * to 0.51 ULP) and rounded once. The polynomials interpolate at Chebyshev nodes on the reduced range; the relative
+ * error on that range stands beside each.
+ *
+ * Selects compare values of the width they select, and conversions between integers and doubles go through the
+ * bits of 2^52 + n: AVX2 has no other instruction for it. */
+#ifndef BK_CPU_VMATH_H
+#define BK_CPU_VMATH_H
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define VM static inline __attribute__((always_inline, unused))
+
+/* --- bits, multiply-add, polynomials ------------------------------------------------------------------------ */
+
+VM uint32_t bits_f(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
+VM uint64_t bits_d(double x) { uint64_t u; memcpy(&u, &x, 8); return u; }
+VM float float_of(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
+VM double double_of(uint64_t u) { double x; memcpy(&x, &u, 8); return x; }
+
+#define SIGN_F 0x80000000u
+#define SIGN_D 0x8000000000000000u
+VM float abs_f(float x) { return float_of(bits_f(x) & ~SIGN_F); }
+VM double abs_d(double x) { return double_of(bits_d(x) & ~SIGN_D); }
+VM float copysign_f(float x, float s) { return float_of((bits_f(x) & ~SIGN_F) | (bits_f(s) & SIGN_F)); }
+VM double copysign_d(double x, double s) { return double_of((bits_d(x) & ~SIGN_D) | (bits_d(s) & SIGN_D)); }
+
+/* a*b + c, fused where the ISA fuses: the bounds above hold either way. */
+#ifdef __FMA__
+VM float madd_f(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+VM double madd_d(double a, double b, double c) { return __builtin_fma(a, b, c); }
+#else
+VM float madd_f(float a, float b, float c) { return a * b + c; }
+VM double madd_d(double a, double b, double c) { return a * b + c; }
+#endif
+
+/* poly_N(x, c0, ..., cN) = c0 + c1 x + ... + cN x^N. A macro, since C has no variadic inline functions. */
+#define POLY_1(f, x, a, b) f(b, x, a)
+#define POLY_2(f, x, a, ...) f(POLY_1(f, x, __VA_ARGS__), x, a)
+#define POLY_3(f, x, a, ...) f(POLY_2(f, x, __VA_ARGS__), x, a)
+#define POLY_4(f, x, a, ...) f(POLY_3(f, x, __VA_ARGS__), x, a)
+#define POLY_5(f, x, a, ...) f(POLY_4(f, x, __VA_ARGS__), x, a)
+#define POLY_6(f, x, a, ...) f(POLY_5(f, x, __VA_ARGS__), x, a)
+#define POLY_7(f, x, a, ...) f(POLY_6(f, x, __VA_ARGS__), x, a)
+#define POLY_8(f, x, a, ...) f(POLY_7(f, x, __VA_ARGS__), x, a)
+#define POLY_9(f, x, a, ...) f(POLY_8(f, x, __VA_ARGS__), x, a)
+#define POLY_10(f, x, a, ...) f(POLY_9(f, x, __VA_ARGS__), x, a)
+#define POLY_11(f, x, a, ...) f(POLY_10(f, x, __VA_ARGS__), x, a)
+#define POLY_12(f, x, a, ...) f(POLY_11(f, x, __VA_ARGS__), x, a)
+#define POLY_13(f, x, a, ...) f(POLY_12(f, x, __VA_ARGS__), x, a)
+
+#define LN2 0.69314718055994530942
+#define LOG2E 1.44269504088896340736
+#define HALF_PI 1.57079632679489661923
+
+/* Adding 1.5 * 2^23 (2^52) rounds to an integer and leaves it in the low bits. */
+#define ROUNDER_F 0x1.8p23f
+#define ROUNDER_D 0x1.8p52
+
+/* --- rounding ----------------------------------------------------------------------------------------------- */
+
+#ifdef __SSE4_1__
+VM float rint_f(float x) { return __builtin_rintf(x); }
+VM float floor_f(float x) { return __builtin_floorf(x); }
+VM float ceil_f(float x) { return __builtin_ceilf(x); }
+VM float trunc_f(float x) { return __builtin_truncf(x); }
+VM double rint_d(double x) { return __builtin_rint(x); }
+VM double floor_d(double x) { return __builtin_floor(x); }
+VM double ceil_d(double x) { return __builtin_ceil(x); }
+VM double trunc_d(double x) { return __builtin_trunc(x); }
+#else /* SSE2 cannot round; an addition can, below 2^23 (2^52), and what is larger is an integer already */
+VM float rint_f(float x)
+{
+    float a = abs_f(x), r = (a + 0x1p23f) - 0x1p23f;
+    return copysign_f(a < 0x1p23f ? r : a, x);
+}
+VM float floor_f(float x) { float r = rint_f(x); return r > x ? r - 1 : r; }
+VM float ceil_f(float x) { float r = rint_f(x); return copysign_f(r < x ? r + 1 : r, x); }
+VM float trunc_f(float x) { return copysign_f(floor_f(abs_f(x)), x); }
+VM double rint_d(double x)
+{
+    double a = abs_d(x), r = (a + 0x1p52) - 0x1p52;
+    return copysign_d(a < 0x1p52 ? r : a, x);
+}
+VM double floor_d(double x) { double r = rint_d(x); return r > x ? r - 1 : r; }
+VM double ceil_d(double x) { double r = rint_d(x); return copysign_d(r < x ? r + 1 : r, x); }
+VM double trunc_d(double x) { return copysign_d(floor_d(abs_d(x)), x); }
+#endif
+
+/* --- float32 in float: exp, sigmoid, tanh, log -------------------------------------------------------------- */
+
+/* expm1(r) and *n with x = n ln2 + r, |r| <= ln2 / 2. n * 0x1.62e4p-1 is exact, so r is good to the last bit. */
+VM float exp_reduced_f(float x, int32_t *n)
+{
+    float t = madd_f(x, (float)LOG2E, ROUNDER_F), k = t - ROUNDER_F;
+    float r = madd_f(k, -1.42860682030941723212e-6f, madd_f(k, -0x1.62e4p-1f, x));
+    float q = POLY_4(madd_f, r, 0.5f, 0.16666576f, 0.041666554f, 0.0083632928f, 0.0013926326f); /* 1.4e-7 */
+    *n = (int32_t)(bits_f(t) - bits_f(ROUNDER_F));
+    return madd_f(r * r, q, r);
+}
+
+VM float pow2_f(int32_t n) { return float_of((uint32_t)(n + 127) << 23); }
+
+/* x in [-104, 89]. The power of two comes in two factors: results may be denormal, or reach 2^128. */
+VM float exp_bounded_f(float x)
+{
+    int32_t n;
+    float p = exp_reduced_f(x, &n);
+    int32_t half = n >> 1;
+    float s = pow2_f(half);
+    return madd_f(p, s, s) * pow2_f(n - half);
+}
+
+VM float exp_f(float x)
+{
+    float c = x > 89 ? 89 : x;
+    return exp_bounded_f(c < -104 ? -104 : c);
+}
+
+/* exp of -|x| never overflows, and serves both signs. */
+VM float sigmoid_f(float x)
+{
+    float a = -abs_f(x);
+    float e = exp_bounded_f(a < -104 ? -104 : a);
+    return (x < 0 ? e : 1) / (1 + e);
+}
+
+/* u / (u + 2) with u = expm1(2|x|); from 9.1 on the result is 1. */
+VM float tanh_f(float x)
+{
+    float a = abs_f(x);
+    int32_t n;
+    a = a > 9.1f ? 9.1f : a;
+    float p = exp_reduced_f(a + a, &n), s = pow2_f(n);
+    float u = madd_f(p, s, s - 1);
+    return copysign_f(u / (u + 2), x);
+}
+
+/* x = 2^k (1 + f) with 1 + f in [sqrt 1/2, sqrt 2); log(1 + f) = f - f^2/2 + f^3 P(f). */
+VM float log_f(float x)
+{
+    float scaled = x < 0x1p-126f ? x * 0x1p23f : x;
+    float bias = x < 0x1p-126f ? -23.0f : 0.0f;
+    uint32_t u = bits_f(scaled) + (0x3f800000u - 0x3f3504f3u);
+    float k = (float)((int32_t)(u >> 23) - 127) + bias;
+    float f = float_of((u & 0x7fffff) + 0x3f3504f3u) - 1, f2 = f * f;
+    float p = POLY_8(madd_f, f, 0.33333331f, -0.24999997f, 0.20000721f, -0.1666781f, 0.14248877f, -0.1242536f,
+                     0.11687025f, -0.11483081f, 0.069713463f); /* 7e-8 */
+    float y = madd_f(f * f2, p, k * -2.12194440e-4f);
+    float r = madd_f(k, 0.693359375f, f + madd_f(-0.5f, f2, y));
+    r = x == 0 ? -INFINITY : r;
+    r = x < 0 ? NAN : r;
+    return x < INFINITY ? r : x;
+}
+
+/* --- wide: doubles with the accuracy that a float32 result needs ------------------------------------------- */
+
+VM double pow2_d(uint64_t n) { return double_of((n + 1023) << 52); }
+
+/* expm1(r) and *n with x = n ln2 + r. */
+VM double wide_exp_reduced(double x, uint64_t *n)
+{
+    double t = madd_d(x, LOG2E, ROUNDER_D), k = t - ROUNDER_D;
+    double r = madd_d(k, -1.90821492927058770002e-10, madd_d(k, -6.93147180369123816490e-01, x));
+    double q = POLY_5(madd_d, r, 0.5000000013620138, 0.16666666681794626, 0.041666463386339524, 0.008333310754576892,
+                      0.001393382048977602, 0.00019891180158282143); /* 2.9e-9 */
+    *n = bits_d(t) - bits_d(ROUNDER_D);
+    return madd_d(r * r, q, r);
+}
+
+/* Beyond +-700, far outside float's range, it is infinity and zero. */
+VM double wide_exp(double x)
+{
+    uint64_t n;
+    double p = wide_exp_reduced(x, &n), s = pow2_d(n);
+    double r = madd_d(p, s, s);
+    r = x > 700 ? INFINITY : r;
+    return x < -700 ? 0 : r;
+}
+
+VM double wide_expm1(double x)
+{
+    uint64_t n;
+    double p = wide_exp_reduced(x, &n), s = pow2_d(n);
+    double r = madd_d(p, s, s - 1);
+    r = x > 700 ? INFINITY : r;
+    r = x < -700 ? -1 : r;
+    return x == 0 ? x : r;
+}
+
+/* x = 2^k m with m in [sqrt 1/2, sqrt 2), s = (m - 1) / (m + 1): log m = 2 s + s^3 R(s^2). Relative error 2e-13. */
+VM double wide_log(double x)
+{
+    uint64_t u = bits_d(x) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
+    double k = double_of((u >> 52) | 0x4330000000000000u) - (0x1p52 + 1023);
+    double m = double_of((u & 0xfffffffffffffu) + 0x3fe6a09e667f3bcdu);
+    double s = (m - 1) / (m + 1), z = s * s;
+    double p = POLY_4(madd_d, z, 0.6666666666737868, 0.3999999879244169, 0.28571755535032944, 0.22191337428065783,
+                      0.19363884986633198); /* 1.1e-11 */
+    double r = madd_d(k, LN2, madd_d(s * z, p, 2 * s));
+    r = x == 0 ? -INFINITY : r;
+    r = x < 0 ? NAN : r;
+    return x < INFINITY ? r : x;
+}
+
+/* What 1 + x rounds away is added back, to first order. */
+VM double wide_log1p(double x)
+{
+    double u = 1 + x, r = wide_log(u) + (x - (u - 1)) / u;
+    r = u == 0 ? -INFINITY : r;
+    r = x < INFINITY ? r : x;
+    return x == 0 ? x : r;
+}
+
+/* x - n pi/2 for |x| <= TRIG_MAX, where n pi/2's first part (33 bits) is exact; *n in the low bits. */
+#define TRIG_MAX 0x1p20
+VM double wide_reduce_pi(double x, uint64_t *n)
+{
+    double t = madd_d(x, 1 / HALF_PI, ROUNDER_D), k = t - ROUNDER_D;
+    *n = bits_d(t);
+    return madd_d(k, -6.07710050650619224932e-11, madd_d(k, -1.57079632673412561417e+00, x));
+}
+
+VM double wide_sin_reduced(double r)
+{
+    double z = r * r;
+    return r * POLY_4(madd_d, z, 1, -0.16666666663844049, 0.008333331870341349, -0.00019840084376422702,
+                      2.724962008007533e-06); /* 1.7e-10 */
+}
+
+VM double wide_cos_reduced(double r)
+{
+    double z = r * r;
+    return POLY_5(madd_d, z, 1, -0.4999999999996371, 0.04166666663727906, -0.001388888508002599,
+                  2.4799858750748857e-05, -2.7236822001886194e-07); /* 7.6e-13 */
+}
+
+/* a where the low bit of n is clear, b where it is set: SSE2 has no 64-bit compare, so by masks. */
+VM double pick_by_parity(uint64_t n, double a, double b)
+{
+    uint64_t odd = 0 - (n & 1);
+    return double_of((bits_d(a) & ~odd) | (bits_d(b) & odd));
+}
+
+VM double wide_sin_quadrant(double r, uint64_t n)
+{
+    double v = pick_by_parity(n, wide_sin_reduced(r), wide_cos_reduced(r));
+    return double_of(bits_d(v) ^ (n & 2) << 62);
+}
+
+/* 0 <= a <= 1 */
+VM double wide_atan_unit(double a)
+{
+    double z = a * a;
+    return a * POLY_11(madd_d, z, 1, -0.33333333293301176, 0.19999990275947271, -0.14285317963907304,
+                       0.1110470678864422, -0.09036742342070782, 0.0741749696430051, -0.05760716083128117,
+                       0.038327445983064846, -0.019261081322765883, 0.00620725453378005,
+                       -0.0009362994719496015); /* 1.2e-9 */
+}
+
+/* asin(s) with z = s^2, 0 <= s <= 1/2 */
+VM double wide_asin_half(double s, double z)
+{
+    return s * POLY_9(madd_d, z, 1, 0.16666666666738633, 0.07499999953429712, 0.044642906474584965,
+                      0.030379945210024933, 0.022412417726695433, 0.016902683886393575, 0.01686409027396012,
+                      0.001067506315036312, 0.02834674523183333); /* 4.9e-12 */
+}
+
+/* erfc(a) for a >= 0: exp(-a^2) / (1 + 2a) times a polynomial in u = (a - 3) / (a + 3); 0 from 11 on. */
+VM double wide_erfc_positive(double a)
+{
+    double u = (a - 3) / (a + 3);
+    double p = POLY_12(madd_d, u, 1.2530080582387246, -0.13562110679852069, -0.04756229030550163, 0.12964519790970114,
+                       -0.11927373008046004, 0.06830736684160335, -0.023770463089534476, 0.0025338959954526235,
+                       0.001892451414134764, -0.0007920180321977957, -0.00012513955115017728, 0.0001298528161492549,
+                       3.430210174434385e-05); /* 5.9e-11 */
+    return a > 11 ? 0 : wide_exp(-a * a) * p / (1 + 2 * a);
+}
+
+VM double wide_erfc(double x)
+{
+    double v = wide_erfc_positive(abs_d(x));
+    return x < 0 ? 2 - v : v;
+}
+
+/* --- float32 by way of doubles ------------------------------------------------------------------------------ */
+
+VM float expm1_f(float x) { return (float)wide_expm1(x); }
+VM float log1p_f(float x) { return (float)wide_log1p(x); }
+VM float log2_f(float x) { return (float)(wide_log(x) * LOG2E); }
+VM float log10_f(float x) { return (float)(wide_log(x) * 0.43429448190325182765); }
+VM float exp2_f(float x) { return (float)wide_exp((double)x * LN2); }
+
+/* Right for |x| <= TRIG_MAX; the kernels hand what is larger to libm. */
+VM float sin_f(float x)
+{
+    uint64_t n;
+    double r = wide_reduce_pi(x, &n);
+    return (float)wide_sin_quadrant(r, n);
+}
+
+VM float cos_f(float x)
+{
+    uint64_t n;
+    double r = wide_reduce_pi(x, &n);
+    return (float)wide_sin_quadrant(r, n + 1);
+}
+
+VM float tan_f(float x)
+{
+    uint64_t n;
+    double r = wide_reduce_pi(x, &n), s = wide_sin_reduced(r), c = wide_cos_reduced(r);
+    double v = pick_by_parity(n, s, c) / pick_by_parity(n, c, s);
+    return (float)double_of(bits_d(v) ^ (n & 1) << 63);
+}
+
+/* Above 1/2: asin a = pi/2 - 2 asin sqrt((1 - a) / 2). Outside [-1, 1] the root is NaN. */
+VM float asin_f(float x)
+{
+    double a = abs_d(x), far = 0.5 * (1 - a);
+    double z = a > 0.5 ? far : a * a, s = a > 0.5 ? __builtin_sqrt(far) : a;
+    double p = wide_asin_half(s, z);
+    return (float)copysign_d(a > 0.5 ? HALF_PI - 2 * p : p, x);
+}
+
+VM float acos_f(float x)
+{
+    double d = x, a = abs_d(d), far = 0.5 * (1 - a);
+    double z = a > 0.5 ? far : a * a, s = a > 0.5 ? __builtin_sqrt(far) : a;
+    double p = wide_asin_half(s, z);
+    double outer = d < 0 ? 2 * HALF_PI - 2 * p : 2 * p;
+    return (float)(a > 0.5 ? outer : HALF_PI - copysign_d(p, d));
+}
+
+VM float atan_f(float x)
+{
+    double a = abs_d(x), p = wide_atan_unit(a > 1 ? 1 / a : a);
+    return (float)copysign_d(a > 1 ? HALF_PI - p : p, x);
+}
+
+VM float atan2_f(float y, float x)
+{
+    double ay = abs_d(y), ax = abs_d(x);
+    double small = ax > ay ? ay : ax, large = ax > ay ? ax : ay;
+    double diagonal = large == 0 ? 0 : 1; /* both zero, or equal, or both infinite */
+    double p = wide_atan_unit(small == large ? diagonal : small / large);
+    p = ay > ax ? HALF_PI - p : p;
+    p = copysign_d(1, x) < 0 ? 2 * HALF_PI - p : p;
+    return (float)copysign_d(p, y);
+}
+
+VM float sinh_f(float x)
+{
+    double a = abs_d(x), e = wide_exp(a), z = a * a;
+    double near = a * POLY_5(madd_d, z, 1, 0.16666666666698407, 0.008333333317464362, 0.0001984128253011599,
+                             2.755377026364149e-06, 2.545670657152382e-08); /* 1.9e-12 */
+    return (float)copysign_d(a < 1 ? near : 0.5 * (e - 1 / e), x);
+}
+
+VM float cosh_f(float x)
+{
+    double e = wide_exp(abs_d(x));
+    return (float)(0.5 * (e + 1 / e));
+}
+
+VM float asinh_f(float x)
+{
+    double a = abs_d(x), root = __builtin_sqrt(a * a + 1);
+    return (float)copysign_d(wide_log1p(a < INFINITY ? a + a * a / (1 + root) : a), x);
+}
+
+VM float acosh_f(float x)
+{
+    double t = (double)x - 1;
+    double r = wide_log1p(t + __builtin_sqrt(t * (t + 2)));
+    return (float)(t < 0 ? NAN : r);
+}
+
+VM float atanh_f(float x)
+{
+    double a = abs_d(x);
+    double r = 0.5 * wide_log1p(2 * a / (1 - a));
+    return (float)copysign_d(a > 1 ? NAN : r, x);
+}
+
+VM float erf_f(float x)
+{
+    double a = abs_d(x), z = a * a;
+    double near = a * POLY_9(madd_d, z, 1.128379167095494, -0.37612638902808615, 0.11283791658548713,
+                             -0.026866169050599326, 0.0052239671935439, -0.0008547933736519633, 0.00012046261269779797,
+                             -1.4795031400662045e-05, 1.5306373163641084e-06, -1.0469110332151208e-07); /* 2e-14 */
+    return (float)copysign_d(a < 1 ? near : 1 - wide_erfc_positive(a), x);
+}
+
+VM float erfc_f(float x) { return (float)wide_erfc(x); }
+
+/* erfinv(x) / x is smooth in w = -log(1 - x^2) near the centre and in sqrt(w) in the tails. */
+VM float erfinv_f(float x)
+{
+    double d = x, w = -wide_log((1 - d) * (1 + d)), s = __builtin_sqrt(w);
+    double centre = POLY_13(madd_d, w, 0.8862269252642508, 0.2320136783922654, 0.011549216921361868,
+                            -0.0023345757969169736, -0.00012920883391029296, 4.817385293756846e-05,
+                            6.526499727642317e-07, -1.9702567700570657e-07, -3.7514665144588216e-07,
+                            1.1950248662262078e-07, -1.7566458759322325e-08, 1.4662478804215205e-09,
+                            -6.781936572405251e-11, 1.3642498644590784e-12); /* 2.1e-10 */
+    double tail = POLY_10(madd_d, s, -4.545917685128504, 18.05084880481762, -26.184983333844013, 22.345516338695923,
+                          -12.062712070322684, 4.362767251947044, -1.078642206252438, 0.18082644145379828,
+                          -0.0197293301720417, 0.0012675776025117328, -3.646736422581535e-05); /* 2.2e-10 */
+    double r = d * (w < 6.25 ? centre : tail);
+    return (float)(abs_d(d) == 1 ? d * INFINITY : r);
+}
+
+/* exp(y log|x|), then C's rules for signs, zeros, infinities and NaN. */
+VM float pow_f(float x, float y)
+{
+    double dx = x, a = abs_d(dx), dy = y;
+    double bounded = dy > 0x1p40 ? 0x1p40 : dy; /* an even integer for all that is larger */
+    bounded = bounded < -0x1p40 ? -0x1p40 : bounded;
+    double is_integer = (bounded + ROUNDER_D) - ROUNDER_D == bounded ? 1 : 0;
+    double is_even = (0.5 * bounded + ROUNDER_D) - ROUNDER_D == 0.5 * bounded ? 1 : 0;
+    double negative = copysign_d(1, dx) < 0 ? 1 : 0;
+
+    double r = wide_exp(dy * wide_log(a));
+    r = a == 1 && dy == dy ? 1 : r; /* log is 0 then, and 0 * infinity is not */
+    r = negative * is_integer * (1 - is_even) > 0 ? -r : r;
+    r = dx < 0 && a < INFINITY && is_integer == 0 && dy == dy ? NAN : r;
+    r = dy == 0 ? 1 : r;
+    return (float)(dx == 1 ? 1 : r);
+}
+
+VM float hypot_f(float x, float y)
+{
+    double dx = x, dy = y, r = __builtin_sqrt(dx * dx + dy * dy);
+    r = abs_d(dx) == INFINITY ? INFINITY : r;
+    return (float)(abs_d(dy) == INFINITY ? INFINITY : r);
+}
+
+/* For |x/y| < 2^28 the quotient's integer part and the remainder are exact in double. */
+VM float fmod_f(float x, float y)
+{
+    double dx = x, dy = y;
+    return copysign_f((float)(dx - trunc_d(dx / dy) * dy), x);
+}
+
+/* --- activations that would lose digits in float ------------------------------------------------------------ */
+
+VM float gelu_f(float x) { return (float)(0.5 * x * wide_erfc(-x * 0.70710678118654752440)); }
+
+/* x/2 (1 + tanh u) = x sigmoid(2u), without the cancellation */
+VM float gelu_tanh_f(float x)
+{
+    double d = x, twice_u = 1.59576912160573071176 * d * madd_d(0.044715 * d, d, 1);
+    return (float)(d / (1 + wide_exp(-twice_u)));
+}
+
+VM float silu_f(float x) { return (float)(x / (1 + wide_exp(-(double)x))); }
+
+/* tanh(log(1 + e)) = e(e + 2) / (e(e + 2) + 2); from 30 on it is 1 */
+VM float mish_f(float x)
+{
+    double d = x, e = wide_exp(d > 30 ? 30 : d), w = e * (e + 2);
+    return (float)(d * (w / (w + 2)));
+}
+
+VM float softplus_f(float x, float beta, float threshold)
+{
+    double d = x, t = x * beta, b = beta;
+    return (float)(t > threshold ? d : wide_log1p(wide_exp((double)x * b)) / b);
+}
+
+VM float logsigmoid_f(float x)
+{
+    double d = x;
+    return (float)((d < 0 ? d : 0) - wide_log1p(wide_exp(-abs_d(d))));
+}
+
+VM float logaddexp_f(float x, float y)
+{
+    double a = x, b = y, m = a > b ? a : b;
+    double r = m + wide_log1p(wide_exp(-abs_d(a - b)));
+    return (float)(a == b && abs_d(a) == INFINITY ? a : r);
+}
+
+VM float logaddexp2_f(float x, float y)
+{
+    double a = x, b = y, m = a > b ? a : b;
+    double r = m + LOG2E * wide_log1p(wide_exp(-abs_d(a - b) * LN2));
+    return (float)(a == b && abs_d(a) == INFINITY ? a : r);
+}
+
+/* --- float64 ------------------------------------------------------------------------------------------------ */
+
+/* As exp_bounded_f, with x in [-746, 710]; the shift is logical because AVX2 has no other for 64 bits. */
+VM double exp_bounded_d(double x)
+{
+    double t = madd_d(x, LOG2E, ROUNDER_D), k = t - ROUNDER_D;
+    double r = madd_d(k, -1.90821492927058770002e-10, madd_d(k, -6.93147180369123816490e-01, x));
+    double q = POLY_11(madd_d, r, 0.5, 0.16666666666666666, 0.04166666666666668, 0.008333333333333333,
+                       0.0013888888888878923, 0.00019841269841263198, 2.4801587336841623e-05, 2.755731924748493e-06,
+                       2.7557262852470396e-07, 2.5052070809943926e-08, 2.0918295266435273e-09,
+                       1.6086732952745416e-10); /* 4e-20 */
+    uint64_t n = bits_d(t) - bits_d(ROUNDER_D), half = ((n + 4096) >> 1) - 2048;
+    double s = pow2_d(half);
+    return madd_d(madd_d(r * r, q, r), s, s) * pow2_d(n - half);
+}
+
+VM double exp_d(double x)
+{
+    double c = x > 710 ? 710 : x;
+    return exp_bounded_d(c < -746 ? -746 : c);
+}
+
+VM double sigmoid_d(double x)
+{
+    double a = -abs_d(x), e = exp_bounded_d(a < -746 ? -746 : a);
+    return (x < 0 ? e : 1) / (1 + e);
+}
+
+/* log m = f - (f^2/2 - s (f^2/2 + z R(z))), with f = m - 1, s = f / (2 + f), z = s^2: f is exact and comes last. */
+VM double log_d(double x)
+{
+    double scaled = x < 0x1p-1022 ? x * 0x1p54 : x, bias = x < 0x1p-1022 ? 0x1p52 + 1077 : 0x1p52 + 1023;
+    uint64_t u = bits_d(scaled) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
+    double k = double_of((u >> 52) | 0x4330000000000000u) - bias;
+    double f = double_of((u & 0xfffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1;
+    double s = f / (2 + f), z = s * s, half = 0.5 * f * f;
+    double p = z * POLY_7(madd_d, z, 0.6666666666666666, 0.40000000000000885, 0.28571428570799784, 0.22222222392581045,
+                          0.18181795547521137, 0.15386244737621665, 0.13268638369266825, 0.13088034850927555);
+    double low = madd_d(k, 1.90821492927058770002e-10, s * (half + p));
+    double r = madd_d(k, 6.93147180369123816490e-01, f - (half - low));
+    r = x == 0 ? -INFINITY : r;
+    r = x < 0 ? NAN : r;
+    return x < INFINITY ? r : x;
+}
+
+VM double gelu_d(double x) { return 0.5 * x * erfc(-x * 0.70710678118654752440); }
+VM double silu_d(double x) { return x / (1 + exp_d(-x)); }
+VM double gelu_tanh_d(double x) { return x / (1 + exp_d(-1.59576912160573071176 * x * (1 + 0.044715 * x * x))); }
+VM double mish_d(double x)
+{
+    double e = exp_d(x > 40 ? 40 : x), w = e * (e + 2);
+    return x * (w / (w + 2));
+}
+VM double softplus_d(double x, double beta, double threshold)
+{
+    return x * beta > threshold ? x : log1p(exp_d(x * beta)) / beta;
+}
+VM double logsigmoid_d(double x) { return (x < 0 ? x : 0) - log1p(exp_d(-abs_d(x))); }
+VM double logaddexp_d(double x, double y)
+{
+    return x == y && abs_d(x) == INFINITY ? x : (x > y ? x : y) + log1p(exp_d(-abs_d(x - y)));
+}
+VM double logaddexp2_d(double x, double y)
+{
+    return x == y && abs_d(x) == INFINITY ? x : (x > y ? x : y) + LOG2E * log1p(exp_d(-abs_d(x - y) * LN2));
+}
+
+/* --- scalar: gamma functions and erfinv --------------------------------------------------------------------- */
+
+double vm_lgamma(double x);
+double vm_digamma(double x);
+double vm_trigamma(double x);
+double vm_erfinv(double x);
+
+/* --- the prelude of ops.def: one name for both float types --------------------------------------------------- */
+
+#define V1(x, f, d) _Generic((x), float: f, double: d)(x)
+#define V2(x, y, f, d) _Generic((x), float: f, double: d)(x, y)
+
+#define v_abs(x) V1(x, abs_f, abs_d)
+#define v_copysign(x, y) V2(x, y, copysign_f, copysign_d)
+#define v_sqrt(x) V1(x, __builtin_sqrtf, __builtin_sqrt)
+#define v_floor(x) V1(x, floor_f, floor_d)
+#define v_ceil(x) V1(x, ceil_f, ceil_d)
+#define v_trunc(x) V1(x, trunc_f, trunc_d)
+#define v_rint(x) V1(x, rint_f, rint_d)
+#define v_exp(x) V1(x, exp_f, exp_d)
+#define v_exp2(x) V1(x, exp2_f, exp2)
+#define v_expm1(x) V1(x, expm1_f, expm1)
+#define v_log(x) V1(x, log_f, log_d)
+#define v_log1p(x) V1(x, log1p_f, log1p)
+#define v_log2(x) V1(x, log2_f, log2)
+#define v_log10(x) V1(x, log10_f, log10)
+#define v_sin(x) V1(x, sin_f, sin)
+#define v_cos(x) V1(x, cos_f, cos)
+#define v_tan(x) V1(x, tan_f, tan)
+#define v_asin(x) V1(x, asin_f, asin)
+#define v_acos(x) V1(x, acos_f, acos)
+#define v_atan(x) V1(x, atan_f, atan)
+#define v_atan2(x, y) V2(x, y, atan2_f, atan2)
+#define v_sinh(x) V1(x, sinh_f, sinh)
+#define v_cosh(x) V1(x, cosh_f, cosh)
+#define v_tanh(x) V1(x, tanh_f, tanh)
+#define v_asinh(x) V1(x, asinh_f, asinh)
+#define v_acosh(x) V1(x, acosh_f, acosh)
+#define v_atanh(x) V1(x, atanh_f, atanh)
+#define v_sigmoid(x) V1(x, sigmoid_f, sigmoid_d)
+#define v_erf(x) V1(x, erf_f, erf)
+#define v_erfc(x) V1(x, erfc_f, erfc)
+#define v_erfinv(x) V1(x, erfinv_f, vm_erfinv)
+#define v_pow(x, y) V2(x, y, pow_f, pow)
+#define v_hypot(x, y) V2(x, y, hypot_f, hypot)
+#define v_fmod(x, y) V2(x, y, fmod_f, fmod)
+#define v_nextafter(x, y) V2(x, y, nextafterf, nextafter)
+#define v_gelu(x) V1(x, gelu_f, gelu_d)
+#define v_gelu_tanh(x) V1(x, gelu_tanh_f, gelu_tanh_d)
+#define v_silu(x) V1(x, silu_f, silu_d)
+#define v_mish(x) V1(x, mish_f, mish_d)
+#define v_logsigmoid(x) V1(x, logsigmoid_f, logsigmoid_d)
+#define v_logaddexp(x, y) V2(x, y, logaddexp_f, logaddexp_d)
+#define v_logaddexp2(x, y) V2(x, y, logaddexp2_f, logaddexp2_d)
+#define v_softplus(x, y, z) _Generic((x), float: softplus_f, double: softplus_d)(x, y, z)
+#define v_lgamma(x) ((T)vm_lgamma(x))
+#define v_digamma(x) ((T)vm_digamma(x))
+#define v_trigamma(x) ((T)vm_trigamma(x))
+
+/* The sign bit itself: 1 for -0 and negative NaN. */
+VM uint8_t signbit_f(float x) { return (uint8_t)(bits_f(x) >> 31); }
+VM uint8_t signbit_d(double x) { return (uint8_t)(bits_d(x) >> 63); }
+#define v_signbit(x) V1(x, signbit_f, signbit_d)
+
+/* Remainder with the divisor's sign, and the floor of the quotient that goes with it, as Python has them. */
+VM float remainder_f(float x, float y)
+{
+    float m = fmod_f(x, y);
+    return m != 0 && (y < 0) != (m < 0) ? m + y : m;
+}
+VM float floor_divide_f(float x, float y) { return (float)floor_d((double)x / (double)y); }
+VM double remainder_d(double x, double y)
+{
+    double m = fmod(x, y);
+    return m != 0 && (y < 0) != (m < 0) ? m + y : m;
+}
+VM double floor_divide_d(double x, double y)
+{
+    double m = fmod(x, y), q = (x - m) / y;
+    q = m != 0 && (y < 0) != (m < 0) ? q - 1 : q;
+    double whole = floor(q);
+    whole = q - whole > 0.5 ? whole + 1 : whole;
+    whole = q != 0 ? whole : copysign(0, x / y);
+    return y == 0 ? x / y : whole;
+}
+#define v_remainder(x, y) V2(x, y, remainder_f, remainder_d)
+#define v_floor_divide(x, y) V2(x, y, floor_divide_f, floor_divide_d)
+
+/* --- int64: nothing traps. Division by zero gives 0 (the recorder has raised), INT64_MIN / -1 wraps. ---------- */
+
+VM int64_t i_quotient(int64_t x, int64_t y) { return y == 0 ? 0 : y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y; }
+VM int64_t i_fmod(int64_t x, int64_t y) { return y == 0 || y == -1 ? 0 : x % y; }
+VM int64_t i_remainder(int64_t x, int64_t y)
+{
+    int64_t m = i_fmod(x, y);
+    return m != 0 && (m < 0) != (y < 0) ? m + y : m;
+}
+VM int64_t i_floor_divide(int64_t x, int64_t y)
+{
+    int64_t m = i_fmod(x, y);
+    return i_quotient(x, y) - (m != 0 && (m < 0) != (y < 0));
+}
+/* A negative exponent leaves something only of 1 and -1. */
+VM int64_t i_pow(int64_t x, int64_t y)
+{
+    if (y < 0)
+        return x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0;
+    uint64_t r = 1;
+    for (uint64_t base = (uint64_t)x; y; y >>= 1, base *= base)
+        r *= y & 1 ? base : 1;
+    return (int64_t)r;
+}
+/* Shifts by 64 and more, or by a negative count, push every bit out. */
+VM int64_t i_shift_left(int64_t x, int64_t y) { return (uint64_t)y < 64 ? (int64_t)((uint64_t)x << (y & 63)) : 0; }
+VM int64_t i_shift_right(int64_t x, int64_t y) { return x >> ((uint64_t)y < 64 ? y : 63); }
+
+#endif

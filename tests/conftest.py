@@ -1,0 +1,60 @@
+"""What every test shares: the module under test, and what it needs to be left as it was found.
+
+BRISK_TEST_MODULE names the module under test (brisk unless told otherwise). With BRISK_TEST_MODULE=torch the tests run
+PyTorch against itself: each must pass there, which proves that a test asks for what PyTorch really does.
+"""
+
+import importlib
+import importlib.util
+import os
+
+import pytest
+
+MODULE = os.environ.get("BRISK_TEST_MODULE", "brisk")
+collect_ignore_glob = []
+
+
+def pytest_report_header(config):
+    return f"module under test: {MODULE}"
+
+
+def pytest_collection_modifyitems(config, items):
+    if importlib.util.find_spec("torch"):
+        return
+    skip = pytest.mark.skip(reason="PyTorch, the reference of tests/torch, is not installed")
+    for item in items:
+        if "torch" in item.path.parent.name:
+            item.add_marker(skip)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Without PyTorch tests/torch cannot even be imported: one placeholder says so instead."""
+    if collection_path.parent.name == "torch" and not importlib.util.find_spec("torch"):
+        return collection_path.name != "test_needs_torch.py"
+    return None
+
+
+@pytest.fixture(scope="session")
+def torch():
+    """The module under test, under the name that PyTorch programs use."""
+    return importlib.import_module(MODULE)
+
+
+@pytest.fixture(autouse=True)
+def fresh_settings():
+    """Printing options, the default dtype and the random state do not leak from one test into the next."""
+    yield
+    for name in {MODULE, "torch"}:
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            continue
+        for call in (
+            lambda: module.set_printoptions(profile="default", sci_mode=None),
+            lambda: module.set_default_dtype(module.float32),
+            lambda: module.manual_seed(0),
+        ):
+            try:
+                call()
+            except AttributeError:
+                pass  # a module that lacks the setting fails in the test of that setting, not here

@@ -1,0 +1,57 @@
+"""Runs many random programs: `python -m tests.torch.fuzz --programs 50000 --seed 1`.
+
+Prints each failure with a small script that reproduces it, and a line of totals; the exit status is 1 if any failed.
+`--mutant NAME` breaks PyTorch on purpose (mutants.py) and uses it as the module under test: the fuzzer must notice.
+"""
+
+import argparse
+import sys
+import time
+import warnings
+from collections import Counter
+
+from tests.torch import mutants, programs
+from tests.torch.compare import REF
+
+
+def run_one(seed, around=None):
+    """The shrunk failing program of this seed with its failure, or None."""
+    how = {"around": around} if around else {}
+    program = programs.generate(seed)
+    failure = programs.failure_of(program, **how)
+    if failure is None:
+        return program, None
+    smaller = programs.shrink(program, failure, **how)
+    return smaller, programs.failure_of(smaller, **how) or failure
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--programs", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--stop-after", type=int, default=10, help="failures after which to stop")
+    parser.add_argument("--mutant", choices=sorted(mutants.MUTANTS))
+    parser.add_argument("--show", action="store_true", help="print every program")
+    options = parser.parse_args(arguments)
+    warnings.filterwarnings("ignore")
+    REF.set_num_threads(1)
+    around = mutants.MUTANTS[options.mutant]() if options.mutant else None
+    start, failures, steps, done = time.time(), Counter(), 0, 0
+    for seed in range(options.seed * 1_000_003, options.seed * 1_000_003 + options.programs):
+        program, failure = run_one(seed, around)
+        done += 1
+        steps += len(program.steps)
+        if options.show:
+            print(f"# {seed}", *[step.line for step in program.steps], sep="\n")
+        if failure:
+            failures[failure.kind] += 1
+            print(f"--- program {seed}: {failure}\n{program.source()}", flush=True)
+            if sum(failures.values()) >= options.stop_after:
+                break
+    seconds = time.time() - start
+    print(f"{done} programs, {steps} steps, {sum(failures.values())} failures, {seconds:.1f} s ({1e3 * seconds / done:.2f} ms each)")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
