@@ -103,6 +103,94 @@ BK_API int64_t bk_item_int(const bk_tensor *t);
 BK_API char *bk_to_string(const bk_tensor *t);
 BK_API void bk_free(void *p);
 
+/* --- making tensors ------------------------------------------------------------------------------------------ */
+
+BK_API bk_tensor *bk_empty(int ndim, const int64_t *sizes, bk_dtype dtype);
+BK_API bk_tensor *bk_zeros(int ndim, const int64_t *sizes, bk_dtype dtype);
+BK_API bk_tensor *bk_ones(int ndim, const int64_t *sizes, bk_dtype dtype);
+BK_API bk_tensor *bk_full(int ndim, const int64_t *sizes, double value, bk_dtype dtype);
+BK_API bk_tensor *bk_full_int(int ndim, const int64_t *sizes, int64_t value, bk_dtype dtype);
+BK_API bk_tensor *bk_zeros_like(const bk_tensor *t);
+BK_API bk_tensor *bk_ones_like(const bk_tensor *t);
+BK_API bk_tensor *bk_scalar(double value, bk_dtype dtype);
+/* A copy of row-major memory. */
+BK_API bk_tensor *bk_from_data(const void *data, int ndim, const int64_t *sizes, bk_dtype dtype);
+/* Memory of somebody else's: reads see what it holds at the time, writes go to it. release(owner) is called when the
+ * last tensor on it is gone. Strides in elements, NULL for row-major. */
+BK_API bk_tensor *bk_from_memory(void *data, int ndim, const int64_t *sizes, const int64_t *strides, bk_dtype dtype,
+                                 void (*release)(void *owner), void *owner);
+
+/* --- elementwise: one function per row of the op table ---------------------------------------------------------- */
+
+/* bk_add(x, y), bk_tanh(x), bk_where(x, y, z) ...; bk_add_s(x, 2.0) takes a number as the last operand. */
+#define UNARY(name, ...) BK_API bk_tensor *bk_##name(const bk_tensor *x);
+#define BINARY(name, ...)                                                                                              \
+    BK_API bk_tensor *bk_##name(const bk_tensor *x, const bk_tensor *y);                                               \
+    BK_API bk_tensor *bk_##name##_s(const bk_tensor *x, double y);
+#define TERNARY(name, ...) BK_API bk_tensor *bk_##name(const bk_tensor *x, const bk_tensor *y, const bk_tensor *z);
+#include "brisk/ops.def"
+#undef UNARY
+#undef BINARY
+#undef TERNARY
+BK_API bk_tensor *bk_to(const bk_tensor *t, bk_dtype dtype);
+BK_API bk_tensor *bk_clone(const bk_tensor *t);
+
+/* --- writing in place -------------------------------------------------------------------------------------------- */
+
+BK_API int bk_copy_(bk_tensor *t, const bk_tensor *from);
+BK_API int bk_fill_(bk_tensor *t, double value);
+BK_API int bk_zero_(bk_tensor *t);
+
+/* --- shapes: views of the same memory where PyTorch gives views --------------------------------------------------- */
+
+BK_API bk_tensor *bk_as_strided(const bk_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides,
+                                int64_t offset);
+BK_API bk_tensor *bk_select(const bk_tensor *t, int dim, int64_t index);
+BK_API bk_tensor *bk_slice(const bk_tensor *t, int dim, int64_t start, int64_t end, int64_t step);
+BK_API bk_tensor *bk_transpose(const bk_tensor *t, int dim0, int dim1);
+BK_API bk_tensor *bk_permute(const bk_tensor *t, int ndim, const int *dims);
+BK_API bk_tensor *bk_expand(const bk_tensor *t, int ndim, const int64_t *sizes);
+BK_API bk_tensor *bk_view(const bk_tensor *t, int ndim, const int64_t *sizes);
+BK_API bk_tensor *bk_reshape(const bk_tensor *t, int ndim, const int64_t *sizes);
+BK_API bk_tensor *bk_squeeze(const bk_tensor *t, int dim);
+BK_API bk_tensor *bk_unsqueeze(const bk_tensor *t, int dim);
+BK_API bk_tensor *bk_contiguous(const bk_tensor *t);
+BK_API bk_tensor *bk_detach(const bk_tensor *t);
+BK_API bk_tensor *bk_cat(bk_tensor *const *tensors, int count, int dim);
+BK_API bk_tensor *bk_stack(bk_tensor *const *tensors, int count, int dim);
+
+/* --- reductions and products --------------------------------------------------------------------------------------- */
+
+/* dims: a bit per dimension; 0 means all. */
+BK_API bk_tensor *bk_sum(const bk_tensor *t, uint32_t dims, bool keepdim);
+BK_API bk_tensor *bk_matmul(const bk_tensor *a, const bk_tensor *b);
+
+/* --- gradients ------------------------------------------------------------------------------------------------------ */
+
+BK_API bool bk_requires_grad(const bk_tensor *t);
+BK_API int bk_set_requires_grad(bk_tensor *t, bool on);
+BK_API bool bk_is_leaf(const bk_tensor *t);
+BK_API bool bk_set_grad_enabled(bool on); /* returns what it was */
+BK_API bool bk_grad_enabled(void);
+BK_API bk_tensor *bk_grad_of(const bk_tensor *t); /* borrowed; NULL when there is none */
+BK_API int bk_set_grad(bk_tensor *t, bk_tensor *grad);
+/* Adds the gradients of t to the leaves it was computed from, and evaluates them. gradient == NULL: ones, for a
+ * one-element t. */
+BK_API int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph);
+
+/* A function of the user's own. forward gets the inputs and returns 0 after setting outputs (owned); backward gets the
+ * gradients of the outputs (NULL: zero) and sets those of the inputs (owned; NULL: none). Each is called once, when the
+ * values are needed by the caller's next line, not when they are evaluated. `free` is called with data at the end. */
+typedef struct bk_function {
+    const char *name;
+    int (*backward)(void *data, bk_tensor *const *output_grads, int outputs, bk_tensor **input_grads, int inputs);
+    void (*free)(void *data);
+    void *data;
+} bk_function;
+/* Puts outputs, computed without a tape from inputs, on the tape by fn. The outputs given are replaced by new handles. */
+BK_API int bk_function_apply(const bk_function *fn, bk_tensor *const *inputs, int input_count, bk_tensor **outputs,
+                             int output_count);
+
 #ifdef __cplusplus
 }
 #endif

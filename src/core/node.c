@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "autograd/function.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/tensor.h"
@@ -76,21 +77,32 @@ node *node_data(bk_dtype dtype, const layout *l, storage *s, char *data)
     return n;
 }
 
-/* Frees what n points to; nodes that lose their last reference are linked through in[0] of a work list. */
+/* One reference less; a node that loses its last is linked into the work list (through `sequence`, which nobody can
+ * ask for any more). */
+static void drop(node *n, node **work)
+{
+    if (n && --n->refs == 0) {
+        n->sequence = (uint64_t)(uintptr_t)*work;
+        *work = n;
+    }
+}
+
+static void drop_edges(node *const *edges, int count, node **work)
+{
+    for (int k = 0; k < count; k++) {
+        if (edges[k])
+            edges[k]->tape_refs--;
+        drop(edges[k], work);
+    }
+}
+
 static void unlink_node(node *n, node **work)
 {
-    for (int k = 0; k < MAX_INPUTS; k++) {
-        node *refs[2] = { n->in[k], n->edge[k] };
-        if (n->edge[k])
-            n->edge[k]->tape_refs--;
-        for (int r = 0; r < 2; r++) {
-            if (refs[r] && --refs[r]->refs == 0) {
-                /* `sequence` is free to use: nothing can reach the node any more. */
-                refs[r]->sequence = (uint64_t)(uintptr_t)*work;
-                *work = refs[r];
-            }
-        }
-    }
+    for (int k = 0; k < MAX_INPUTS; k++)
+        drop(n->in[k], work);
+    drop_edges(n->edge, MAX_INPUTS, work);
+    if (n->op == OP_function)
+        drop_edges(function_edges(n), function_inputs(n), work);
     if (n->memory)
         storage_release(n->memory);
     if (n->extra)

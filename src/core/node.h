@@ -85,6 +85,12 @@ typedef union attr {
         int64_t add;          /* UPDATE: increase the region instead of replacing it */
         int64_t unused;
     } region;
+    struct {
+        int64_t dims; /* a bit for each dimension that is reduced */
+        int64_t kind; /* reduce_kind */
+        int64_t unused;
+        const layout *from; /* that of the input */
+    } reduce;
 } attr;
 
 typedef struct source_line {
@@ -118,6 +124,7 @@ typedef struct node {
     uint64_t sequence; /* order of recording: the tape is walked from high to low */
     source_line line;
     void *extra; /* OP_leaf: its track; OP_function: the custom function's closure */
+    int32_t visit; /* scratch of a backward pass */
 } node;
 
 static inline node *node_retain(node *n)

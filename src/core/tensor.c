@@ -5,6 +5,7 @@
  * cycle. A stamp is never reused, so "same stamp" means "not written since". */
 #include "core/tensor.h"
 
+#include "autograd/function.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -73,7 +74,7 @@ void node_extra_release(node *n)
         k->leaf = NULL;
         track_release(k);
     } else {
-        function_release(n->extra);
+        function_free(n);
     }
 }
 
@@ -145,6 +146,29 @@ bk_tensor *tensor_from_node(node *value)
     return t;
 }
 
+bk_tensor *tensor_at(node *value, node *edge)
+{
+    bk_tensor *t = tensor_from_node(node_retain(value));
+    if (!t || (!t->track && !edge))
+        return t;
+    if (!tensor_track(t)) {
+        bk_release(t);
+        return NULL;
+    }
+    place_set(t->track, edge);
+    return t;
+}
+
+bk_tensor *tensor_same(const bk_tensor *t) { return t ? scope_add(bk_retain((bk_tensor *)t)) : NULL; }
+
+int tensor_set_place(bk_tensor *t, node *place)
+{
+    if (!tensor_track(t))
+        return -1;
+    place_set(t->track, place);
+    return 0;
+}
+
 bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, bool differentiable)
 {
     if (!l)
@@ -199,11 +223,8 @@ void bk_release(bk_tensor *t)
 /* --- reading --------------------------------------------------------------------------------------------------- */
 
 /* A view of evaluated memory is memory; it holds the storage, or its base when the element lives in the base itself. */
-static node *view_evaluated(node *base, node *edge, const layout *l, int64_t offset)
+static void show_memory(node *n, node *base, int64_t offset)
 {
-    node *n = node_new(edge ? OP_view : OP_data, (bk_dtype)base->dtype, l);
-    if (!n)
-        return NULL;
     n->data = base->data + offset * (int64_t)dtype_size((bk_dtype)base->dtype);
     if (base->memory) {
         n->memory = base->memory;
@@ -211,46 +232,24 @@ static node *view_evaluated(node *base, node *edge, const layout *l, int64_t off
     } else {
         n->in[0] = node_retain(base);
     }
-    return n;
 }
 
-/* An update that leaves the region alone is read through: bounded, since every step costs at each read. */
-static node *read_through(node *base, const layout *l, int64_t offset, bool tape)
+/* `whole` is the layout that the gradient will have. */
+static node *make_view(int op, node *base, node *edge, const layout *whole, const layout *l, int64_t offset)
 {
-    for (int steps = 0; steps < 8 && base && base->op == OP_update && !(tape ? 0 : node_evaluated(base)); steps++) {
-        if (layout_meets(base->attr.region.layout, base->attr.region.offset, base->attr.region.offset, l, offset))
-            break;
-        node *next = tape ? base->edge[0] : base->in[0];
-        if (!next && !tape)
-            break;
-        base = next;
-    }
-    return base;
-}
-
-node *node_view(node *base, node *edge, const layout *l, int64_t offset)
-{
-    if (!l)
-        return NULL;
-    const layout *whole = base->layout;
-    base = read_through(base, l, offset, false);
-    if (edge)
-        edge = read_through(edge, l, offset, true);
-    node *n;
     bool pending = !node_evaluated(base);
-    if (pending) {
-        n = node_new(OP_view, (bk_dtype)base->dtype, l);
-        if (!n)
-            return NULL;
-        n->in[0] = node_retain(base);
-    } else {
-        n = view_evaluated(base, edge, l, offset);
-        if (!n)
-            return NULL;
-    }
+    node *n = node_new(pending || edge ? op : OP_data, (bk_dtype)base->dtype, l);
+    if (!n)
+        return NULL;
     n->inputs = 1;
-    if (pending || edge)
-        n->attr.region.layout = whole, n->attr.region.offset = offset;
+    if (pending)
+        n->in[0] = node_retain(base);
+    else
+        show_memory(n, base, offset);
+    if (pending || edge) {
+        n->attr.region.layout = whole;
+        n->attr.region.offset = offset;
+    }
     if (edge) {
         n->edge[0] = node_retain(edge);
         edge->tape_refs++;
@@ -261,6 +260,44 @@ node *node_view(node *base, node *edge, const layout *l, int64_t offset)
         return NULL;
     }
     return n;
+}
+
+/* An update that leaves the region alone is read through: bounded, since every step costs at each read. */
+static node *read_through(node *base, const layout *l, int64_t offset)
+{
+    for (int steps = 0; steps < 8 && base->op == OP_update && base->flags & NODE_PENDING; steps++) {
+        const attr *a = &base->attr;
+        if (layout_meets(a->region.layout, a->region.offset, a->region.offset, l, offset))
+            break;
+        base = base->in[0];
+    }
+    return base;
+}
+
+/* The same for the tape: NULL when nothing under the region wants a gradient. */
+static node *read_through_tape(node *edge, const layout *l, int64_t offset)
+{
+    for (int steps = 0; steps < 8 && edge && edge->op == OP_update; steps++) {
+        const attr *a = &edge->attr;
+        if (layout_meets(a->region.layout, a->region.offset, a->region.offset, l, offset))
+            break;
+        edge = edge->edge[0];
+    }
+    return edge;
+}
+
+node *node_view(node *base, node *edge, const layout *l, int64_t offset)
+{
+    if (!l)
+        return NULL;
+    const layout *whole = base->layout;
+    return make_view(OP_view, read_through(base, l, offset), edge ? read_through_tape(edge, l, offset) : NULL, whole, l,
+                     offset);
+}
+
+node *node_expand(node *base, node *edge, const layout *l)
+{
+    return l ? make_view(OP_expand, base, edge, base->layout, l, 0) : NULL;
 }
 
 /* The view's node, made anew when the cell or the place on the tape has moved since the last read. */
@@ -285,7 +322,6 @@ static bool read_with(bk_tensor *t, bool with_edge, operand *out)
     node *place = with_edge ? track_place(t->track, t, &fresh) : NULL;
     if (with_edge && t->track && t->track->requires_grad && !place)
         return false;
-    out->weak = t->flags & TENSOR_WEAK;
     if (tensor_whole(t)) {
         out->value = t->cell->value;
         out->edge = place;
@@ -372,7 +408,7 @@ int tensor_write(bk_tensor *t, operand value, bool add)
     node *edge = taped ? value.edge : NULL;
     value.edge = edge;
     bool replaces = tensor_whole(t) && !add && value.value->layout == t->layout && !(place && !edge) &&
-                    !(value.value->flags & NODE_CONSTANT) && !must_stay(t->cell);
+                    !must_stay(t->cell);
     node *n = replaces ? node_retain(value.value) : update_node(t, value, place, add);
     if (!n)
         return -1;

@@ -26,11 +26,7 @@ typedef struct track {
     void *hooks;        /* a front end's list */
 } track;
 
-enum {
-    TENSOR_WEAK = 1,     /* a wrapped number: takes no part in promotion within its category */
-    TENSOR_INFERENCE = 2,
-    TENSOR_VIEW = 4      /* made as a view of another handle */
-};
+enum { TENSOR_VIEW = 1 /* made as a view of another handle */ };
 
 struct bk_tensor {
     int32_t refs;
@@ -45,16 +41,29 @@ struct bk_tensor {
     void *front; /* the front end's object for this handle, not owned */
 };
 
+/* What an op reads: a tensor's value and its place on the tape, or a plain number (value == NULL), which takes part in
+ * promotion by its category only. */
 typedef struct operand {
     node *value;
     node *edge; /* NULL: no gradient flows */
-    bool weak;
+    dtype_category category; /* of a number */
+    int64_t i;               /* a bool or an integer */
+    double d;                /* any number */
 } operand;
+
+static inline operand number_float(double d) { return (operand){ .category = CATEGORY_FLOAT, .d = d }; }
+static inline operand number_int(int64_t i) { return (operand){ .category = CATEGORY_INT, .i = i, .d = (double)i }; }
+static inline operand number_bool(bool b) { return (operand){ .category = CATEGORY_BOOL, .i = b, .d = b }; }
 
 /* The value and edge of a handle; false with the error set. Borrowed: good until the next write to the handle. */
 bool tensor_read(const bk_tensor *t, operand *out);
 /* A new handle on a new cell; steals the reference to `value`. Its track starts at value when that is taped. */
 bk_tensor *tensor_from_node(node *value);
+/* A new handle on a new cell that holds `value`, its place on the tape being `edge` (or none). Both borrowed. */
+bk_tensor *tensor_at(node *value, node *edge);
+/* t itself as a result: one more reference, owned by the scope if one is open. */
+bk_tensor *tensor_same(const bk_tensor *t);
+int tensor_set_place(bk_tensor *t, node *place);
 /* Another handle on t's cell: differentiable (same track) or not. */
 bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, bool differentiable);
 /* The write: the elements of t become those of value (same sizes and dtype; both value and edge borrowed). */
@@ -76,7 +85,9 @@ void node_extra_release(node *n);
 bool grad_enabled(void);
 bool grad_set_enabled(bool on); /* returns what it was */
 
-/* Value nodes of views: reads through updates, aliases evaluated memory, records otherwise. Owned. */
+/* Value nodes of views: aliases evaluated memory, records otherwise. Owned.
+ * node_view: a region of a cell's whole value, in the cell's own strides. node_expand: sizes of 1 repeated. */
 node *node_view(node *base, node *edge, const layout *l, int64_t offset);
+node *node_expand(node *base, node *edge, const layout *l);
 
 #endif

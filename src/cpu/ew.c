@@ -10,7 +10,7 @@ enum { TYPES_F = 1, TYPES_I = 2, TYPES_B = 4, TYPES_FI = 3, TYPES_IB = 6, TYPES_
     { #name, 3, EW_##rule, TYPES_##types, lo, hi, { #gx, #gy, #gz } },
 
 const ew_info ew_infos[EW_COUNT] = {
-#include "ops.def"
+#include "brisk/ops.def"
 };
 
 const ew_table *ew_table_of(isa_level level)

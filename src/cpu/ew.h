@@ -11,7 +11,7 @@ typedef enum ew_op {
 #define UNARY(name, ...) EW_##name,
 #define BINARY(name, ...) EW_##name,
 #define TERNARY(name, ...) EW_##name,
-#include "ops.def"
+#include "brisk/ops.def"
 #undef UNARY
 #undef BINARY
 #undef TERNARY

@@ -105,7 +105,7 @@
 #define UNARY(name, rule, types, f, i, b, ...) ROW(1, name, rule, types, f, i, b)
 #define BINARY(name, rule, types, f, i, b, ...) ROW(2, name, rule, types, f, i, b)
 #define TERNARY(name, rule, types, f, i, b, ...) ROW(3, name, rule, types, f, i, b)
-#include "ops.def"
+#include "brisk/ops.def"
 #undef UNARY
 #undef BINARY
 #undef TERNARY
@@ -194,7 +194,7 @@ GUARDED_2(floor_divide, QUOTIENT_FITS, floor_divide_f(x, y), (float)floor_divide
 
 const ew_table EW_TABLE(ISA_NAME) = {
     .op = {
-#include "ops.def"
+#include "brisk/ops.def"
         /* a guarded kernel takes the place of the plain one */
         [EW_sin][COMPUTE_F32] = sin_f32_guarded,
         [EW_cos][COMPUTE_F32] = cos_f32_guarded,

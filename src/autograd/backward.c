@@ -1,0 +1,319 @@
+/* backward.c: the reverse pass.
+ *
+ * The tape is walked from the latest node to the earliest, so that a node's gradient is complete when its turn comes.
+ * The lock is not held while rules run: custom functions may call anything. Nothing here recurses.
+ *
+ * Invariant: step.grad of a node is the sum of what its readers have sent so far; `own` says that nobody else holds
+ * that handle, so that more may be added to it in place. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "autograd/function.h"
+#include "autograd/rules.h"
+#include "core/error.h"
+#include "core/lock.h"
+#include "core/memory.h"
+#include "core/scope.h"
+#include "core/tensor.h"
+#include "graph/log.h"
+#include "ops/elementwise.h"
+
+bk_tensor *add_view_gradient(const node *n, bk_tensor *g, bk_tensor *into);
+
+typedef struct step {
+    node *node;
+    bk_tensor *grad;
+    bk_tensor **outputs; /* OP_function: a gradient per output */
+    bool own;
+} step;
+
+typedef struct pass {
+    step *steps;
+    int count, capacity;
+} pass;
+
+/* --- collecting ---------------------------------------------------------------------------------------------------- */
+
+static bool visit(pass *p, node *n)
+{
+    if (!n || n->flags & NODE_MARK)
+        return true;
+    if (p->count == p->capacity) {
+        int capacity = p->capacity ? p->capacity * 2 : 256;
+        step *steps = mem_resize(p->steps, (size_t)capacity * sizeof *steps);
+        if (!steps)
+            return false;
+        p->steps = steps;
+        p->capacity = capacity;
+    }
+    n->flags |= NODE_MARK;
+    p->steps[p->count++] = (step){ .node = node_retain(n) };
+    return true;
+}
+
+static node *const *edges_of(const node *n, int *count)
+{
+    *count = n->op == OP_function ? function_inputs(n) : MAX_INPUTS;
+    return n->op == OP_function ? function_edges(n) : n->edge;
+}
+
+static int latest_first(const void *a, const void *b)
+{
+    uint64_t x = ((const step *)a)->node->sequence, y = ((const step *)b)->node->sequence;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* All tape nodes under root: the steps themselves are the work list. */
+static bool collect(pass *p, node *root)
+{
+    bool good = visit(p, root);
+    for (int i = 0; good && i < p->count; i++) {
+        int count;
+        node *const *edges = edges_of(p->steps[i].node, &count);
+        for (int k = 0; good && k < count; k++)
+            good = visit(p, edges[k]);
+    }
+    for (int i = 0; i < p->count; i++)
+        p->steps[i].node->flags &= (uint8_t)~NODE_MARK;
+    if (!good)
+        return false;
+    qsort(p->steps, (size_t)p->count, sizeof *p->steps, latest_first);
+    for (int i = 0; i < p->count; i++)
+        p->steps[i].node->visit = i;
+    return true;
+}
+
+static void step_clear(step *s)
+{
+    bk_release(s->grad);
+    s->grad = NULL;
+    if (s->outputs) {
+        for (int i = 0; i < function_outputs(s->node); i++)
+            bk_release(s->outputs[i]);
+        mem_free(s->outputs);
+        s->outputs = NULL;
+    }
+}
+
+static void pass_free(pass *p)
+{
+    lock_take();
+    for (int i = 0; i < p->count; i++) {
+        step_clear(&p->steps[i]);
+        node_release(p->steps[i].node);
+    }
+    lock_give();
+    mem_free(p->steps);
+}
+
+/* --- sending ------------------------------------------------------------------------------------------------------- */
+
+/* More gradient for the edge's node; g is borrowed. */
+static int send(pass *p, node *edge, bk_tensor *g)
+{
+    step *s = &p->steps[edge->visit];
+    if (!s->grad) {
+        s->grad = bk_retain(g);
+        return 0;
+    }
+    bk_tensor *sum = bk_add(s->grad, g);
+    if (!sum)
+        return -1;
+    bk_release(s->grad);
+    s->grad = bk_retain(sum);
+    s->own = true;
+    return 0;
+}
+
+/* T reads of x[t] fill one buffer, slice by slice. */
+static int send_view(pass *p, node *n, bk_tensor *g)
+{
+    step *s = &p->steps[n->edge[0]->visit];
+    bool into = s->grad && s->own && s->grad->layout == n->attr.region.layout && tensor_whole(s->grad);
+    bk_tensor *sum = add_view_gradient(n, g, into ? s->grad : NULL);
+    if (!sum)
+        return -1;
+    if (into)
+        return 0;
+    if (s->grad)
+        return send(p, n->edge[0], sum);
+    s->grad = bk_retain(sum);
+    s->own = true;
+    return 0;
+}
+
+/* A leaf's gradient is a tensor of its own, in the leaf's strides. */
+static int accumulate(node *leaf, bk_tensor *g, bool create_graph)
+{
+    track *k = leaf->extra;
+    if (k->grad && !create_graph) {
+        operand in[MAX_INPUTS] = { { 0 } };
+        return tensor_read(k->grad, &in[0]) && tensor_read(g, &in[1]) ? ew_apply_in_place(EW_add, k->grad, in) : -1;
+    }
+    bk_tensor *sum = k->grad ? bk_add(k->grad, g) : g;
+    operand in;
+    const layout *l = leaf->layout->dense ? leaf->layout : leaf->layout->plain;
+    if (sum && (sum->layout != l || !tensor_whole(sum)))
+        sum = copy_as(sum, l, tensor_dtype(sum));
+    if (!sum || !tensor_read(sum, &in))
+        return -1;
+    bk_tensor *grad = tensor_at(in.value, in.edge);
+    if (!grad)
+        return -1;
+    bk_release(k->grad);
+    k->grad = bk_retain(grad);
+    return 0;
+}
+
+static int collect_output(pass *p, node *n, bk_tensor *g)
+{
+    step *call = &p->steps[n->edge[0]->visit];
+    if (!call->outputs) {
+        call->outputs = mem_alloc_zero((size_t)function_outputs(call->node) * sizeof *call->outputs);
+        if (!call->outputs)
+            return -1;
+    }
+    bk_tensor **slot = &call->outputs[n->attr.i[0]];
+    bk_tensor *sum = *slot ? bk_add(*slot, g) : g;
+    if (!sum)
+        return -1;
+    bk_release(*slot);
+    *slot = bk_retain(sum);
+    return 0;
+}
+
+static int send_function(pass *p, step *s)
+{
+    node *n = s->node;
+    int count = function_inputs(n);
+    bk_tensor **grads = mem_alloc_zero((size_t)count * sizeof *grads + 1);
+    if (!grads)
+        return -1;
+    int status = function_backward(n, s->outputs, grads);
+    for (int i = 0; i < count; i++) {
+        if (status == 0 && grads[i] && function_edges(n)[i])
+            status = send(p, function_edges(n)[i], grads[i]);
+        bk_release(grads[i]);
+    }
+    mem_free(grads);
+    return status;
+}
+
+static int refuse_second_time(void)
+{
+    return error_int(BK_RUNTIME_ERROR,
+                     "Trying to backward through the graph a second time (or directly access saved tensors after they "
+                     "have already been freed). Saved intermediate values of the graph are freed when you call .backward() "
+                     "or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second "
+                     "time or if you need to access saved tensors after calling backward.");
+}
+
+/* Whether the gradients that are wanted of n read values at all. */
+static bool reads_saved(const node *n)
+{
+    const op_info *info = op_get(n->op);
+    for (int k = 0; k < MAX_INPUTS; k++)
+        if (n->edge[k] && info->needs[k])
+            return true;
+    return false;
+}
+
+static int send_rule(pass *p, step *s)
+{
+    node *n = s->node;
+    bk_tensor *grads[MAX_INPUTS] = { 0 };
+    if (n->flags & NODE_FREED && reads_saved(n))
+        return refuse_second_time();
+    if (op_get(n->op)->gradient(n, s->grad, grads) < 0)
+        return -1;
+    for (int k = 0; k < MAX_INPUTS; k++)
+        if (grads[k] && n->edge[k] && send(p, n->edge[k], grads[k]) < 0)
+            return -1;
+    return 0;
+}
+
+static int run_step(pass *p, step *s, bool create_graph)
+{
+    switch (s->node->op) {
+    case OP_leaf: return s->grad ? accumulate(s->node, s->grad, create_graph) : 0;
+    case OP_output: return s->grad ? collect_output(p, s->node, s->grad) : 0;
+    case OP_function: return s->outputs ? send_function(p, s) : 0;
+    case OP_view: return s->grad ? send_view(p, s->node, s->grad) : 0;
+    default: return s->grad ? send_rule(p, s) : 0;
+    }
+}
+
+/* Saved values go, edges stay: a second backward fails only where it would read one. */
+static void free_saved(node *n)
+{
+    if (n->flags & NODE_PENDING) {
+        n->flags |= NODE_FREED; /* the log still needs its inputs */
+        return;
+    }
+    if (!reads_saved(n))
+        return;
+    n->flags |= NODE_FREED;
+    for (int k = 0; k < MAX_INPUTS; k++)
+        node_drop_input(n, k);
+}
+
+static int run_pass(pass *p, bool retain_graph, bool create_graph)
+{
+    for (int i = 0; i < p->count; i++) {
+        step *s = &p->steps[i];
+        bk_scope_push();
+        int status = run_step(p, s, create_graph);
+        bk_scope_pop();
+        if (status < 0)
+            return -1;
+        lock_take();
+        step_clear(s);
+        if (!retain_graph)
+            free_saved(s->node);
+        lock_give();
+    }
+    return 0;
+}
+
+/* --- the entry ----------------------------------------------------------------------------------------------------- */
+
+static bk_tensor *first_gradient(const bk_tensor *t, const bk_tensor *gradient)
+{
+    char a[200], b[200];
+    if (!gradient) {
+        if (t->layout->numel != 1)
+            return error_null(BK_RUNTIME_ERROR, "grad can be implicitly created only for scalar outputs");
+        return bk_ones_like(t);
+    }
+    if (gradient->layout->plain != t->layout->plain)
+        return error_null(BK_RUNTIME_ERROR,
+                          "Mismatch in shape: grad_output[0] has a shape of torch.Size(%s) and output[0] has a shape of "
+                          "torch.Size(%s).",
+                          layout_text(gradient->layout, a), layout_text(t->layout, b));
+    return bk_to(gradient, tensor_dtype(t));
+}
+
+int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph)
+{
+    if (!t)
+        return -1;
+    pass p = { 0 };
+    lock_take();
+    node *root = tensor_edge(t);
+    bool good = root ? collect(&p, root) : false;
+    lock_give();
+    if (!root)
+        return error_int(BK_RUNTIME_ERROR, "element 0 of tensors does not require grad and does not have a grad_fn");
+    bool was = grad_set_enabled(create_graph);
+    int status = -1;
+    bk_scope_push();
+    bk_tensor *g = good ? first_gradient(t, gradient) : NULL;
+    if (g) {
+        p.steps[root->visit].grad = bk_retain(g);
+        status = run_pass(&p, retain_graph || create_graph, create_graph);
+    }
+    bk_scope_pop();
+    grad_set_enabled(was);
+    pass_free(&p);
+    return status < 0 ? -1 : bk_sync();
+}

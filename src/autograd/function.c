@@ -1,0 +1,103 @@
+/* function.c: putting the results of a user's function on the tape. */
+#include "autograd/function.h"
+
+#include <string.h>
+
+#include "core/lock.h"
+#include "core/memory.h"
+#include "core/tensor.h"
+
+typedef struct closure {
+    bk_function fn;
+    int inputs, outputs;
+    node *edges[];
+} closure;
+
+node *const *function_edges(const node *n) { return ((const closure *)n->extra)->edges; }
+int function_inputs(const node *n) { return ((const closure *)n->extra)->inputs; }
+int function_outputs(const node *n) { return ((const closure *)n->extra)->outputs; }
+
+int function_backward(node *n, bk_tensor *const *output_grads, bk_tensor **input_grads)
+{
+    const closure *c = n->extra;
+    return c->fn.backward(c->fn.data, output_grads, c->outputs, input_grads, c->inputs);
+}
+
+void function_free(node *n)
+{
+    closure *c = n->extra;
+    if (c->fn.free)
+        c->fn.free(c->fn.data);
+    mem_free(c);
+}
+
+/* The call's node, with an edge for every input that wants a gradient; NULL also when none does (*wanted false). */
+static node *call_node(const bk_function *fn, bk_tensor *const *inputs, int count, int outputs, bool *wanted)
+{
+    closure *c = mem_alloc_zero(sizeof *c + (size_t)count * sizeof *c->edges);
+    node *n = c ? node_new(OP_function, BK_FLOAT32, layout_get(0, NULL, NULL)) : NULL;
+    if (!n) {
+        mem_free(c);
+        return NULL;
+    }
+    c->inputs = count;
+    c->outputs = outputs;
+    n->extra = c;
+    n->flags = NODE_TAPED;
+    for (int i = 0; i < count; i++) {
+        node *edge = inputs[i] && grad_enabled() ? tensor_edge(inputs[i]) : NULL;
+        if (!edge)
+            continue;
+        c->edges[i] = node_retain(edge);
+        edge->tape_refs++;
+        *wanted = true;
+    }
+    if (*wanted)
+        c->fn = *fn; /* from here on the node owns fn->data */
+    return n;
+}
+
+static bk_tensor *output_handle(bk_tensor *out, bk_tensor *const *inputs, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (inputs[i] == out) /* the function returned its input: another place on the tape for the same memory */
+            return tensor_alias(out, out->layout, out->offset, false);
+    return bk_retain(out);
+}
+
+static int place_output(node *call, bk_tensor **slot, int number, bk_tensor *const *inputs, int input_count)
+{
+    bk_tensor *out = output_handle(*slot, inputs, input_count);
+    node *place = out ? node_new(OP_output, tensor_dtype(out), out->layout) : NULL;
+    if (!place) {
+        bk_release(out);
+        return -1;
+    }
+    place->attr.i[0] = number;
+    place->edge[0] = node_retain(call);
+    call->tape_refs++;
+    place->flags = NODE_TAPED;
+    int status = tensor_set_place(out, place);
+    node_release(place);
+    bk_release(*slot);
+    *slot = out;
+    return status;
+}
+
+int bk_function_apply(const bk_function *fn, bk_tensor *const *inputs, int input_count, bk_tensor **outputs,
+                      int output_count)
+{
+    lock_take();
+    bool wanted = false;
+    node *call = call_node(fn, inputs, input_count, output_count, &wanted);
+    int status = call ? 0 : -1;
+    for (int i = 0; status == 0 && wanted && i < output_count; i++)
+        if (outputs[i] && dtype_is_float(tensor_dtype(outputs[i])))
+            status = place_output(call, &outputs[i], i, inputs, input_count);
+    if (call)
+        node_release(call);
+    lock_give();
+    if (!wanted && fn->free)
+        fn->free(fn->data);
+    return status;
+}

@@ -1,0 +1,213 @@
+/* rules.c: gradients, written with the same ops that users call.
+ *
+ * Because a rule records ordinary nodes, gradients fuse like everything else and can be differentiated again. A rule
+ * runs inside a scope of the backward pass: what it makes and does not return is released there. */
+#include "autograd/rules.h"
+
+#include <string.h>
+
+#include "core/error.h"
+#include "core/tensor.h"
+#include "ops/create.h"
+#include "ops/elementwise.h"
+
+/* --- the rows of ops.def ------------------------------------------------------------------------------------------- */
+
+#define NONDIFF NULL
+#define UNARY(name, rule, types, f, i, b, lo, hi, gx)                                                                  \
+    case EW_##name: return gx;
+#define BINARY(name, rule, types, f, i, b, lo, hi, gx, gy)                                                             \
+    case EW_##name: return k == 0 ? (gx) : (gy);
+#define TERNARY(name, rule, types, f, i, b, lo, hi, gx, gy, gz)                                                        \
+    case EW_##name: return k == 0 ? (gx) : k == 1 ? (gy) : (gz);
+
+static const bk_tensor *row_gradient(int op, int k, const bk_tensor *g, const bk_tensor *x, const bk_tensor *y,
+                                     const bk_tensor *z, const bk_tensor *out)
+{
+    switch (op) {
+#include "brisk/ops.def"
+    }
+    return NULL;
+}
+#undef UNARY
+#undef BINARY
+#undef TERNARY
+
+/* The saved value of input k as a tensor; NULL when the gradients wanted do not need it. */
+static const bk_tensor *saved(node *n, int k, uint8_t needs)
+{
+    return needs & 1 << k ? tensor_at(n->in[k], n->edge[k]) : NULL;
+}
+
+int grad_elementwise(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+{
+    const op_info *info = op_get(n->op);
+    uint8_t needs = 0;
+    for (int k = 0; k < n->inputs; k++)
+        needs |= n->edge[k] ? info->needs[k] : 0;
+    const bk_tensor *in[MAX_INPUTS] = { 0 };
+    for (int k = 0; k < n->inputs; k++)
+        in[k] = saved(n, k, needs);
+    const bk_tensor *out = needs & NEEDS_OUT ? tensor_at(n, n) : NULL;
+    for (int k = 0; k < n->inputs; k++) {
+        if (!n->edge[k])
+            continue;
+        grads[k] = (bk_tensor *)row_gradient(n->op, k, g, in[0], in[1], in[2], out);
+        if (!grads[k] && strcmp(ew_infos[n->op].gradient[k], "NONDIFF"))
+            return -1;
+    }
+    return 0;
+}
+
+/* --- sizes ----------------------------------------------------------------------------------------------------------- */
+
+/* g summed over the dimensions that were repeated to make it from `to`. */
+static bk_tensor *sum_to(bk_tensor *g, const layout *to)
+{
+    if (g->layout->plain == to->plain)
+        return g;
+    uint32_t dims = 0;
+    int lead = g->layout->ndim - to->ndim;
+    for (int d = 0; d < g->layout->ndim; d++)
+        if (d < lead || (to->sizes[d - lead] == 1 && g->layout->sizes[d] != 1))
+            dims |= 1u << d;
+    bk_tensor *s = dims ? bk_sum(g, dims, true) : g;
+    return s && lead ? bk_view(s, to->ndim, to->sizes) : s;
+}
+
+int grad_expand(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+{
+    grads[0] = sum_to(g, n->attr.region.layout);
+    return grads[0] ? 0 : -1;
+}
+
+int grad_cast(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+{
+    grads[0] = bk_to(g, (bk_dtype)n->attr.i[0]);
+    return grads[0] ? 0 : -1;
+}
+
+int grad_sum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+{
+    const layout *from = n->attr.reduce.from;
+    if (g && n->layout->ndim != from->ndim) {
+        int64_t sizes[BK_MAX_NDIM];
+        for (int d = 0; d < from->ndim; d++)
+            sizes[d] = n->attr.reduce.dims >> d & 1 ? 1 : from->sizes[d];
+        g = bk_reshape(g, from->ndim, sizes);
+    }
+    grads[0] = bk_expand(g, from->ndim, from->sizes);
+    return grads[0] ? 0 : -1;
+}
+
+/* --- views and updates ------------------------------------------------------------------------------------------------ */
+
+/* Memory of the strides `l`, all zero, where l may have gaps. */
+static bk_tensor *zeros_of(const layout *l, bk_dtype dtype)
+{
+    if (l->dense)
+        return fill_layout(l, 0, dtype);
+    bk_tensor *flat = bk_zeros(1, &l->span, dtype);
+    return flat ? tensor_alias(flat, l, 0, true) : NULL;
+}
+
+/* g in memory of the strides `l`: what regions of l can be taken from. */
+static bk_tensor *conform(bk_tensor *g, const layout *l)
+{
+    if (g->layout == l && tensor_whole(g))
+        return g;
+    if (l->dense)
+        return copy_as(g, l, tensor_dtype(g));
+    bk_tensor *z = zeros_of(l, tensor_dtype(g));
+    return z && bk_copy_(z, g) == 0 ? z : NULL;
+}
+
+/* Dimensions that repeat one element each are summed first: what is left has an address per element. */
+static bk_tensor *fold_repeated(bk_tensor *g, const layout *l, const layout **once)
+{
+    int64_t sizes[BK_MAX_NDIM];
+    uint32_t dims = 0;
+    for (int d = 0; d < l->ndim; d++) {
+        bool repeated = l->strides[d] == 0 && l->sizes[d] != 1;
+        dims |= (uint32_t)repeated << d;
+        sizes[d] = repeated ? 1 : l->sizes[d];
+    }
+    *once = layout_get(l->ndim, sizes, l->strides);
+    return !*once ? NULL : dims ? bk_sum(g, dims, true) : g;
+}
+
+/* Adds g, the gradient of a view, to the gradient of the whole; into == NULL makes a new one. */
+bk_tensor *add_view_gradient(const node *n, bk_tensor *g, bk_tensor *into)
+{
+    const layout *whole = n->attr.region.layout, *once;
+    g = fold_repeated(g, n->layout, &once);
+    if (!g)
+        return NULL;
+    if (once->overlapping)
+        return error_null(BK_NOT_IMPLEMENTED, "the gradient of a view whose elements overlap (as_strided, unfold)");
+    bool first = into == NULL;
+    if (first)
+        into = zeros_of(whole, tensor_dtype(g));
+    bk_tensor *region = into ? tensor_alias(into, once, into->offset + n->attr.region.offset, true) : NULL;
+    operand in;
+    if (!region || !tensor_read(g, &in) || tensor_write(region, in, !first) < 0)
+        return NULL;
+    return into;
+}
+
+int grad_view(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+{
+    grads[0] = add_view_gradient(n, g, NULL);
+    return grads[0] ? 0 : -1;
+}
+
+int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+{
+    const attr *a = &n->attr;
+    bk_tensor *whole = conform(g, n->layout);
+    if (!whole)
+        return -1;
+    if (n->edge[1]) {
+        grads[1] = tensor_alias(whole, a->region.layout, whole->offset + a->region.offset, true);
+        if (!grads[1])
+            return -1;
+    }
+    if (n->edge[0]) {
+        operand in;
+        if (!tensor_read(whole, &in))
+            return -1;
+        grads[0] = a->region.add ? whole : tensor_at(in.value, in.edge);
+        if (!a->region.add && grads[0]) {
+            bk_tensor *region = tensor_alias(grads[0], a->region.layout, a->region.offset, true);
+            if (!region || bk_zero_(region) < 0)
+                return -1;
+        }
+        if (!grads[0])
+            return -1;
+    }
+    return 0;
+}
+
+/* --- products ---------------------------------------------------------------------------------------------------------- */
+
+int grad_matmul(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+{
+    const layout *la, *lb;
+    if (n->edge[0]) {
+        bk_tensor *b = tensor_at(n->in[1], n->edge[1]);
+        bk_tensor *ga = b ? bk_matmul(g, bk_transpose(b, -1, -2)) : NULL;
+        la = n->edge[0]->layout;
+        grads[0] = ga ? sum_to(ga, la) : NULL;
+        if (!grads[0])
+            return -1;
+    }
+    if (n->edge[1]) {
+        bk_tensor *a = tensor_at(n->in[0], n->edge[0]);
+        bk_tensor *gb = a ? bk_matmul(bk_transpose(a, -1, -2), g) : NULL;
+        lb = n->edge[1]->layout;
+        grads[1] = gb ? sum_to(gb, lb) : NULL;
+        if (!grads[1])
+            return -1;
+    }
+    return 0;
+}

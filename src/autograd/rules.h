@@ -1,0 +1,14 @@
+/* rules.h: the gradients that nodes.def names. */
+#ifndef BK_AUTOGRAD_RULES_H
+#define BK_AUTOGRAD_RULES_H
+#include "core/node.h"
+
+int grad_elementwise(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_cast(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_view(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_expand(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_matmul(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_sum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+
+#endif

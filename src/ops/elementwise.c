@@ -1,0 +1,398 @@
+/* elementwise.c: from a row of ops.def and its operands to a recorded node.
+ *
+ * Order of work, for every op alike: promote dtypes, broadcast sizes, cast and expand the operands, find the result's
+ * strides, record. Values of one element that are already there are computed at once: element loops never see the log. */
+#include "ops/elementwise.h"
+
+#include <string.h>
+
+#include "core/error.h"
+#include "core/lock.h"
+#include "graph/log.h"
+#include "ops/settings.h"
+
+/* --- dtypes ---------------------------------------------------------------------------------------------------- */
+
+static int dtype_or(int a, bk_dtype b) { return a < 0 ? (int)b : (int)dtype_promote((bk_dtype)a, b); }
+
+/* A lower level (0-d tensors, then numbers) only matters where it is of a higher category. */
+static int combine(int higher, int lower)
+{
+    if (higher < 0 || lower < 0)
+        return higher < 0 ? lower : higher;
+    if (dtypes[lower].category > dtypes[higher].category)
+        return (int)dtype_promote((bk_dtype)higher, (bk_dtype)lower);
+    return higher;
+}
+
+static bk_dtype number_dtype(operand o)
+{
+    return o.category == CATEGORY_FLOAT ? default_dtype() : o.category == CATEGORY_INT ? BK_INT64 : BK_BOOL;
+}
+
+bk_dtype operands_promote(const operand *in, int count)
+{
+    int sized = -1, zero = -1, number = -1;
+    for (int k = 0; k < count; k++) {
+        if (!in[k].value)
+            number = dtype_or(number, number_dtype(in[k]));
+        else if (in[k].value->layout->ndim)
+            sized = dtype_or(sized, (bk_dtype)in[k].value->dtype);
+        else
+            zero = dtype_or(zero, (bk_dtype)in[k].value->dtype);
+    }
+    return (bk_dtype)combine(sized, combine(zero, number));
+}
+
+static int refuse_dtype(const char *op, bk_dtype d)
+{
+    return error_int(BK_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", op, dtypes[d].type_name);
+}
+
+/* What the operands become, and what the result is. */
+static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_INPUTS], bk_dtype *result)
+{
+    const ew_info *row = &ew_infos[op];
+    int first = row->rule == EW_SELECT;
+    bk_dtype common = operands_promote(in + first, row->arity - first);
+    if (row->rule == EW_FLOAT && !dtype_is_float(common))
+        common = default_dtype();
+    if (row->rule == EW_LOGIC)
+        common = BK_BOOL;
+    static const uint8_t kernels[] = { [CATEGORY_BOOL] = EW_TYPE_B, [CATEGORY_INT] = EW_TYPE_I,
+                                       [CATEGORY_FLOAT] = EW_TYPE_F };
+    if (!(row->types & kernels[dtypes[common].category]))
+        return refuse_dtype(row->name, common);
+    for (int k = 0; k < row->arity; k++)
+        want[k] = common;
+    if (first)
+        want[0] = BK_BOOL;
+    *result = ew_gives_bool((ew_op)op) ? BK_BOOL : common;
+    return 0;
+}
+
+static node *number_node(operand o, bk_dtype dtype)
+{
+    if (o.category == CATEGORY_FLOAT)
+        return node_constant_double(dtype, o.d);
+    return dtype_is_float(dtype) ? node_constant_double(dtype, o.d) : node_constant_int(dtype, o.i);
+}
+
+void owned_release(owned o)
+{
+    if (o.value)
+        node_release(o.value);
+    if (o.edge)
+        node_release(o.edge);
+}
+
+static owned own(operand in)
+{
+    return (owned){ node_retain(in.value), in.edge ? node_retain(in.edge) : NULL };
+}
+
+/* A node that is both the value and its place on the tape. */
+static owned own_node(node *n) { return (owned){ n, n && n->flags & NODE_TAPED ? node_retain(n) : NULL }; }
+
+node *record_node(node *n)
+{
+    if (n && log_append(n) < 0) {
+        node_release(n);
+        return NULL;
+    }
+    return n;
+}
+
+owned operand_cast(operand in, bk_dtype dtype)
+{
+    if (!in.value)
+        return (owned){ number_node(in, dtype), NULL };
+    if (in.value->dtype == dtype)
+        return own(in);
+    if (in.value->flags & NODE_CONSTANT && !in.edge) {
+        bool whole = !dtype_is_float((bk_dtype)in.value->dtype);
+        return (owned){ whole ? node_constant_int(dtype, dtype_load_int((bk_dtype)in.value->dtype, in.value->data))
+                              : node_constant_double(dtype, dtype_load_double((bk_dtype)in.value->dtype, in.value->data)),
+                        NULL };
+    }
+    const layout *l = in.value->layout->dense ? in.value->layout : in.value->layout->plain;
+    node *n = node_new(OP_cast, dtype, l);
+    if (!n)
+        return (owned){ 0 };
+    n->inputs = 1;
+    node_input(n, 0, in.value, dtype_is_float(dtype) ? in.edge : NULL);
+    n->attr.i[0] = in.value->dtype; /* what its gradient becomes again */
+    return own_node(record_node(n));
+}
+
+/* --- sizes ----------------------------------------------------------------------------------------------------- */
+
+static const layout *broadcast_two(const layout *a, const layout *b)
+{
+    if (a->plain == b->plain)
+        return a->plain;
+    int ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
+    int64_t sizes[BK_MAX_NDIM];
+    for (int d = 0; d < ndim; d++) {
+        int da = d - (ndim - a->ndim), db = d - (ndim - b->ndim);
+        int64_t sa = da < 0 ? 1 : a->sizes[da], sb = db < 0 ? 1 : b->sizes[db];
+        if (sa != sb && sa != 1 && sb != 1)
+            return error_null(BK_RUNTIME_ERROR,
+                              "The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton "
+                              "dimension %d",
+                              (long long)sa, (long long)sb, d);
+        sizes[d] = sa == 1 ? sb : sa;
+    }
+    return layout_get(ndim, sizes, NULL);
+}
+
+const layout *operands_broadcast(const operand *in, int count)
+{
+    const layout *sizes = NULL;
+    for (int k = 0; k < count; k++) {
+        if (!in[k].value)
+            continue;
+        sizes = sizes ? broadcast_two(sizes, in[k].value->layout) : in[k].value->layout->plain;
+        if (!sizes)
+            return NULL;
+    }
+    return sizes ? sizes : layout_get(0, NULL, NULL);
+}
+
+owned operand_expand(operand in, const layout *plain)
+{
+    const layout *l = in.value->layout;
+    if (l->plain == plain || in.value->flags & NODE_CONSTANT)
+        return own(in);
+    int64_t strides[BK_MAX_NDIM];
+    for (int d = 0; d < plain->ndim; d++) {
+        int from = d - (plain->ndim - l->ndim);
+        strides[d] = from < 0 || (l->sizes[from] == 1 && plain->sizes[d] != 1) ? 0 : l->strides[from];
+    }
+    return own_node(node_expand(in.value, in.edge, layout_get(plain->ndim, plain->sizes, strides)));
+}
+
+/* --- strides of the result -------------------------------------------------------------------------------------- */
+
+/* Which of two dimensions is the faster one, asked of each operand in turn; the rule is PyTorch's TensorIterator's. */
+static int compare_dimensions(node *const *in, int count, const layout *plain, int d0, int d1)
+{
+    for (int k = 0; k < count; k++) {
+        const layout *l = in[k]->layout;
+        if (in[k]->flags & NODE_CONSTANT)
+            continue;
+        int64_t s0 = l->strides[d0], s1 = l->strides[d1];
+        if (s0 == 0 || s1 == 0)
+            continue;
+        if (s0 != s1)
+            return s0 < s1 ? -1 : 1;
+        if (plain->sizes[d0] > plain->sizes[d1])
+            return 1;
+    }
+    return 0;
+}
+
+/* perm[0] becomes the fastest dimension: an insertion sort that leaves undecided pairs as they are. */
+static void order_dimensions(node *const *in, int count, const layout *plain, int perm[static BK_MAX_NDIM])
+{
+    for (int i = 0; i < plain->ndim; i++)
+        perm[i] = plain->ndim - 1 - i;
+    for (int i = 1; i < plain->ndim; i++) {
+        int at = i;
+        for (int j = i - 1; j >= 0; j--) {
+            int order = compare_dimensions(in, count, plain, perm[j], perm[at]);
+            if (order > 0) {
+                int swapped = perm[j];
+                perm[j] = perm[at];
+                perm[at] = swapped;
+                at = j;
+            } else if (order < 0) {
+                break;
+            }
+        }
+    }
+}
+
+static const layout *result_layout(node *const *in, int count, const layout *plain)
+{
+    const layout *common = NULL;
+    bool alike = true;
+    for (int k = 0; k < count; k++) {
+        if (in[k]->flags & NODE_CONSTANT)
+            continue;
+        if (common && in[k]->layout != common)
+            alike = false;
+        common = in[k]->layout;
+    }
+    if (!common || (alike && common->contiguous))
+        return plain;
+    if (alike && common->dense && common->plain == plain)
+        return common;
+    int perm[BK_MAX_NDIM];
+    order_dimensions(in, count, plain, perm);
+    int64_t strides[BK_MAX_NDIM], step = 1;
+    for (int i = 0; i < plain->ndim; i++) {
+        strides[perm[i]] = step;
+        step *= plain->sizes[perm[i]] > 1 ? plain->sizes[perm[i]] : 1;
+    }
+    return layout_get(plain->ndim, plain->sizes, strides);
+}
+
+/* --- recording --------------------------------------------------------------------------------------------------- */
+
+/* One element, all operands there, nothing taped: computed now, held in the node itself. */
+static node *compute_now(int op, bk_dtype dtype, node *const *in, const layout *plain)
+{
+    const ew_info *row = &ew_infos[op];
+    if (plain->numel != 1)
+        return NULL;
+    for (int k = 0; k < row->arity; k++)
+        if (!node_evaluated(in[k]))
+            return NULL;
+    int compute = dtypes[in[row->arity - 1]->dtype].compute;
+    if (dtypes[in[row->arity - 1]->dtype].size != compute_size[compute] || dtypes[dtype].size > 8)
+        return NULL;
+    node *n = node_new(OP_data, dtype, plain);
+    if (!n)
+        return NULL;
+    const void *x[MAX_INPUTS] = { in[0]->data, in[0]->data, in[0]->data };
+    for (int k = 1; k < row->arity; k++)
+        x[k] = in[k]->data;
+    n->data = (char *)&n->attr;
+    ew_kernels()->op[op][compute](1, n->data, x[0], x[1], x[2]);
+    return n;
+}
+
+static node *record_elementwise(int op, bk_dtype dtype, const owned *in, const layout *plain)
+{
+    int arity = ew_infos[op].arity;
+    node *values[MAX_INPUTS];
+    bool taped = false;
+    for (int k = 0; k < arity; k++) {
+        values[k] = in[k].value;
+        taped |= in[k].edge != NULL;
+    }
+    if (!taped) {
+        node *now = compute_now(op, dtype, values, plain);
+        if (now)
+            return now;
+    }
+    const layout *l = result_layout(values, arity, plain);
+    node *n = l ? node_new(op, dtype, l) : NULL;
+    if (!n)
+        return NULL;
+    n->inputs = (uint8_t)arity;
+    bool differentiable = op_get(op)->gradient != NULL;
+    for (int k = 0; k < arity; k++)
+        node_input(n, k, values[k], differentiable ? in[k].edge : NULL);
+    return record_node(n);
+}
+
+static node *apply(int op, const operand *in)
+{
+    bk_dtype want[MAX_INPUTS], result;
+    int arity = ew_infos[op].arity;
+    if (resolve_dtypes(op, in, want, &result) < 0)
+        return NULL;
+    const layout *plain = operands_broadcast(in, arity);
+    if (!plain)
+        return NULL;
+    owned ready[MAX_INPUTS] = { { 0 } };
+    node *n = NULL;
+    bool good = true;
+    for (int k = 0; good && k < arity; k++) {
+        owned cast = operand_cast(in[k], want[k]);
+        good = cast.value != NULL;
+        if (!good)
+            break;
+        ready[k] = operand_expand(owned_operand(cast), plain);
+        owned_release(cast);
+        good = ready[k].value != NULL;
+    }
+    if (good)
+        n = record_elementwise(op, result, ready, plain);
+    for (int k = 0; k < arity; k++)
+        owned_release(ready[k]);
+    return n;
+}
+
+bk_tensor *ew_apply(int op, const operand *in) { return tensor_from_node(apply(op, in)); }
+
+/* The result may not be of a higher category than the tensor, nor of other sizes. */
+static int check_result(const bk_tensor *t, const node *n)
+{
+    char a[200], b[200];
+    if (n->layout->plain != t->layout->plain)
+        return error_int(BK_RUNTIME_ERROR, "output with shape %s doesn't match the broadcast shape %s",
+                         layout_text(t->layout, a), layout_text(n->layout, b));
+    if (dtypes[n->dtype].category > dtypes[tensor_dtype(t)].category)
+        return error_int(BK_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s",
+                         dtypes[n->dtype].type_name, dtypes[tensor_dtype(t)].type_name);
+    return 0;
+}
+
+int ew_apply_in_place(int op, bk_tensor *t, const operand *in)
+{
+    if (tensor_check_write(t, ew_infos[op].name) < 0)
+        return -1;
+    node *n = apply(op, in);
+    if (!n)
+        return -1;
+    int status = check_result(t, n);
+    if (status == 0) {
+        operand result = { .value = n, .edge = n->flags & NODE_TAPED ? n : NULL };
+        owned cast = operand_cast(result, tensor_dtype(t));
+        status = cast.value ? tensor_write(t, owned_operand(cast), false) : -1;
+        owned_release(cast);
+    }
+    node_release(n);
+    return status;
+}
+
+/* --- the public functions, one per row ---------------------------------------------------------------------------- */
+
+static bk_tensor *apply_tensors(int op, const bk_tensor *const *in)
+{
+    operand read[MAX_INPUTS] = { { 0 } };
+    for (int k = 0; k < ew_infos[op].arity; k++)
+        if (!in[k])
+            return NULL;
+    lock_take();
+    bool good = true;
+    for (int k = 0; good && k < ew_infos[op].arity; k++)
+        good = tensor_read(in[k], &read[k]);
+    bk_tensor *t = good ? ew_apply(op, read) : NULL;
+    lock_give();
+    return t;
+}
+
+static bk_tensor *apply_number(int op, const bk_tensor *x, double y)
+{
+    if (!x)
+        return NULL;
+    lock_take();
+    operand in[MAX_INPUTS] = { { 0 }, number_float(y) };
+    if (y == (double)(int64_t)y && y >= -0x1p53 && y <= 0x1p53) /* an integer keeps integers integers */
+        in[1] = number_int((int64_t)y);
+    bk_tensor *t = tensor_read(x, &in[0]) ? ew_apply(op, in) : NULL;
+    lock_give();
+    return t;
+}
+
+#define UNARY(name, ...)                                                                                               \
+    bk_tensor *bk_##name(const bk_tensor *x) { return apply_tensors(EW_##name, (const bk_tensor *[]){ x }); }
+#define BINARY(name, ...)                                                                                              \
+    bk_tensor *bk_##name(const bk_tensor *x, const bk_tensor *y)                                                       \
+    {                                                                                                                  \
+        return apply_tensors(EW_##name, (const bk_tensor *[]){ x, y });                                                \
+    }                                                                                                                  \
+    bk_tensor *bk_##name##_s(const bk_tensor *x, double y) { return apply_number(EW_##name, x, y); }
+#define TERNARY(name, ...)                                                                                             \
+    bk_tensor *bk_##name(const bk_tensor *x, const bk_tensor *y, const bk_tensor *z)                                   \
+    {                                                                                                                  \
+        return apply_tensors(EW_##name, (const bk_tensor *[]){ x, y, z });                                             \
+    }
+#include "brisk/ops.def"
+#undef UNARY
+#undef BINARY
+#undef TERNARY

@@ -1,0 +1,33 @@
+/* elementwise.h: recording rows of ops.def. */
+#ifndef BK_OPS_ELEMENTWISE_H
+#define BK_OPS_ELEMENTWISE_H
+#include "core/tensor.h"
+
+/* Records op over its operands: promotion, broadcasting, casts, the node. NULL with the error set. */
+bk_tensor *ew_apply(int op, const operand *in);
+/* t.op_(...): the result is written into t, which is in[0]. */
+int ew_apply_in_place(int op, bk_tensor *t, const operand *in);
+
+/* PyTorch's result dtype for a mix of tensors and numbers. */
+bk_dtype operands_promote(const operand *in, int count);
+/* The sizes that all operands broadcast to, row-major; NULL with PyTorch's error. */
+const layout *operands_broadcast(const operand *in, int count);
+
+/* Owned (value, edge) pairs: the operand as another dtype, repeated to other sizes. value == NULL on failure. */
+typedef struct owned {
+    node *value, *edge;
+} owned;
+void owned_release(owned o);
+owned operand_cast(operand in, bk_dtype dtype);
+owned operand_expand(operand in, const layout *plain);
+static inline operand owned_operand(owned o) { return (operand){ .value = o.value, .edge = o.edge }; }
+
+/* The elements of t in memory of their own (ops/shape.c). */
+bk_tensor *copy_as(const bk_tensor *t, const layout *l, bk_dtype dtype);
+/* t takes the elements of in, cast and repeated to t's dtype and sizes (ops/shape.c). */
+int tensor_assign(bk_tensor *t, operand in, const char *op);
+
+/* A node with its inputs set, appended to the log; releases it and returns NULL on failure. */
+node *record_node(node *n);
+
+#endif

@@ -1,0 +1,144 @@
+/* join.c: cat and stack.
+ *
+ * Joining is writing: an empty tensor and one update per part, so that the planner can compute the parts in place and
+ * the gradient of each part is a view. */
+#include <string.h>
+
+#include "core/error.h"
+#include "core/lock.h"
+#include "core/scope.h"
+#include "graph/log.h"
+#include "ops/elementwise.h"
+
+/* A 1-d empty tensor joins with anything: PyTorch's old rule. */
+static bool skipped(const bk_tensor *t) { return t->layout->ndim == 1 && t->layout->numel == 0; }
+
+static bool check_part(const layout *first, const layout *part, int dim, int number)
+{
+    if (part->ndim != first->ndim)
+        return error_null(BK_RUNTIME_ERROR, "Tensors must have same number of dimensions: got %d and %d", first->ndim,
+                          part->ndim), false;
+    for (int d = 0; d < first->ndim; d++)
+        if (d != dim && part->sizes[d] != first->sizes[d])
+            return error_null(BK_RUNTIME_ERROR,
+                              "Sizes of tensors must match except in dimension %d. Expected size %lld but got size %lld "
+                              "for tensor number %d in the list.",
+                              dim, (long long)first->sizes[d], (long long)part->sizes[d], number), false;
+    return true;
+}
+
+static bk_dtype joint_dtype(bk_tensor *const *tensors, int count)
+{
+    bk_dtype d = tensor_dtype(tensors[0]);
+    for (int i = 1; i < count; i++)
+        d = dtype_promote(d, tensor_dtype(tensors[i]));
+    return d;
+}
+
+/* The sizes of the whole; NULL with the error set. */
+static const layout *joint_layout(bk_tensor *const *tensors, int count, int64_t at, int *dim)
+{
+    const layout *first = NULL;
+    int64_t length = 0;
+    for (int i = 0; i < count; i++) {
+        const layout *l = tensors[i]->layout;
+        if (skipped(tensors[i]))
+            continue;
+        if (!first) {
+            if (l->ndim == 0)
+                return error_null(BK_RUNTIME_ERROR, "zero-dimensional tensor (at position %d) cannot be concatenated", i);
+            first = l;
+            *dim = layout_dim(l, at);
+            if (*dim < 0)
+                return NULL;
+        }
+        if (!check_part(first, l, *dim, i))
+            return NULL;
+        length += l->sizes[*dim];
+    }
+    if (!first)
+        return tensors[0]->layout->plain;
+    int64_t sizes[BK_MAX_NDIM];
+    memcpy(sizes, first->sizes, sizeof sizes);
+    sizes[*dim] = length;
+    return layout_get(first->ndim, sizes, NULL);
+}
+
+/* The part of `whole` that starts at `from` along dim takes the tensor's elements. */
+static int write_part(bk_tensor *whole, int dim, int64_t from, const bk_tensor *part, const int64_t *sizes)
+{
+    const layout *l = layout_get(whole->layout->ndim, sizes, whole->layout->strides);
+    bk_tensor *region = l ? tensor_alias(whole, l, from * whole->layout->strides[dim], true) : NULL;
+    operand in;
+    if (!region || !tensor_read(part, &in))
+        return -1;
+    owned cast = operand_cast(in, tensor_dtype(whole));
+    int status = cast.value ? tensor_write(region, owned_operand(cast), false) : -1;
+    owned_release(cast);
+    return status;
+}
+
+static bk_tensor *join(bk_tensor *const *tensors, int count, int64_t at)
+{
+    int dim = 0;
+    const layout *l = joint_layout(tensors, count, at, &dim);
+    if (!l)
+        return NULL;
+    bk_tensor *whole = tensor_from_node(record_node(node_new(OP_empty, joint_dtype(tensors, count), l)));
+    int64_t from = 0;
+    for (int i = 0; whole && i < count; i++) {
+        if (skipped(tensors[i]))
+            continue;
+        if (write_part(whole, dim, from, tensors[i], tensors[i]->layout->sizes) < 0)
+            return NULL;
+        from += tensors[i]->layout->sizes[dim];
+    }
+    return whole;
+}
+
+static bool check_list(bk_tensor *const *tensors, int count, const char *op)
+{
+    if (count <= 0)
+        return error_null(BK_RUNTIME_ERROR, "%s expects a non-empty TensorList", op), false;
+    for (int i = 0; i < count; i++)
+        if (!tensors[i])
+            return false;
+    return true;
+}
+
+bk_tensor *bk_cat(bk_tensor *const *tensors, int count, int dim)
+{
+    if (!check_list(tensors, count, "torch.cat()"))
+        return NULL;
+    lock_take();
+    bk_scope_push();
+    bk_tensor *t = scope_return(join(tensors, count, dim));
+    lock_give();
+    return t;
+}
+
+bk_tensor *bk_stack(bk_tensor *const *tensors, int count, int dim)
+{
+    if (!check_list(tensors, count, "stack"))
+        return NULL;
+    char a[200], b[200];
+    const layout *first = tensors[0]->layout;
+    for (int i = 1; i < count; i++)
+        if (tensors[i]->layout->plain != first->plain)
+            return error_null(BK_RUNTIME_ERROR, "stack expects each tensor to be equal size, but got %s at entry 0 and %s "
+                              "at entry %d", layout_text(first, a), layout_text(tensors[i]->layout, b), i);
+    lock_take();
+    bk_scope_push();
+    bk_tensor *raised[count], *t = NULL;
+    int i = 0;
+    for (; i < count; i++) {
+        raised[i] = bk_unsqueeze(tensors[i], dim);
+        if (!raised[i])
+            break;
+    }
+    if (i == count)
+        t = join(raised, count, dim < 0 ? dim + first->ndim + 1 : dim);
+    t = scope_return(t);
+    lock_give();
+    return t;
+}
