@@ -479,7 +479,7 @@ static void large_range(rng *r, int64_t *out, int64_t n, uint64_t lo, uint64_t r
 {
     for (int64_t i = 0; i < n; i++) {
         uint64_t x = rng_u64(r);
-        out[i] = (int64_t)((range ? x % range : x) + lo);
+        out[i] = (int64_t)(range ? x % range + lo : x);
     }
 }
 
