@@ -193,18 +193,27 @@ typedef float multiply_add(float a, float b, float c);
 INLINE float fma_in_double(float a, float b, float c) { return (float)((double)a * b + c); }
 INLINE float fma_instruction(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
+/* Choices are made on the bits, without branches: vector code on every compiler. */
+INLINE uint32_t bits_of(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+INLINE float float_of(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
 /* ln x for 2^-24 <= x <= 1: x = (1 + m) 2^e with sqrt(1/2) <= 1 + m < sqrt 2, and a polynomial in m. */
 INLINE float log_of_unit(float x, multiply_add *fused)
 {
-    union {
-        float f;
-        uint32_t u;
-    } bits = { x };
-    float e = (float)((int32_t)(bits.u >> 23) - 126);
-    bits.u = (bits.u & 0x7fffffu) | 0x3f000000u; /* in [1/2, 1) */
-    bool lower = bits.f < 0.707106781186547524f;
-    e = lower ? e - 1 : e;
-    float m = lower ? bits.f + bits.f - 1 : bits.f - 1;
+    uint32_t bits = bits_of(x), mantissa = (bits & 0x7fffffu) | 0x3f000000u; /* in [1/2, 1) */
+    uint32_t lower = mantissa < 0x3f3504f3u;                                 /* sqrt(1/2) */
+    float e = (float)((int32_t)(bits >> 23) - 126 - (int32_t)lower);
+    float m = float_of(mantissa) + float_of(mantissa & -lower) - 1; /* twice the mantissa, or once */
     float square = m * m;
     float y = fused(7.0376836292E-2f, m, -1.1514610310E-1f);
     y = fused(y, m, 1.1676998740E-1f);
@@ -234,9 +243,9 @@ INLINE void sine_and_cosine(float x, float *sine, float *cosine, multiply_add *f
     float s = fused(-1.9515295891E-4f, square, 8.3321608736E-3f);
     s = fused(s, square, -1.6666654611E-1f);
     s = fused(s * square, x, x);
-    float a = octant & 2 ? c : s, b = octant & 2 ? s : c;
-    *sine = octant & 4 ? -a : a;
-    *cosine = (octant + 2) & 4 ? -b : b;
+    uint32_t o = (uint32_t)octant, swapped = -(o >> 1 & 1), exchange = (bits_of(s) ^ bits_of(c)) & swapped;
+    *sine = float_of((bits_of(s) ^ exchange) ^ (o & 4) << 29);
+    *cosine = float_of((bits_of(c) ^ exchange) ^ ((o + 2) & 4) << 29);
 }
 
 /* n is a multiple of BLOCK; of 16 uniform numbers, eight become the radius and eight the angle. Each loop over eight
@@ -479,7 +488,7 @@ static void large_range(rng *r, int64_t *out, int64_t n, uint64_t lo, uint64_t r
 {
     for (int64_t i = 0; i < n; i++) {
         uint64_t x = rng_u64(r);
-        out[i] = (int64_t)((range ? x % range : x) + lo);
+        out[i] = (int64_t)(range ? x % range + lo : x);
     }
 }
 

@@ -4,6 +4,7 @@
 #include "tap.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -227,6 +228,29 @@ static void test_fork(void)
     tap_ok(status == 0, "a forked child can use the pool");
 }
 
+/* The variable is read when a program starts, so the test starts one: itself, as main's `child`. */
+static void test_failing_by_environment(const char *program)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("BRISK_FAIL_ALLOC", "2", 1);
+        execl(program, program, "child", (char *)NULL);
+        _exit(1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    tap_ok(status == 0, "BRISK_FAIL_ALLOC=2 fails the second allocation");
+}
+
+static int child(void)
+{
+    void *first = mem_alloc(1), *second = mem_alloc(1), *third = mem_alloc(1);
+    bool right = first && !second && third;
+    mem_free(first);
+    mem_free(third);
+    return right ? 0 : 1;
+}
+
 static void test_freelist(void)
 {
     enum { COUNT = 5000, BYTES = 40 };
@@ -257,8 +281,10 @@ static void test_freelist(void)
     tap_ok(large != NULL, "a record may be larger than a slab");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1)
+        return child();
     test_counted_allocation();
     test_failing_on_demand();
     test_pool_blocks();
@@ -266,6 +292,7 @@ int main(void)
     test_pool_trims_before_it_gives_up();
     test_threads();
     test_fork();
+    test_failing_by_environment(argv[0]);
     test_freelist();
     return tap_done();
 }
