@@ -1,0 +1,379 @@
+/* reduce.c: the plan of a reduction: which loops, in which order, on which threads.
+ *
+ * The source's dimensions are split into the kept and the reduced ones, each sorted by stride and merged. If a reduced
+ * dimension has the smallest stride, outputs are reduced row by row, otherwise many outputs side by side, column by
+ * column: memory is read in its own order either way. Accumulators of all outputs lie in one buffer, in the order of
+ * the kept dimensions, and are cast into the destination at the end.
+ *
+ * Invariant: long reductions are cut into chunks whose size depends on the shape alone, and chunks are joined in
+ * ascending order, so results do not depend on threads. */
+#include "cpu/reduce.h"
+
+#include "core/memory.h"
+#include "core/threads.h"
+#include "cpu/isa.h"
+#include "cpu/move.h"
+#include "cpu/walk.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    CHUNK = 1 << 16,         /* elements of one output reduced by one task */
+    COLUMN_CHUNK = 1 << 19,  /* elements of one tile of columns reduced by one task */
+    FEW_TILES = 16,          /* so many tiles keep all threads busy without chunks */
+    GRAIN = 1 << 15,         /* elements per piece */
+    FOLDED = 512,            /* columns that narrow dense rows are widened to */
+    SMALL = 512              /* accumulators that fit on the stack */
+};
+
+typedef struct reduction {
+    reduce_rows_fn rows;
+    reduce_columns_fn columns;
+    reduce_kind kind;
+    view kept, reduced; /* the source, split; both at the source's address */
+    int64_t outputs, count; /* elements of each */
+    int64_t chunk, chunks;  /* of the reduced elements */
+    int64_t width, tiles;   /* columns: the last kept dimension, and how many tiles it makes */
+    bool floating, paired;  /* accumulators are double; a second accumulator is in use */
+    char *a, *b;            /* chunks x outputs accumulators of 8 bytes */
+} reduction;
+
+static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
+static int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+/* --- joining chunks ---------------------------------------------------------------------------------------- */
+
+static double join_double(reduce_kind kind, double x, double y)
+{
+    switch (kind) {
+    case REDUCE_SUM: return x + y;
+    case REDUCE_PROD: return x * y;
+    case REDUCE_MAX:
+    case REDUCE_ANY: return x > y || x != x ? x : y;
+    default: return x < y || x != x ? x : y;
+    }
+}
+
+static int64_t join_int(reduce_kind kind, int64_t x, int64_t y)
+{
+    switch (kind) {
+    case REDUCE_SUM: return (int64_t)((uint64_t)x + (uint64_t)y);
+    case REDUCE_PROD: return (int64_t)((uint64_t)x * (uint64_t)y);
+    case REDUCE_MAX:
+    case REDUCE_ANY: return x > y ? x : y;
+    default: return x < y ? x : y;
+    }
+}
+
+/* Whether y, which comes later, replaces the extreme x. */
+static bool replaces(const reduction *r, const char *x, const char *y)
+{
+    if (!r->floating) {
+        int64_t i = *(const int64_t *)x, j = *(const int64_t *)y;
+        return r->kind == REDUCE_ARGMAX ? j > i : j < i;
+    }
+    double i = *(const double *)x, j = *(const double *)y;
+    return (r->kind == REDUCE_ARGMAX ? j > i : j < i) || (j != j && i == i);
+}
+
+static void join_moments(double *mean, double *m2, int64_t before, double new_mean, double new_m2, int64_t n)
+{
+    double delta = new_mean - *mean, share = (double)n / (double)(before + n);
+    *mean += delta * share;
+    *m2 += new_m2 + delta * delta * (double)before * share;
+}
+
+/* Joins n accumulators at (a, b) with those of `count` later elements at (c, d). */
+static void join(const reduction *r, char *a, char *b, const char *c, const char *d, int64_t n, int64_t before,
+                 int64_t count)
+{
+    for (int64_t i = 0; i < n; i++, a += 8, b += 8, c += 8, d += 8) {
+        if (r->kind == REDUCE_MOMENTS) {
+            join_moments((double *)a, (double *)b, before, *(const double *)c, *(const double *)d, count);
+        } else if (r->paired) {
+            if (replaces(r, a, c)) {
+                memcpy(a, c, 8);
+                memcpy(b, d, 8);
+            }
+        } else if (r->floating) {
+            *(double *)a = join_double(r->kind, *(double *)a, *(const double *)c);
+        } else {
+            *(int64_t *)a = join_int(r->kind, *(int64_t *)a, *(const int64_t *)c);
+        }
+    }
+}
+
+/* --- rows -------------------------------------------------------------------------------------------------- */
+
+static void reduce_chunk(const reduction *r, char *p, int64_t begin, int64_t end, char *a, char *b)
+{
+    view reduced = r->reduced;
+    reduced.data = p;
+    walk w = walk_start((const view *const[]){ &reduced }, 1, begin);
+    int64_t first = begin;
+    for (int64_t n; begin < end; begin += n, walk_skip(&w, n)) {
+        n = walk_run(&w, end - begin);
+        /* places count from the start of the output, everything else from the start of the chunk */
+        int64_t before = begin - first;
+        r->rows(w.p[0], 1, 0, n, walk_step(&w, 0), before, a, b);
+    }
+    if ((r->kind == REDUCE_ARGMAX || r->kind == REDUCE_ARGMIN) && first > 0)
+        *(int64_t *)b += first;
+}
+
+/* Tasks are (output, chunk), chunks fastest; their accumulators are laid out by chunk, then output. */
+static void row_chunks(void *arg, int64_t begin, int64_t end)
+{
+    const reduction *r = arg;
+    for (int64_t t = begin; t < end; t++) {
+        int64_t output = t / r->chunks, c = t % r->chunks, at = (c * r->outputs + output) * 8;
+        walk w = walk_start((const view *const[]){ &r->kept }, 1, output);
+        reduce_chunk(r, w.p[0], c * r->chunk, least((c + 1) * r->chunk, r->count), r->a + at, r->b + at);
+    }
+}
+
+/* One chunk, one stretch of memory per output: runs of outputs go to the kernel together. */
+static void row_runs(void *arg, int64_t begin, int64_t end)
+{
+    const reduction *r = arg;
+    int64_t step = r->reduced.ndim ? r->reduced.strides[0] * (int64_t)dtype_size(r->reduced.dtype) : 0;
+    walk w = walk_start((const view *const[]){ &r->kept }, 1, begin);
+    for (int64_t n; begin < end; begin += n, walk_skip(&w, n)) {
+        n = walk_run(&w, end - begin);
+        r->rows(w.p[0], n, walk_step(&w, 0), r->count, step, 0, r->a + begin * 8, r->b + begin * 8);
+    }
+}
+
+static void reduce_rows(reduction *r)
+{
+    double work = (double)r->outputs * ((double)r->count * 0.2 + 2);
+    if (r->chunks == 1 && r->reduced.ndim <= 1)
+        threads_for(r->outputs, 1 + GRAIN / (r->count + 8), work, row_runs, r);
+    else
+        threads_for(r->outputs * r->chunks, 1 + GRAIN / least(r->count, r->chunk), work, row_chunks, r);
+}
+
+/* --- columns ----------------------------------------------------------------------------------------------- */
+
+/* Dense rows of a few columns: several rows count as one wide row, whose groups are joined afterwards. */
+static int64_t narrow_columns(const reduction *r, const char *p, int64_t rows, int64_t row_step, int64_t n, char *a)
+{
+    char wide[FOLDED * 8];
+    int64_t fold = FOLDED / n, taken = rows / fold * fold;
+    if (taken == 0)
+        return 0;
+    r->columns(p, rows / fold, row_step * fold, n * fold, row_step / n, 0, wide, wide);
+    for (int64_t i = 1; i < fold; i++)
+        join(r, wide, wide, wide + i * n * 8, wide, n, 0, 0);
+    memcpy(a, wide, (size_t)n * 8);
+    return taken;
+}
+
+static void column_rows(const reduction *r, const char *p, int64_t rows, int64_t row_step, int64_t n, int64_t before,
+                        char *a, char *b)
+{
+    int64_t size = (int64_t)dtype_size(r->kept.dtype), step = r->kept.strides[r->kept.ndim - 1] * size;
+    int64_t taken = 0;
+    if (n < 64 && !r->paired && before == 0 && step == size && row_step == n * size)
+        taken = narrow_columns(r, p, rows, row_step, n, a);
+    if (taken < rows)
+        r->columns(p + taken * row_step, rows - taken, row_step, n, step, before + taken, a, b);
+}
+
+static void column_task(const reduction *r, int64_t outer, int64_t tile, int64_t c)
+{
+    int64_t first = tile * REDUCE_TILE, n = least(REDUCE_TILE, r->width - first), output = outer * r->width + first;
+    int64_t at = (c * r->outputs + output) * 8, begin = c * r->chunk, end = least(begin + r->chunk, r->count);
+    walk start = walk_start((const view *const[]){ &r->kept }, 1, output);
+    view reduced = r->reduced;
+    reduced.data = start.p[0];
+    walk w = walk_start((const view *const[]){ &reduced }, 1, begin);
+    for (int64_t i = begin, rows; i < end; i += rows, walk_skip(&w, rows)) {
+        rows = walk_run(&w, end - i);
+        column_rows(r, w.p[0], rows, walk_step(&w, 0), n, i - begin, r->a + at, r->b + at);
+    }
+    if (r->kind == REDUCE_ARGMAX || r->kind == REDUCE_ARGMIN)
+        for (int64_t i = 0; i < n && begin > 0; i++)
+            ((int64_t *)(r->b + at))[i] += begin;
+}
+
+static void column_tasks(void *arg, int64_t begin, int64_t end)
+{
+    const reduction *r = arg;
+    for (int64_t t = begin; t < end; t++)
+        column_task(r, t / r->chunks / r->tiles, t / r->chunks % r->tiles, t % r->chunks);
+}
+
+static void reduce_columns(reduction *r)
+{
+    int64_t tasks = r->outputs / r->width * r->tiles * r->chunks, per_task = least(r->width, REDUCE_TILE) * r->chunk;
+    threads_for(tasks, 1 + GRAIN / (per_task + 64), (double)r->outputs * (double)r->count * 0.2, column_tasks, r);
+}
+
+/* --- the plan ---------------------------------------------------------------------------------------------- */
+
+static bool by_columns(const reduction *r)
+{
+    if (r->kept.ndim == 0 || r->reduced.ndim == 0)
+        return false;
+    int64_t kept = r->kept.strides[r->kept.ndim - 1], reduced = r->reduced.strides[r->reduced.ndim - 1];
+    return kept != 0 && kept < (reduced < 0 ? -reduced : reduced);
+}
+
+static void split(reduction *r, const view *src, uint32_t dims)
+{
+    r->kept = r->reduced = (view){ .data = src->data, .dtype = src->dtype };
+    for (int d = 0; d < src->ndim; d++) {
+        view *part = dims >> d & 1 ? &r->reduced : &r->kept;
+        part->sizes[part->ndim] = src->sizes[d];
+        part->strides[part->ndim++] = src->strides[d];
+    }
+    r->outputs = view_numel(&r->kept);
+    r->count = view_numel(&r->reduced);
+}
+
+static view kept_part(const view *dst, uint32_t dims)
+{
+    view v = { .data = dst->data, .dtype = dst->dtype };
+    for (int d = 0; d < dst->ndim; d++)
+        if (!(dims >> d & 1)) {
+            v.sizes[v.ndim] = dst->sizes[d];
+            v.strides[v.ndim++] = dst->strides[d];
+        }
+    return v;
+}
+
+/* Sorts the dimensions; the kept parts of the destinations go along. Turning a reduced dimension moves the address,
+ * which the kept part has to follow. */
+static void order(reduction *r, view *a, view *b)
+{
+    view *kept[3] = { &r->kept };
+    int n = 1;
+    if (a)
+        kept[n++] = a;
+    if (b)
+        kept[n++] = b;
+    views_order(kept, n);
+    if (r->kind == REDUCE_ARGMAX || r->kind == REDUCE_ARGMIN) {
+        views_collapse((view *[]){ &r->reduced }, 1);
+        return;
+    }
+    char *before = r->reduced.data;
+    views_order((view *[]){ &r->reduced }, 1);
+    r->kept.data += r->reduced.data - before;
+}
+
+static void cut(reduction *r, bool columns)
+{
+    r->chunk = CHUNK;
+    if (columns) {
+        r->width = r->kept.sizes[r->kept.ndim - 1];
+        r->tiles = pieces(r->width, REDUCE_TILE);
+        bool many = r->outputs / r->width * r->tiles >= FEW_TILES;
+        r->chunk = many ? r->count : 1 + COLUMN_CHUNK / least(r->width, REDUCE_TILE);
+    }
+    r->chunks = pieces(r->count, r->chunk);
+}
+
+static void fill_empty(reduction *r)
+{
+    double x = r->kind == REDUCE_PROD || r->kind == REDUCE_ALL;
+    if (r->kind == REDUCE_MOMENTS)
+        x = NAN;
+    for (int64_t i = 0; i < r->outputs; i++) {
+        if (r->floating)
+            ((double *)r->a)[i] = x;
+        else
+            ((int64_t *)r->a)[i] = (int64_t)x;
+        if (r->paired)
+            ((int64_t *)r->b)[i] = 0; /* also 0.0 */
+    }
+}
+
+static void run(reduction *r, bool columns)
+{
+    if (r->count == 0) {
+        fill_empty(r);
+        return;
+    }
+    if (columns)
+        reduce_columns(r);
+    else
+        reduce_rows(r);
+    for (int64_t c = 1; c < r->chunks; c++) {
+        int64_t at = c * r->outputs * 8, count = least(r->chunk, r->count - c * r->chunk);
+        join(r, r->a, r->b, r->a + at, r->b + at, r->outputs, c * r->chunk, count);
+    }
+}
+
+static void deliver(view *dst, char *data, bk_dtype dtype)
+{
+    view from = { .data = data, .dtype = dtype, .ndim = dst->ndim };
+    int64_t stride = 1;
+    for (int d = dst->ndim - 1; d >= 0; d--) {
+        from.sizes[d] = dst->sizes[d];
+        from.strides[d] = stride;
+        stride *= dst->sizes[d];
+    }
+    move_copy(dst, &from);
+}
+
+static const reduce_table *table(void)
+{
+    static const reduce_table *const of[] = {
+        [ISA_BASELINE] = &reduce_table_baseline,
+        [ISA_AVX2] = &reduce_table_avx2,
+        [ISA_AVX512] = &reduce_table_avx512,
+    };
+    return of[isa_current()];
+}
+
+/* a_dst takes the first accumulators, b_dst the second ones; NULL for those nobody wants. */
+static int reduce(reduce_kind kind, const view *a_dst, const view *b_dst, const view *src, uint32_t dims)
+{
+    reduction r = { .kind = kind, .floating = dtype_is_float(src->dtype), .paired = kind >= REDUCE_ARGMAX };
+    r.rows = table()->rows[src->dtype][kind];
+    r.columns = table()->columns[src->dtype][kind];
+    split(&r, src, dims);
+    if (r.outputs == 0)
+        return 0;
+    view a = a_dst ? kept_part(a_dst, dims) : (view){ 0 }, b = b_dst ? kept_part(b_dst, dims) : (view){ 0 };
+    if (r.count > 0)
+        order(&r, a_dst ? &a : NULL, b_dst ? &b : NULL);
+    bool columns = r.count > 0 && by_columns(&r);
+    cut(&r, columns);
+
+    _Alignas(16) char small[SMALL * 16];
+    int64_t accumulators = r.outputs * (r.chunks ? r.chunks : 1);
+    size_t bytes = (size_t)accumulators * (r.paired ? 16 : 8);
+    r.a = bytes <= sizeof small ? small : pool_take(bytes);
+    if (!r.a)
+        return -1;
+    r.b = r.paired ? r.a + accumulators * 8 : r.a;
+    run(&r, columns);
+    if (a_dst)
+        deliver(&a, r.a, r.floating ? BK_FLOAT64 : BK_INT64);
+    if (b_dst)
+        deliver(&b, r.b, kind == REDUCE_MOMENTS ? BK_FLOAT64 : BK_INT64);
+    if (r.a != small)
+        pool_give(r.a, bytes);
+    return 0;
+}
+
+int reduce_run(reduce_kind kind, const view *dst, const view *src, uint32_t dims)
+{
+    if (kind == REDUCE_ARGMAX || kind == REDUCE_ARGMIN)
+        return reduce(kind, NULL, dst, src, dims);
+    return reduce(kind, dst, NULL, src, dims);
+}
+
+int reduce_extreme(bool max, const view *values, const view *indices, const view *src, int dim)
+{
+    return reduce(max ? REDUCE_ARGMAX : REDUCE_ARGMIN, values, indices, src, 1u << dim);
+}
+
+int reduce_moments(const view *mean, const view *m2, const view *src, uint32_t dims)
+{
+    return reduce(REDUCE_MOMENTS, mean, m2, src, dims);
+}

@@ -1,0 +1,48 @@
+/* reduce.h: sums, products, extremes and moments over any set of dimensions.
+ *
+ * A destination has the source's ndim, with size 1 at the reduced dimensions (a bit mask). All return 0, or -1 when
+ * memory is out. The recording layer refuses extremes of nothing; other empty reductions give their identity. */
+#ifndef BK_CPU_REDUCE_H
+#define BK_CPU_REDUCE_H
+#include "cpu/view.h"
+
+typedef enum reduce_kind {
+    REDUCE_SUM,
+    REDUCE_PROD,
+    REDUCE_MAX, /* a NaN is both the greatest and the least */
+    REDUCE_MIN,
+    REDUCE_ANY,
+    REDUCE_ALL,
+    REDUCE_ARGMAX, /* int64: row-major index within the reduced dimensions, of the first occurrence */
+    REDUCE_ARGMIN,
+    REDUCE_MOMENTS, /* only through reduce_moments */
+    REDUCE_KINDS
+} reduce_kind;
+
+/* Accumulates in float64 (float sources) or int64 (all others) and casts to dst's dtype. */
+int reduce_run(reduce_kind kind, const view *dst, const view *src, uint32_t dims);
+/* Extremes along one dimension together with their indices (int64). */
+int reduce_extreme(bool max, const view *values, const view *indices, const view *src, int dim);
+/* Of a float source: the mean and the sum of squared differences from it. Either destination may be NULL. */
+int reduce_moments(const view *mean, const view *m2, const view *src, uint32_t dims);
+
+/* --- the inner loops, one table per ISA -------------------------------------------------------------------- */
+
+/* Accumulators a (float64 or int64) and b (the index, or the second moment), one per output. `before` says how many
+ * elements of each output are in them: none means that they are uninitialised. Steps are in bytes. */
+typedef void (*reduce_rows_fn)(const char *p, int64_t outputs, int64_t output_step, int64_t n, int64_t step,
+                               int64_t before, void *a, void *b);
+/* Outputs side by side: `columns` of them, each reduced down `rows`. */
+typedef void (*reduce_columns_fn)(const char *p, int64_t rows, int64_t row_step, int64_t columns, int64_t step,
+                                  int64_t before, void *a, void *b);
+
+typedef struct reduce_table {
+    reduce_rows_fn rows[BK_DTYPE_COUNT][REDUCE_KINDS];
+    reduce_columns_fn columns[BK_DTYPE_COUNT][REDUCE_KINDS];
+} reduce_table;
+
+extern const reduce_table reduce_table_baseline, reduce_table_avx2, reduce_table_avx512;
+
+enum { REDUCE_TILE = 1024 }; /* columns reduced at a time: a row of 4 KB of floats, lanes that stay in L1 */
+
+#endif
