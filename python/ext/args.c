@@ -22,7 +22,7 @@ static int parse_keywords(const overload *o, PyObject *const *values, PyObject *
 {
     Py_ssize_t n = PyTuple_GET_SIZE(names);
     for (Py_ssize_t k = 0; k < n; k++) {
-        int i = explain_find(o, PyTuple_GET_ITEM(names, k));
+        int i = signature_find(o, PyTuple_GET_ITEM(names, k));
         if (i < filled || (*seen >> i & 1)) /* unknown (-1), or already there */
             return MISFIT;
         int r = convert(&o->params[i], i, values[k], &args[i], s);
@@ -136,7 +136,7 @@ static PyObject *builtin_repr(PyObject *self)
     builtin *f = (builtin *)self;
     if (f->where == AS_FUNCTION)
         return PyUnicode_FromFormat("<built-in function %U>", f->name);
-    return PyUnicode_FromFormat("<method '%U' of 'Tensor' objects>", f->name);
+    return PyUnicode_FromFormat("<method '%U' of '%s' objects>", f->name, ((PyTypeObject *)f->owner)->tp_name);
 }
 
 /* A text is a global name, which pickle stores and copy takes for the object itself; a method is an attribute. */

@@ -38,7 +38,7 @@ static int format_dtype(const char *f, Py_ssize_t size)
 {
     if (!f)
         return BK_UINT8;
-    if (*f == '@' || *f == '=' || *f == '<')
+    if (*f == '@' || *f == '=' || *f == (PY_LITTLE_ENDIAN ? '<' : '>'))
         f++;
     if (!f[0] || f[1])
         return -1;
@@ -60,7 +60,7 @@ static int format_dtype(const char *f, Py_ssize_t size)
 static int unsupported(PyObject *o, const char *format)
 {
     PyErr_Clear();
-    if (format && *format == '>') {
+    if (format && *format && strchr("<>!", *format)) {
         PyErr_SetString(PyExc_ValueError, "given numpy array has byte order different from the native byte order. "
                                           "Conversion between byte orders is currently not supported.");
         return -1;

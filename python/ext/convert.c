@@ -2,6 +2,7 @@
  *
  * Checking and converting are one step: a misfit leaves no trace, and the next overload is tried. */
 #include "convert.h"
+#include "compat.h"
 
 #include <string.h>
 
@@ -26,6 +27,8 @@ bool convert_is_int(PyObject *o)
 
 static int to_int64(PyObject *o, int64_t *out)
 {
+    if (small_int(o, out))
+        return 0;
     if (!PyLong_CheckExact(o) && py_is_tensor(o)) {
         view v;
         if (py_tensor_read(o, &v))
@@ -38,6 +41,8 @@ static int to_int64(PyObject *o, int64_t *out)
 
 static int to_int(PyObject *o, arg *out)
 {
+    if (small_int(o, &out->i))
+        return FIT;
     if (!convert_is_int(o))
         return MISFIT;
     return to_int64(o, &out->i) ? FAILED : FIT;
@@ -116,6 +121,28 @@ static int repeat_int(const param *p, arg *out)
     return FIT;
 }
 
+/* The usual case: a tuple or list of plain ints, which no Python code can change meanwhile. */
+static bool all_small(PyObject *o, Py_ssize_t n, arg *out)
+{
+    PyObject **items = PySequence_Fast_ITEMS(o);
+    bool all = n <= BK_MAX_NDIM;
+    for (Py_ssize_t i = 0; all && i < n; i++)
+        all = small_int(items[i], &out->ints.v[i]);
+    out->ints.n = (int)n;
+    return all;
+}
+
+/* An element's __index__ may change a list under us: such elements are read from a tuple. */
+static int to_ints_by_index(const param *p, PyObject *o, arg *out, call_state *s)
+{
+    PyObject *items = PyTuple_CheckExact(o) ? Py_NewRef(o) : PySequence_Tuple(o);
+    if (!items)
+        return FAILED;
+    int r = convert_spread(p, &PyTuple_GET_ITEM(items, 0), PyTuple_GET_SIZE(items), out, s);
+    Py_DECREF(items);
+    return r;
+}
+
 static int to_ints(const param *p, PyObject *o, arg *out, call_state *s)
 {
     if (!PyTuple_Check(o) && !PyList_Check(o)) {
@@ -123,14 +150,8 @@ static int to_ints(const param *p, PyObject *o, arg *out, call_state *s)
             return MISFIT;
         return to_int64(o, &out->ints.v[0]) ? FAILED : repeat_int(p, out);
     }
-    /* An element's __index__ may change a list under us: work on a tuple unless they are all plain ints. */
-    PyObject *items = PyTuple_CheckExact(o) ? Py_NewRef(o) : PySequence_Tuple(o);
-    if (!items)
-        return FAILED;
-    Py_ssize_t n = PyTuple_GET_SIZE(items);
-    int r = convert_spread(p, &PyTuple_GET_ITEM(items, 0), n, out, s);
-    Py_DECREF(items);
-    return r == FIT && n == 1 && p->repeat ? repeat_int(p, out) : r;
+    int r = all_small(o, PySequence_Fast_GET_SIZE(o), out) ? FIT : to_ints_by_index(p, o, out, s);
+    return r == FIT && out->ints.n == 1 && p->repeat ? repeat_int(p, out) : r;
 }
 
 /* --- lists of tensors ---------------------------------------------------------------------------------------- */
@@ -147,7 +168,11 @@ static bk_tensor **list_memory(Py_ssize_t n, call_state *s)
 
 static int hold(PyObject *const *items, Py_ssize_t n, int index, arg *out, call_state *s)
 {
-    bk_tensor **v = s->lists < 2 ? list_memory(n, s) : NULL;
+    if (s->lists == MAX_LISTS) {
+        PyErr_Format(PyExc_SystemError, "%U(): more than %d lists of tensors", s->function, MAX_LISTS);
+        return FAILED;
+    }
+    bk_tensor **v = list_memory(n, s);
     if (!v)
         return FAILED;
     int held = s->lists++;

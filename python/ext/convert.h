@@ -7,14 +7,14 @@ enum { FAILED = -1, MISFIT = 0, FIT = 1 };
 
 /* What a call needs beside its arguments: the lists of Tensor[] arguments, with a reference to each tensor, so that
  * they outlive a list that changes meanwhile. */
-enum { LIST_ROOM = 32 };
+enum { LIST_ROOM = 32, MAX_LISTS = 2 };
 typedef struct call_state {
     PyObject *function; /* its name, for messages */
     int lists;
     struct {
         int n;
         bk_tensor **v;
-    } held[2];                  /* no signature has more than two */
+    } held[MAX_LISTS];
     bk_tensor *room[LIST_ROOM]; /* serves the first list when it is short */
 } call_state;
 

@@ -8,35 +8,6 @@
 
 #include <string.h>
 
-static const struct {
-    const char *numpy, *ours;
-} synonyms[] = {
-    { "axis", "dim" }, { "keepdims", "keepdim" }, { "x", "input" },
-    { "x1", "input" }, { "a", "input" },          { "x2", "other" },
-};
-
-static int find_exact(const overload *o, PyObject *keyword)
-{
-    for (int i = o->hidden; i < o->n; i++) /* keywords in code are interned, as our names are */
-        if (o->params[i].name == keyword)
-            return i;
-    for (int i = o->hidden; i < o->n; i++)
-        if (PyUnicode_Compare(o->params[i].name, keyword) == 0)
-            return i;
-    return -1;
-}
-
-int explain_find(const overload *o, PyObject *keyword)
-{
-    int i = find_exact(o, keyword);
-    for (size_t k = 0; i < 0 && k < sizeof synonyms / sizeof *synonyms; k++)
-        if (PyUnicode_CompareWithASCIIString(keyword, synonyms[k].numpy) == 0)
-            for (int j = o->hidden; j < o->n && i < 0; j++)
-                if (PyUnicode_CompareWithASCIIString(o->params[j].name, synonyms[k].ours) == 0)
-                    i = j;
-    return i;
-}
-
 typedef struct request {
     const builtin *f;
     PyObject *const *given; /* positional, then the keywords' values */
@@ -74,7 +45,7 @@ static PyObject *too_many(const overload *o, const request *q)
 static Py_ssize_t keyword_for(const overload *o, int param, const request *q)
 {
     for (Py_ssize_t k = 0; k < q->keywords; k++)
-        if (explain_find(o, PyTuple_GET_ITEM(q->names, k)) == param)
+        if (signature_find(o, PyTuple_GET_ITEM(q->names, k)) == param)
             return k;
     return -1;
 }
@@ -105,7 +76,7 @@ static PyObject *stray_keyword(const overload *o, const request *q)
 {
     for (Py_ssize_t k = 0; k < q->keywords; k++) {
         PyObject *name = PyTuple_GET_ITEM(q->names, k);
-        int i = explain_find(o, name);
+        int i = signature_find(o, name);
         if (i < 0)
             return type_error(q, " got an unexpected keyword argument '%U'", name);
         if ((i < q->n && i < o->positional) || keyword_for(o, i, q) != k)
@@ -154,7 +125,7 @@ static PyObject *show_given(const request *q, const overload *against)
     PyObject *text = PyUnicode_FromString("");
     for (Py_ssize_t i = hidden; text && i < q->n + q->keywords; i++) {
         PyObject *name = i < q->n ? NULL : PyTuple_GET_ITEM(q->names, i - q->n);
-        int at = name && against ? explain_find(against, name) : (int)i;
+        int at = name && against ? signature_find(against, name) : (int)i;
         bool wrong = against && (at < 0 || at >= against->n || !fits(&against->params[at], at, q->given[i], q));
         PyObject *shown = PyUnicode_FromFormat(wrong ? "!%s!" : "%s", py_type_name(q->given[i]));
         const char *comma = i > hidden ? ", " : "";
@@ -171,7 +142,7 @@ static PyObject *unknown_keywords(const overload *o, const request *q)
     PyObject *text = PyUnicode_FromString("");
     for (Py_ssize_t k = 0; text && k < q->keywords; k++) {
         PyObject *name = PyTuple_GET_ITEM(q->names, k);
-        if (explain_find(o, name) < 0)
+        if (signature_find(o, name) < 0)
             Py_SETREF(text, PyUnicode_FromFormat("%U%s%U", text, PyUnicode_GET_LENGTH(text) ? ", " : "", name));
     }
     return text;

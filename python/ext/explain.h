@@ -14,8 +14,6 @@ typedef struct builtin {
     PyObject *owner; /* the module or the type; not counted */
 } builtin;
 
-/* The parameter a keyword names, NumPy's words included; -1 for none. */
-int explain_find(const overload *o, PyObject *keyword);
 /* Raises the TypeError for a call that no overload fits; NULL. */
 PyObject *explain(const builtin *f, PyObject *const *given, Py_ssize_t n, PyObject *names);
 

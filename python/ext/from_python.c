@@ -10,6 +10,7 @@
  * Invariant: while converting, `next` points at the first element not yet written. */
 #include "pybrisk.h"
 #include "arrays.h"
+#include "compat.h"
 #include "core/memory.h"
 
 #include <math.h>
@@ -205,58 +206,59 @@ static int shrank(void)
  * list is looked up anew for each element because that call may run Python code which changes it. */
 static int floats_row(walk *w, PyObject *list, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) {
+    int r = DONE;
+    int64_t small;
+    for (int64_t i = 0; i < n && r == DONE; i++) {
         if (i >= PySequence_Fast_GET_SIZE(list))
             return shrank();
         PyObject *o = PySequence_Fast_GET_ITEM(list, i);
         if (PyFloat_CheckExact(o)) {
             *(float *)w->next = (float)PyFloat_AS_DOUBLE(o);
             w->next += sizeof(float);
+        } else if (small_int(o, &small)) {
+            *(float *)w->next = (float)(double)small;
+            w->next += sizeof(float);
         } else {
-            int r = admit_and_store(w, o);
-            if (r != DONE)
-                return r;
+            r = admit_and_store(w, o);
         }
     }
-    return DONE;
+    return r;
 }
 
 static int doubles_row(walk *w, PyObject *list, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) {
+    int r = DONE;
+    int64_t small;
+    for (int64_t i = 0; i < n && r == DONE; i++) {
         if (i >= PySequence_Fast_GET_SIZE(list))
             return shrank();
         PyObject *o = PySequence_Fast_GET_ITEM(list, i);
         if (PyFloat_CheckExact(o)) {
             *(double *)w->next = PyFloat_AS_DOUBLE(o);
             w->next += sizeof(double);
+        } else if (small_int(o, &small)) {
+            *(double *)w->next = (double)small;
+            w->next += sizeof(double);
         } else {
-            int r = admit_and_store(w, o);
-            if (r != DONE)
-                return r;
+            r = admit_and_store(w, o);
         }
     }
-    return DONE;
+    return r;
 }
 
 static int ints_row(walk *w, PyObject *list, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) {
+    int r = DONE;
+    for (int64_t i = 0; i < n && r == DONE; i++) {
         if (i >= PySequence_Fast_GET_SIZE(list))
             return shrank();
         PyObject *o = PySequence_Fast_GET_ITEM(list, i);
-        int large = 1;
-        if (PyLong_CheckExact(o))
-            *(int64_t *)w->next = PyLong_AsLongLongAndOverflow(o, &large);
-        if (!large) {
+        if (small_int(o, (int64_t *)w->next))
             w->next += sizeof(int64_t);
-        } else {
-            int r = admit_and_store(w, o);
-            if (r != DONE)
-                return r;
-        }
+        else
+            r = admit_and_store(w, o);
     }
-    return DONE;
+    return r;
 }
 
 static int any_row(walk *w, PyObject *list, int64_t n)
@@ -337,16 +339,15 @@ static int sequence_level(walk *w, PyObject *o, int level);
 
 static int fill(walk *w, PyObject *o, int level)
 {
+    if (level == w->out->ndim)
+        return admit_and_store(w, o);
     array a;
-    int is_array = array_open(o, &a);
-    if (is_array < 0)
-        return ERROR;
-    if (is_array) {
-        int r = array_level(w, &a, level);
-        array_close(&a);
-        return r;
-    }
-    return level == w->out->ndim ? admit_and_store(w, o) : sequence_level(w, o, level);
+    int r = array_open(o, &a);
+    if (r <= 0)
+        return r < 0 ? ERROR : sequence_level(w, o, level);
+    r = array_level(w, &a, level);
+    array_close(&a);
+    return r;
 }
 
 static int sequence_items(walk *w, PyObject *items, int level)
@@ -433,7 +434,7 @@ static int measure(PyObject *o, bool infer, py_data *out)
                 invalid_type(o);
             break;
         }
-        if (py_is_tensor(o) || !PySequence_Check(o) || PyDict_Check(o)) {
+        if (py_is_tensor(o) || !PySequence_Check(o)) {
             result = infer ? element_dtype(o) : DONE;
             break;
         }

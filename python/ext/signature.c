@@ -106,6 +106,52 @@ static int read_type(reader *r, param *p)
     return 0;
 }
 
+static const struct {
+    const char *ours, *numpy[MAX_SYNONYMS];
+} synonyms[] = {
+    { "dim", { "axis" } },
+    { "keepdim", { "keepdims" } },
+    { "input", { "x", "x1", "a" } },
+    { "other", { "x2" } },
+};
+
+static int add_synonyms(param *p)
+{
+    for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++) {
+        if (PyUnicode_CompareWithASCIIString(p->name, synonyms[i].ours) != 0)
+            continue;
+        for (int k = 0; k < MAX_SYNONYMS && synonyms[i].numpy[k]; k++)
+            if (!(p->synonyms[k] = PyUnicode_InternFromString(synonyms[i].numpy[k])))
+                return -1;
+    }
+    return 0;
+}
+
+static void free_param(param *p)
+{
+    Py_XDECREF(p->name);
+    for (int k = 0; k < MAX_SYNONYMS; k++)
+        Py_XDECREF(p->synonyms[k]);
+}
+
+static bool same_word(PyObject *ours, PyObject *keyword)
+{
+    return ours == keyword || (!PyUnicode_CHECK_INTERNED(keyword) && PyUnicode_Compare(ours, keyword) == 0);
+}
+
+/* Keywords in code are interned, as our names are: one pointer comparison each. */
+int signature_find(const overload *o, PyObject *keyword)
+{
+    for (int i = o->hidden; i < o->n; i++)
+        if (same_word(o->params[i].name, keyword))
+            return i;
+    for (int i = o->hidden; i < o->n; i++)
+        for (int k = 0; k < MAX_SYNONYMS && o->params[i].synonyms[k]; k++)
+            if (same_word(o->params[i].synonyms[k], keyword))
+                return i;
+    return -1;
+}
+
 /* `self` reads `input` in the function, as PyTorch's documentation has it. */
 static int read_name(reader *r, bool method, param *p)
 {
@@ -118,16 +164,16 @@ static int read_name(reader *r, bool method, param *p)
     if (!p->name)
         return -1;
     PyUnicode_InternInPlace(&p->name);
-    return 0;
+    return add_synonyms(p);
 }
 
 static int read_number(reader *r, py_number *out)
 {
     char *end_int, *end;
     long long i = strtoll(r->at, &end_int, 10);
-    double d = strtod(r->at, &end);
-    if (end == r->at)
-        return bad(r, "a number");
+    double d = PyOS_string_to_double(r->at, &end, NULL); /* strtod would follow the locale */
+    if (PyErr_Occurred())
+        return PyErr_Clear(), bad(r, "a number");
     *out = end_int == end ? (py_number){ NUMBER_INT, i, (double)i } : (py_number){ NUMBER_FLOAT, 0, d };
     r->at = end;
     return 0;
@@ -231,7 +277,6 @@ static int read_params(reader *r, bool method, param *params, arg *defaults, ove
                 return -1;
             o->positional += !star;
             o->required += !star && p->required;
-            o->keyword_required |= star && p->required;
         }
         if (!accept(r, ',') && *r->at != ')')
             return bad(r, "a comma or ')'");
@@ -261,7 +306,7 @@ int signature_compile(const char *text, bool method, overload *out)
         PyErr_NoMemory();
     }
     for (int i = 0; i < out->n; i++)
-        Py_XDECREF(params[i].name);
+        free_param(&params[i]);
     PyMem_Free(out->params);
     PyMem_Free(out->defaults);
     *out = (overload){ 0 };
@@ -271,7 +316,7 @@ int signature_compile(const char *text, bool method, overload *out)
 void signature_free(overload *o)
 {
     for (int i = 0; i < o->n; i++)
-        Py_DECREF(o->params[i].name);
+        free_param(&o->params[i]);
     PyMem_Free(o->params);
     PyMem_Free(o->defaults);
     *o = (overload){ 0 };

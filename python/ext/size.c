@@ -1,11 +1,12 @@
 /* size.c: brisk.Size, the tuple of ints that shapes are. Slices, sums and multiples of a Size are Sizes. */
 #include "pybrisk.h"
+#include "compat.h"
 
 PyTypeObject *py_size_type;
 
 PyObject *py_size(int n, const int64_t *sizes)
 {
-    PyObject *size = py_size_type->tp_alloc(py_size_type, n);
+    PyObject *size = alloc_tuple(py_size_type, n);
     if (!size)
         return NULL;
     for (int i = 0; i < n; i++) {
@@ -25,7 +26,7 @@ static PyObject *size_from_tuple(PyObject *tuple)
     if (!tuple)
         return NULL;
     Py_ssize_t n = PyTuple_GET_SIZE(tuple);
-    PyObject *size = py_size_type->tp_alloc(py_size_type, n);
+    PyObject *size = alloc_tuple(py_size_type, n);
     for (Py_ssize_t i = 0; size && i < n; i++)
         PyTuple_SET_ITEM(size, i, Py_NewRef(PyTuple_GET_ITEM(tuple, i)));
     Py_DECREF(tuple);
