@@ -46,7 +46,7 @@ static int single_element(PyObject *tensor)
 static int element_dtype(PyObject *o)
 {
     bk_dtype dtype;
-    if (numpy_scalar(o, &dtype)) /* before float: numpy.float64 is one */
+    if (!PyFloat_CheckExact(o) && numpy_scalar(o, &dtype)) /* numpy.float64 is a float too */
         return (int)dtype;
     if (PyFloat_Check(o))
         return (int)bk_get_default_dtype();

@@ -1,4 +1,4 @@
-"""dtype, Size, device, layout, memory_format, finfo and iinfo. BRISK_TEST_MODULE=torch runs this file against PyTorch."""
+"""dtype, Size, device, layout, memory_format, finfo, iinfo. BRISK_TEST_MODULE=torch runs this file against PyTorch."""
 
 import copy
 import importlib
@@ -23,7 +23,14 @@ def test_a_dtype_is_a_singleton_known_by_name(name):
 
 
 def test_dtype_aliases_are_the_same_objects():
-    aliases = dict(float="float32", double="float64", half="float16", long="int64", int="int32", short="int16")
+    aliases = {
+        "float": "float32",
+        "double": "float64",
+        "half": "float16",
+        "long": "int64",
+        "int": "int32",
+        "short": "int16",
+    }
     for alias, name in aliases.items():
         assert getattr(bk, alias) is getattr(bk, name)
     assert bk.cfloat is bk.complex64 and bk.cdouble is bk.complex128
@@ -137,7 +144,7 @@ def test_device_errors(args, error, text):
 
 def test_devices_are_not_ordered():
     with pytest.raises(TypeError):
-        bk.device("cpu") < bk.device("cuda")
+        assert bk.device("cpu") < bk.device("cuda")
 
 
 @pytest.mark.skipif(bk.__name__ == "torch" and bk.cuda.is_available(), reason="there is a GPU")
