@@ -1,0 +1,58 @@
+/* signature.h: a signature text compiled into what the argument parser walks. */
+#ifndef BK_SIGNATURE_H
+#define BK_SIGNATURE_H
+#include "args.h"
+
+typedef enum arg_type {
+    ARG_TENSOR,
+    ARG_TENSORS,
+    ARG_SCALAR,
+    ARG_INT,
+    ARG_INTS,
+    ARG_FLOAT,
+    ARG_BOOL,
+    ARG_STR,
+    ARG_DTYPE,
+    ARG_DEVICE,
+    ARG_LAYOUT,
+    ARG_MEMORY_FORMAT,
+    ARG_GENERATOR,
+    ARG_OBJECT,
+    ARG_TYPE_COUNT
+} arg_type;
+
+enum { MAX_PARAMS = 24, MAX_SYNONYMS = 3 };
+
+typedef struct param {
+    PyObject *name;                   /* interned, as are its synonyms */
+    PyObject *synonyms[MAX_SYNONYMS]; /* NumPy's words for it; NULL ends them */
+    uint8_t type;                     /* arg_type */
+    bool nullable;                    /* None may be passed */
+    bool required;
+    uint8_t repeat; /* int[k]: k */
+} param;
+
+typedef struct overload {
+    bound_fn call;
+    uint8_t n;          /* parameters */
+    uint8_t positional; /* those before the star */
+    uint8_t required;   /* the positional ones that have no default */
+    uint8_t hidden;     /* 1 when the first is a method's self, which texts and counts leave out */
+    int8_t spread;      /* the parameter that takes any number of ints, or -1 */
+    param *params;
+    arg *defaults;
+} overload;
+
+extern const char *const arg_type_names[ARG_TYPE_COUNT]; /* as error texts call them */
+
+/* Fills *out. Returns -1 with SystemError for a text that is not a signature. */
+int signature_compile(const char *text, bool method, overload *out);
+void signature_free(overload *o);
+/* The parameter a keyword names, NumPy's words included; -1 for none. A method's self has no name. */
+int signature_find(const overload *o, PyObject *keyword);
+/* "(Tensor input, int dim, bool keepdim = False)" */
+PyObject *signature_show(const overload *o, const char *text);
+/* How long the function's name is in the text. */
+size_t signature_name_length(const char *text);
+
+#endif
