@@ -33,6 +33,14 @@ VM double abs_d(double x) { return double_of(bits_d(x) & ~SIGN_D); }
 VM float copysign_f(float x, float s) { return float_of((bits_f(x) & ~SIGN_F) | (bits_f(s) & SIGN_F)); }
 VM double copysign_d(double x, double s) { return double_of((bits_d(x) & ~SIGN_D) | (bits_d(s) & SIGN_D)); }
 
+/* NaN propagates, whichever side it is on. */
+VM float min_f(float x, float y) { return (x < y) | (x != x) ? x : y; }
+VM float max_f(float x, float y) { return (x > y) | (x != x) ? x : y; }
+VM double min_d(double x, double y) { return (x < y) | (x != x) ? x : y; }
+VM double max_d(double x, double y) { return (x > y) | (x != x) ? x : y; }
+VM int64_t min_i(int64_t x, int64_t y) { return x < y ? x : y; }
+VM int64_t max_i(int64_t x, int64_t y) { return x > y ? x : y; }
+
 /* a*b + c, fused where the ISA fuses: the bounds above hold either way. */
 #ifdef __FMA__
 VM float madd_f(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
@@ -443,6 +451,17 @@ VM float hypot_f(float x, float y)
     return (float)(abs_d(dy) == INFINITY ? INFINITY : r);
 }
 
+/* The next bit pattern, towards y. */
+VM float nextafter_f(float x, float y)
+{
+    uint32_t u = bits_f(x);
+    float away = float_of(u + 1), back = float_of(u - 1);
+    float r = x < y ? (x > 0 ? away : back) : (x > 0 ? back : away);
+    r = x == 0 ? copysign_f(0x1p-149f, y) : r;
+    r = x == y ? y : r;
+    return (x != x) | (y != y) ? x + y : r;
+}
+
 /* For |x/y| < 2^28 the quotient's integer part and the remainder are exact in double. */
 VM float fmod_f(float x, float y)
 {
@@ -578,6 +597,8 @@ double vm_erfinv(double x);
 #define v_abs(x) V1(x, abs_f, abs_d)
 #define v_copysign(x, y) V2(x, y, copysign_f, copysign_d)
 #define v_sqrt(x) V1(x, __builtin_sqrtf, __builtin_sqrt)
+#define v_min(x, y) _Generic((x), float: min_f, double: min_d, int64_t: min_i)(x, y)
+#define v_max(x, y) _Generic((x), float: max_f, double: max_d, int64_t: max_i)(x, y)
 #define v_floor(x) V1(x, floor_f, floor_d)
 #define v_ceil(x) V1(x, ceil_f, ceil_d)
 #define v_trunc(x) V1(x, trunc_f, trunc_d)
@@ -609,7 +630,7 @@ double vm_erfinv(double x);
 #define v_pow(x, y) V2(x, y, pow_f, pow)
 #define v_hypot(x, y) V2(x, y, hypot_f, hypot)
 #define v_fmod(x, y) V2(x, y, fmod_f, fmod)
-#define v_nextafter(x, y) V2(x, y, nextafterf, nextafter)
+#define v_nextafter(x, y) V2(x, y, nextafter_f, nextafter)
 #define v_gelu(x) V1(x, gelu_f, gelu_d)
 #define v_gelu_tanh(x) V1(x, gelu_tanh_f, gelu_tanh_d)
 #define v_silu(x) V1(x, silu_f, silu_d)
