@@ -7,9 +7,7 @@
 #include "cpu/ew_internal.h"
 #include "cpu/vmath.h"
 
-/* NaN propagates, whichever side it is on. */
-#define v_min(x, y) ((x) < (y) || (x) != (x) ? (x) : (y))
-#define v_max(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
+/* a constant of ops.def in the row's type */
 #define C(k) ((T)(k))
 
 /* --- one loop per arity. R: result, A: first operand, T: the others and the type of the expression ----------- */

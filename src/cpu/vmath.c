@@ -10,15 +10,16 @@ double vm_lgamma(double x)
     return lgamma_r(x, &sign);
 }
 
-/* The recurrence psi(x) = psi(x + 1) - 1/x up to 10, then the asymptotic series in 1/x^2. */
-static double digamma_positive(double x)
+/* The recurrence psi(x) = psi(x + 1) - 1/x up to 14, then the asymptotic series in 1/x^2. The sums cancel: long double
+ * keeps the digits that this costs. */
+static double digamma_positive(double at)
 {
-    double sum = 0;
-    for (; x < 10; x++)
+    long double x = at, sum = 0;
+    for (; x < 14; x++)
         sum -= 1 / x;
-    double z = 1 / (x * x);
+    double z = (double)(1 / (x * x));
     double series = POLY_6(madd_d, z, 1. / 12, -1. / 120, 1. / 252, -1. / 240, 1. / 132, -691. / 32760, 1. / 12);
-    return sum + log(x) - 0.5 / x - z * series;
+    return (double)(sum + logl(x) - 0.5 / x - z * series);
 }
 
 /* Poles at 0 (a signed infinity) and at the negative integers (NaN); between them reflected:
@@ -34,14 +35,14 @@ double vm_digamma(double x)
     return digamma_positive(1 - x) - PI / tan(PI * (x - trunc(x)));
 }
 
-static double trigamma_positive(double x)
+static double trigamma_positive(double at)
 {
-    double sum = 0;
-    for (; x < 10; x++)
+    long double x = at, sum = 0;
+    for (; x < 14; x++)
         sum += 1 / (x * x);
-    double z = 1 / (x * x);
+    double z = (double)(1 / (x * x));
     double series = POLY_6(madd_d, z, 1. / 6, -1. / 30, 1. / 42, -1. / 30, 5. / 66, -691. / 2730, 7. / 6);
-    return sum + 1 / x + z * (0.5 + series / x);
+    return (double)(sum + 1 / x + z * (0.5 + series / x));
 }
 
 /* psi'(x) = (pi / sin(pi x))^2 - psi'(1 - x) */

@@ -33,6 +33,14 @@ VM double abs_d(double x) { return double_of(bits_d(x) & ~SIGN_D); }
 VM float copysign_f(float x, float s) { return float_of((bits_f(x) & ~SIGN_F) | (bits_f(s) & SIGN_F)); }
 VM double copysign_d(double x, double s) { return double_of((bits_d(x) & ~SIGN_D) | (bits_d(s) & SIGN_D)); }
 
+/* NaN propagates, whichever side it is on. */
+VM float min_f(float x, float y) { float r = x < y ? x : y; return x == x ? r : x; }
+VM float max_f(float x, float y) { float r = x > y ? x : y; return x == x ? r : x; }
+VM double min_d(double x, double y) { double r = x < y ? x : y; return x == x ? r : x; }
+VM double max_d(double x, double y) { double r = x > y ? x : y; return x == x ? r : x; }
+VM int64_t min_i(int64_t x, int64_t y) { return x < y ? x : y; }
+VM int64_t max_i(int64_t x, int64_t y) { return x > y ? x : y; }
+
 /* a*b + c, fused where the ISA fuses: the bounds above hold either way. */
 #ifdef __FMA__
 VM float madd_f(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
@@ -443,6 +451,18 @@ VM float hypot_f(float x, float y)
     return (float)(abs_d(dy) == INFINITY ? INFINITY : r);
 }
 
+/* The next bit pattern, towards y. */
+VM float nextafter_f(float x, float y)
+{
+    uint32_t u = bits_f(x);
+    float away = float_of(u + 1), back = float_of(u - 1);
+    float r = x < y ? (x > 0 ? away : back) : (x > 0 ? back : away);
+    r = x == 0 ? copysign_f(0x1p-149f, y) : r;
+    r = x == y ? y : r;
+    r = x == x ? r : x;
+    return y == y ? r : y;
+}
+
 /* For |x/y| < 2^28 the quotient's integer part and the remainder are exact in double. */
 VM float fmod_f(float x, float y)
 {
@@ -498,18 +518,28 @@ VM float logaddexp2_f(float x, float y)
 
 /* --- float64 ------------------------------------------------------------------------------------------------ */
 
-/* As exp_bounded_f, with x in [-746, 710]; the shift is logical because AVX2 has no other for 64 bits. */
-VM double exp_bounded_d(double x)
+/* expm1(r) and *n with x = n ln2 + r; what r rounds away goes in with the small terms. */
+VM double exp_reduced_d(double x, uint64_t *n)
 {
     double t = madd_d(x, LOG2E, ROUNDER_D), k = t - ROUNDER_D;
-    double r = madd_d(k, -1.90821492927058770002e-10, madd_d(k, -6.93147180369123816490e-01, x));
+    double high = madd_d(k, -6.93147180369123816490e-01, x), low = k * 1.90821492927058770002e-10;
+    double r = high - low, lost = (high - r) - low;
     double q = POLY_11(madd_d, r, 0.5, 0.16666666666666666, 0.04166666666666668, 0.008333333333333333,
                        0.0013888888888878923, 0.00019841269841263198, 2.4801587336841623e-05, 2.755731924748493e-06,
                        2.7557262852470396e-07, 2.5052070809943926e-08, 2.0918295266435273e-09,
                        1.6086732952745416e-10); /* 4e-20 */
-    uint64_t n = bits_d(t) - bits_d(ROUNDER_D), half = ((n + 4096) >> 1) - 2048;
+    *n = bits_d(t) - bits_d(ROUNDER_D);
+    return r + madd_d(r * r, q, lost);
+}
+
+/* x in [-746, 710]; the shift is logical because AVX2 has no other for 64 bits. */
+VM double exp_bounded_d(double x)
+{
+    uint64_t n;
+    double p = exp_reduced_d(x, &n);
+    uint64_t half = ((n + 4096) >> 1) - 2048;
     double s = pow2_d(half);
-    return madd_d(madd_d(r * r, q, r), s, s) * pow2_d(n - half);
+    return madd_d(p, s, s) * pow2_d(n - half);
 }
 
 VM double exp_d(double x)
@@ -518,10 +548,30 @@ VM double exp_d(double x)
     return exp_bounded_d(c < -746 ? -746 : c);
 }
 
+/* As sigmoid_f, but with what e and 1 + e rounded away added back to first order, for 2 ULP: 1 / (1 + e) is the
+ * result itself, or 1 less the result. */
 VM double sigmoid_d(double x)
 {
-    double a = -abs_d(x), e = exp_bounded_d(a < -746 ? -746 : a);
-    return (x < 0 ? e : 1) / (1 + e);
+    double a = -abs_d(x);
+    uint64_t n;
+    double p = exp_reduced_d(a < -746 ? -746 : a, &n);
+    uint64_t half = ((n + 4096) >> 1) - 2048;
+    double s = pow2_d(half), s2 = pow2_d(n - half), head = madd_d(p, s, s);
+    double e = head * s2, e_lost = (p * s - (head - s)) * s2;
+    double w = 1 + e, w_lost = e - (w - 1) + e_lost;
+    double q = (x < 0 ? e : 1) / w;
+    return madd_d((x < 0 ? e_lost : 0) - q * w_lost, x < 0 ? 1 - q : q, q);
+}
+
+/* As tanh_f; from 20 on it is 1. */
+VM double tanh_d(double x)
+{
+    double a = abs_d(x);
+    uint64_t n;
+    a = a > 20 ? 20 : a;
+    double p = exp_reduced_d(a + a, &n), s = pow2_d(n);
+    double u = madd_d(p, s, s - 1);
+    return copysign_d(u / (u + 2), x);
 }
 
 /* log m = f - (f^2/2 - s (f^2/2 + z R(z))), with f = m - 1, s = f / (2 + f), z = s^2: f is exact and comes last. */
@@ -578,6 +628,8 @@ double vm_erfinv(double x);
 #define v_abs(x) V1(x, abs_f, abs_d)
 #define v_copysign(x, y) V2(x, y, copysign_f, copysign_d)
 #define v_sqrt(x) V1(x, __builtin_sqrtf, __builtin_sqrt)
+#define v_min(x, y) _Generic((x), float: min_f, double: min_d, int64_t: min_i)(x, y)
+#define v_max(x, y) _Generic((x), float: max_f, double: max_d, int64_t: max_i)(x, y)
 #define v_floor(x) V1(x, floor_f, floor_d)
 #define v_ceil(x) V1(x, ceil_f, ceil_d)
 #define v_trunc(x) V1(x, trunc_f, trunc_d)
@@ -598,7 +650,7 @@ double vm_erfinv(double x);
 #define v_atan2(x, y) V2(x, y, atan2_f, atan2)
 #define v_sinh(x) V1(x, sinh_f, sinh)
 #define v_cosh(x) V1(x, cosh_f, cosh)
-#define v_tanh(x) V1(x, tanh_f, tanh)
+#define v_tanh(x) V1(x, tanh_f, tanh_d)
 #define v_asinh(x) V1(x, asinh_f, asinh)
 #define v_acosh(x) V1(x, acosh_f, acosh)
 #define v_atanh(x) V1(x, atanh_f, atanh)
@@ -609,7 +661,7 @@ double vm_erfinv(double x);
 #define v_pow(x, y) V2(x, y, pow_f, pow)
 #define v_hypot(x, y) V2(x, y, hypot_f, hypot)
 #define v_fmod(x, y) V2(x, y, fmod_f, fmod)
-#define v_nextafter(x, y) V2(x, y, nextafterf, nextafter)
+#define v_nextafter(x, y) V2(x, y, nextafter_f, nextafter)
 #define v_gelu(x) V1(x, gelu_f, gelu_d)
 #define v_gelu_tanh(x) V1(x, gelu_tanh_f, gelu_tanh_d)
 #define v_silu(x) V1(x, silu_f, silu_d)
