@@ -1,4 +1,4 @@
-"""brisk.install(): `import torch` gives brisk, for notebooks and conftest.py. The machinery is in _brisk_as_torch.py."""
+"""brisk.install(): `import torch` gives brisk, for notebooks and conftest.py. _brisk_as_torch.py does the work."""
 
 from _brisk_as_torch import install
 

@@ -117,7 +117,8 @@ def test_a_module_runs_as_under_python(tmp_path, module):
 
 
 def test_a_directory_with_main_runs_as_under_python(tmp_path):
-    write(tmp_path, {"app/__main__.py": "import sys, other; print(__name__, sys.argv, sys.path[0])", "app/other.py": ""})
+    program = "import sys, other; print(__name__, sys.argv, sys.path[0])"
+    write(tmp_path, {"app/__main__.py": program, "app/other.py": ""})
     expected = execute([sys.executable, "app"], tmp_path)
     got = brisk_run("app", directory=tmp_path)
     assert (got.stdout, got.stderr, got.returncode) == (expected.stdout, expected.stderr, expected.returncode)

@@ -4,12 +4,13 @@ One process per library (worker.py), because one library's spinning threads slow
 processes take turns in short rounds, so that a busy neighbour disturbs all of them alike; of a library's rounds the
 lower quartile counts. What is reported are ratios, their time / ours: absolute times belong to one machine on one day.
 
-A process whose turn it is not is stopped (SIGSTOP). Being blocked on its pipe is not enough: OpenBLAS's threads spin for
-27 ms after a product, which halved the speed of whoever came next, and the order of turns changes from round to round.
+A process whose turn it is not is stopped (SIGSTOP), and the order of turns changes from round to round. Being blocked
+on its pipe is not enough: OpenBLAS's threads go on spinning for more than 80 ms after a product and hold a core.
 
-A busy machine does not only scatter times, it favours us: PyTorch hands even 100 elements to a second thread, and when
-another program holds that core each call waits for a scheduler's slice of 8 ms, in every round alike. So the share of
-the cores that other programs took is measured too, and a ratio taken beside more than BUSY of it is marked.
+A busy machine does not only scatter times, it can favour us: with two threads PyTorch's sin of 100 elements waits for
+its second thread, and while another program held that core most calls took 8 ms instead of 3 us, in every round alike.
+So the share of the cores that other programs took is measured too, and a ratio taken beside more than BUSY of it is
+marked.
 
 The harness is checked by timing PyTorch against itself: BRISK_TEST_MODULE=torch brisk bench must give 1.
 """

@@ -1,8 +1,8 @@
 """What a benchmark case is.
 
 A case is a small program over a module called `torch`: a setup function that takes the module, prepares the inputs and
-returns the body, a function without arguments that is timed. The same text runs with brisk and with PyTorch. Inputs come
-from NumPy, so that every library computes on the same numbers, and the harness compares the results.
+returns the body, a function without arguments that is timed. The same text runs with brisk and with PyTorch. Inputs
+come from NumPy, so that every library computes on the same numbers, and the harness compares the results.
 
     @case("sum", "sum of 1e7 numbers", target=1)
     def sum_(torch):

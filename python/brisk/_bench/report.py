@@ -23,7 +23,8 @@ def table(results):
     libraries = columns(results)
     header = ["case", "what", "target", *(f"vs {TITLES[name]}" for name in libraries)]
     rows = [
-        [r["name"], r["shows"].replace("`", ""), f"{r['target']}x", *(cell(r, name) for name in libraries)] for r in results
+        [r["name"], r["shows"].replace("`", ""), f"{r['target']}x", *(cell(r, name) for name in libraries)]
+        for r in results
     ]
     return header, rows
 
@@ -63,11 +64,12 @@ def markdown(facts, results):
     lines = [
         "# Benchmarks",
         "",
-        "Written by `brisk bench --write docs/BENCHMARKS.md`. Figures are ratios, their time divided by ours: above 1",
-        "brisk is faster. Each library runs in a process of its own; the processes take turns, and the lower quartile of",
-        f"the rounds counts. All use {facts['threads']} threads. Results are forced inside the timed region and compared.",
-        "`target` is the ratio against PyTorch that we aim at, also where we miss it. A `~` marks a ratio that is no",
-        "evidence: the rounds disagreed, or other programs were busy on the machine, which slows the libraries unequally.",
+        "Written by `brisk bench --write docs/BENCHMARKS.md`. Figures are ratios, their time divided by ours: above",
+        "1 brisk is faster. Each library runs in a process of its own; the processes take turns, and the lower",
+        f"quartile of the rounds counts. All use {facts['threads']} threads. Results are forced inside the timed",
+        "region and compared. `target` is the ratio against PyTorch that we aim at, also where we miss it. A `~` marks",
+        "a ratio that is no evidence: the rounds disagreed, or other programs were busy on the machine, which slows",
+        "the libraries unequally.",
         "",
         "The machine: " + ", ".join(f"{name} {value}" for name, value in facts.items() if name != "threads") + ".",
         "",

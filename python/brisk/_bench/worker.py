@@ -24,7 +24,7 @@ ROUND_SECONDS = 0.02  # short, so that some rounds fall between a neighbour's bu
 
 
 def load(library, threads):
-    """The module that a case's setup takes. BRISK_TEST_MODULE=torch tries the harness out with PyTorch in both roles."""
+    """The module that a case's setup takes. BRISK_TEST_MODULE=torch puts PyTorch into both roles."""
     name = os.environ.get("BRISK_TEST_MODULE", "brisk") if library == "brisk" else library
     module = importlib.import_module(name)
     if library in ("brisk", "torch"):
