@@ -11,20 +11,10 @@ import os
 import pytest
 
 MODULE = os.environ.get("BRISK_TEST_MODULE", "brisk")
-collect_ignore_glob = []
 
 
 def pytest_report_header(config):
     return f"module under test: {MODULE}"
-
-
-def pytest_collection_modifyitems(config, items):
-    if importlib.util.find_spec("torch"):
-        return
-    skip = pytest.mark.skip(reason="PyTorch, the reference of tests/torch, is not installed")
-    for item in items:
-        if "torch" in item.path.parent.name:
-            item.add_marker(skip)
 
 
 def pytest_ignore_collect(collection_path, config):

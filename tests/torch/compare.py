@@ -16,6 +16,8 @@ import torch as REF
 
 SUT = importlib.import_module(os.environ.get("BRISK_TEST_MODULE", "brisk"))
 
+REF.set_num_threads(1)  # small tensors only: a second thread would spend its time waiting
+
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTS = ("int64", "int32", "int16", "int8", "uint8")
 DTYPES = FLOATS + INTS + ("bool",)

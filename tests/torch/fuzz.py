@@ -14,9 +14,9 @@ from tests.torch import mutants, programs
 from tests.torch.compare import REF
 
 
-def run_one(seed, around=None):
-    """The shrunk failing program of this seed with its failure, or None."""
-    how = {"around": around} if around else {}
+def run_one(seed, around=None, module=None):
+    """The program of this seed and None; or, if it fails, what it shrinks to and the failure."""
+    how = {"around": around, "module": module}
     program = programs.generate(seed)
     failure = programs.failure_of(program, **how)
     if failure is None:
@@ -35,10 +35,10 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     warnings.filterwarnings("ignore")
     REF.set_num_threads(1)
-    around = mutants.MUTANTS[options.mutant]() if options.mutant else None
+    around, module = (mutants.MUTANTS[options.mutant](), REF) if options.mutant else (None, None)
     start, failures, steps, done = time.time(), Counter(), 0, 0
     for seed in range(options.seed * 1_000_003, options.seed * 1_000_003 + options.programs):
-        program, failure = run_one(seed, around)
+        program, failure = run_one(seed, around, module)
         done += 1
         steps += len(program.steps)
         if options.show:

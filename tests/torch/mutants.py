@@ -43,10 +43,10 @@ class StaleRead(Mutant):
 
 
 class WrongStrides(Mutant):
-    """neg answers with contiguous memory whatever its input is like."""
+    """Arithmetic answers with contiguous memory whatever its inputs are like."""
 
     def change(self, name, args, result):
-        return result.contiguous() if name == "neg" else result
+        return result.contiguous() if name in ("neg", "add", "mul", "sub", "tanh", "clone") else result
 
 
 class WrongPromotion(Mutant):

@@ -76,7 +76,7 @@ def run_row(row, layouts=True, **how):
         shape = () if x == "()" else tuple(int(n) for n in x.split(","))
         for line in row.lines:
             for layout in layouts_of(shape) if layouts else ("contiguous",):
-                if layout in OVERLAPPING and writes(line):
+                if layout in OVERLAPPING and (writes(line) or not row.overlapping):
                     continue
                 for dtype in row.dtypes or DTYPES:
                     check_line(report, line, parse_inputs(text, dtype, layout, row.domain), **how)
@@ -227,7 +227,7 @@ def test_reduction(row):
     report.finish()
 
 
-@by_name(op_rows.SORTS)
+@by_name(op_rows.SORTS + op_rows.SELECTIONS)
 def test_sort(row):
     run_row(row)
 
