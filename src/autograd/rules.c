@@ -125,7 +125,7 @@ static bk_tensor *conform(bk_tensor *g, const layout *l)
 /* Dimensions that repeat one element each are summed first: what is left has an address per element. */
 static bk_tensor *fold_repeated(bk_tensor *g, const layout *l, const layout **once)
 {
-    int64_t sizes[BK_MAX_NDIM];
+    int64_t sizes[BK_MAX_NDIM] = { 0 };
     uint32_t dims = 0;
     for (int d = 0; d < l->ndim; d++) {
         bool repeated = l->strides[d] == 0 && l->sizes[d] != 1;

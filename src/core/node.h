@@ -113,6 +113,7 @@ typedef struct node {
     uint8_t flags;
     int32_t refs;
     int32_t tape_refs; /* those of refs that are tracks or edges: they want the place on the tape, not the value */
+    int32_t cache_refs; /* those of refs that are handles' caches: they can do without the value */
     int32_t slot;      /* pending: its index in the log; else its number as a leaf of the log of `epoch` */
     uint32_t epoch;
     const layout *layout;

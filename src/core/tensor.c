@@ -87,6 +87,7 @@ static node *leaf_place(track *k, const bk_tensor *t)
     if (!n)
         return NULL;
     n->flags = NODE_TAPED;
+    n->sequence = 0; /* below everything that leads to it, whenever it was made */
     n->extra = k;
     k->refs++;
     k->leaf = n;
@@ -196,6 +197,33 @@ bk_tensor *bk_retain(bk_tensor *t)
     return t;
 }
 
+/* A remembered view must not keep a value alive, nor keep an update from writing in place: a write makes every handle
+ * on the cell forget. */
+static void remember(bk_tensor *t, node *n, node *place, uint64_t stamp)
+{
+    n->cache_refs++;
+    t->seen = n;
+    t->seen_place = place;
+    t->seen_stamp = stamp;
+    t->next_seer = t->cell->seers;
+    t->seer_link = &t->cell->seers;
+    if (t->next_seer)
+        t->next_seer->seer_link = &t->next_seer;
+    t->cell->seers = t;
+}
+
+static void forget(bk_tensor *t)
+{
+    if (!t->seen)
+        return;
+    *t->seer_link = t->next_seer;
+    if (t->next_seer)
+        t->next_seer->seer_link = t->seer_link;
+    t->seen->cache_refs--;
+    node_release(t->seen);
+    t->seen = NULL;
+}
+
 static void cell_release(cell *c)
 {
     if (--c->refs)
@@ -210,8 +238,7 @@ void bk_release(bk_tensor *t)
         return;
     lock_take();
     if (--t->refs == 0) {
-        if (t->seen)
-            node_release(t->seen);
+        forget(t);
         cell_release(t->cell);
         if (t->track)
             track_release(t->track);
@@ -303,16 +330,15 @@ node *node_expand(node *base, node *edge, const layout *l)
 /* The view's node, made anew when the cell or the place on the tape has moved since the last read. */
 static node *see(bk_tensor *t, node *place)
 {
-    if (t->seen && t->seen_stamp == t->cell->stamp && t->seen_place == place)
+    bool good = t->seen && t->seen_stamp == t->cell->stamp && t->seen_place == place &&
+                (node_evaluated(t->seen) || t->seen->flags & NODE_PENDING);
+    if (good)
         return t->seen;
     node *n = node_view(t->cell->value, place, t->layout, t->offset);
     if (!n)
         return NULL;
-    if (t->seen)
-        node_release(t->seen);
-    t->seen = n;
-    t->seen_stamp = t->cell->stamp;
-    t->seen_place = place;
+    forget(t);
+    remember(t, n, place, t->cell->stamp);
     return n;
 }
 
@@ -326,10 +352,8 @@ static bool read_with(bk_tensor *t, bool with_edge, operand *out)
         out->value = t->cell->value;
         out->edge = place;
         if (fresh) { /* nobody owns the leaf node yet: the handle does until its next read */
-            if (t->seen)
-                node_release(t->seen);
-            t->seen = place;
-            t->seen_stamp = 0;
+            forget(t);
+            remember(t, place, NULL, 0);
         }
         return true;
     }
@@ -368,8 +392,10 @@ int tensor_check_write(const bk_tensor *t, const char *op)
     return 0;
 }
 
-static void cell_move(cell *c, node *value)
+void cell_move(cell *c, node *value)
 {
+    while (c->seers)
+        forget(c->seers);
     node_release(c->value);
     c->value = value;
     c->stamp = next_stamp++;

@@ -14,6 +14,7 @@ typedef struct cell {
     int32_t refs;
     node *value;    /* whole: its layout is the cell's for the cell's life */
     uint64_t stamp; /* changes with every write, never reused */
+    struct bk_tensor *seers; /* the handles that remember a view of the current value */
 } cell;
 
 typedef struct track {
@@ -38,6 +39,7 @@ struct bk_tensor {
     node *seen;          /* the view node made by the last read, valid while the stamps are equal */
     node *seen_place;    /* the track's place at that time */
     uint64_t seen_stamp;
+    struct bk_tensor *next_seer, **seer_link; /* in the cell's list while `seen` is set */
     void *front; /* the front end's object for this handle, not owned */
 };
 
@@ -66,6 +68,8 @@ bk_tensor *tensor_same(const bk_tensor *t);
 int tensor_set_place(bk_tensor *t, node *place);
 /* Another handle on t's cell: differentiable (same track) or not. */
 bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, bool differentiable);
+/* The cell's value becomes another node, whose reference it takes over. */
+void cell_move(cell *c, node *value);
 /* The write: the elements of t become those of value (same sizes and dtype; both value and edge borrowed). */
 int tensor_write(bk_tensor *t, operand value, bool add);
 /* Whether writing to t in place is allowed; `op` for the message. */

@@ -101,7 +101,7 @@ static void sweep(const op_log *log)
 {
     for (int i = log->count - 1; i >= 0; i--) {
         const node *r = log->nodes[i];
-        if (r->refs - 1 - r->tape_refs - scratch.inner[i] > 0)
+        if (r->refs - 1 - r->tape_refs - r->cache_refs - scratch.inner[i] > 0)
             scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
         bool taped = r->flags & NODE_TAPED &&
                      (r->tape_refs > scratch.inner_tape[i] || scratch.alive_tape[i] > 0);
@@ -127,7 +127,7 @@ static void count_dying(const op_log *log)
                 scratch.leaf_uses[-1 - log->keys[i].in[k]] = -1;
     for (int l = 0; l < log->leaf_count; l++) {
         const node *leaf = log->leaves[l];
-        if (leaf->memory && leaf->refs == scratch.leaf_uses[l])
+        if (leaf->memory && leaf->refs - leaf->cache_refs == scratch.leaf_uses[l])
             leaf->memory->dying++;
     }
 }

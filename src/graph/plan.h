@@ -115,6 +115,12 @@ int plan_check(const plan *p, const op_log *log, const plan_key *key);
 /* Runs it over the log's nodes: afterwards every kept record has data. -1: nothing was run. */
 int plan_run(const plan *p, const op_log *log);
 
+/* How many instructions of each kind have run: what the tests of the planner look at. */
+typedef struct run_counts {
+    int64_t instructions[DO_KERNEL + 1];
+} run_counts;
+run_counts run_count(void);
+
 /* The cached plan of this key, or NULL. */
 plan *cache_find(const plan_key *key);
 /* Puts p in the cache, which owns it from now on (and may free older ones). */

@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
-#include "cpu/kernels.h"
+#include "cpu/move.h"
 
 typedef struct binding {
     char *base;
@@ -95,10 +95,15 @@ static void give_results(const plan *p, const op_log *log, const binding *bound)
             storage_release(bound[b].memory);
 }
 
+static run_counts counts;
+
+run_counts run_count(void) { return counts; }
+
 static int run_code(const plan *p, const op_log *log, const binding *bound)
 {
     for (int i = 0; i < p->code_count; i++) {
         const instruction *in = &p->code[i];
+        counts.instructions[in->kind]++;
         switch (in->kind) {
         case DO_PROGRAM: run_program(in, bound); break;
         case DO_COPY: run_copy(in, bound); break;

@@ -290,7 +290,7 @@ static node *record_elementwise(int op, bk_dtype dtype, const owned *in, const l
 
 static node *apply(int op, const operand *in)
 {
-    bk_dtype want[MAX_INPUTS], result;
+    bk_dtype want[MAX_INPUTS], result = BK_FLOAT32;
     int arity = ew_infos[op].arity;
     if (resolve_dtypes(op, in, want, &result) < 0)
         return NULL;

@@ -1,9 +1,8 @@
-/* settings.c: the default dtype, and the names of what this build runs on. */
+/* settings.c: the default dtype. */
 #include "ops/settings.h"
 
 #include "core/dtype.h"
 #include "core/error.h"
-#include "cpu/isa.h"
 
 static bk_dtype the_default = BK_FLOAT32;
 
@@ -17,5 +16,3 @@ int bk_set_default_dtype(bk_dtype d)
     the_default = d;
     return 0;
 }
-
-const char *bk_isa(void) { return isa_name(isa_current()); }

@@ -1,0 +1,61 @@
+/* leaf.c: what a tensor says about its place on the tape. */
+#include "core/error.h"
+#include "core/lock.h"
+#include "core/tensor.h"
+
+bool bk_requires_grad(const bk_tensor *t)
+{
+    return t->track && (t->track->place || t->track->requires_grad);
+}
+
+bool bk_is_leaf(const bk_tensor *t)
+{
+    return !t->track || (!t->track->place && !(t->track->requires_grad && !tensor_whole(t)));
+}
+
+int bk_set_requires_grad(bk_tensor *t, bool on)
+{
+    if (!t)
+        return -1;
+    lock_take();
+    int status = 0;
+    if (!bk_is_leaf(t))
+        status = on ? 0
+                    : error_int(BK_RUNTIME_ERROR, "you can only change requires_grad flags of leaf variables. If you want "
+                                "to use a computed variable in a subgraph that doesn't require differentiation use "
+                                "var_no_grad = var.detach().");
+    else if (on && !dtype_is_float(tensor_dtype(t)))
+        status = error_int(BK_RUNTIME_ERROR, "only Tensors of floating point dtype can require gradients");
+    else if (on || t->track)
+        status = tensor_track(t) ? 0 : -1;
+    if (status == 0 && t->track && bk_is_leaf(t))
+        t->track->requires_grad = on;
+    lock_give();
+    return status;
+}
+
+bool bk_set_grad_enabled(bool on) { return grad_set_enabled(on); }
+bool bk_grad_enabled(void) { return grad_enabled(); }
+
+bk_tensor *bk_grad_of(const bk_tensor *t) { return t && t->track && bk_is_leaf(t) ? t->track->grad : NULL; }
+
+int bk_set_grad(bk_tensor *t, bk_tensor *grad)
+{
+    char a[200], b[200];
+    if (!t)
+        return -1;
+    if (grad && grad->layout->plain != t->layout->plain)
+        return error_int(BK_RUNTIME_ERROR, "assigned grad has data of a different size: %s, expected %s",
+                         layout_text(grad->layout, a), layout_text(t->layout, b));
+    lock_take();
+    int status = 0;
+    if (grad || t->track)
+        status = tensor_track(t) ? 0 : -1;
+    if (status == 0 && t->track) {
+        bk_tensor *old = t->track->grad;
+        t->track->grad = bk_retain(grad);
+        bk_release(old);
+    }
+    lock_give();
+    return status;
+}
