@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 BUILD := build/release
 ASAN_VENV := .venv-asan
 TORCH := torch==2.13.0
-C_SOURCES = $(shell git ls-files '*.c' '*.h')
+PROGRAMS ?= 20000
+C_SOURCES = $(shell find include src python tests examples -name '*.[ch]')
 PYTEST := -m pytest -q -p no:cacheprovider
 
 .DEFAULT_GOAL := help
@@ -16,7 +17,7 @@ help:
 	@echo 'make demo        build, then run the programs of examples/ as written'
 	@echo 'make test        C tests and Python tests (no PyTorch needed)'
 	@echo 'make test-torch  tests against PyTorch 2.13 as the oracle'
-	@echo 'make fuzz        long random programs, lazy against eager'
+	@echo 'make fuzz        random programs against PyTorch (PROGRAMS=20000 of them)'
 	@echo 'make bench       ratios against PyTorch and NumPy (CASE=pattern selects)'
 	@echo 'make asan        all tests under AddressSanitizer and UBSan'
 	@echo 'make lint        formatting, ruff, and a build with clang where there is one'
@@ -83,7 +84,7 @@ test-torch: install $(VENV)/ready-torch
 	@$(BIN)/python $(PYTEST) tests/torch
 
 fuzz: install $(VENV)/ready-torch
-	@$(BIN)/python $(PYTEST) tests/fuzz
+	@$(BIN)/python -m tests.torch.fuzz --programs $(PROGRAMS)
 
 bench: install $(VENV)/ready-torch
 	@$(BIN)/brisk bench $(CASE)
@@ -105,16 +106,24 @@ asan: build/asan/build.ninja
 
 # --- style -------------------------------------------------------------------------------------------------------
 
-lint: $(VENV)/ready
+.PHONY: lint-c lint-python lint-clang
+lint: lint-c lint-python lint-clang
+
+lint-c: $(VENV)/ready
 	$(BIN)/clang-format --dry-run -Werror $(C_SOURCES)
+
+lint-python: $(VENV)/ready
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	@if command -v clang >/dev/null 2>&1; then $(MAKE) --no-print-directory lint-clang; \
-	    else echo 'no clang here: its build is left out'; fi
 
-.PHONY: lint-clang
+# A build with the other compiler, which warns about other things.
+ifeq ($(shell command -v clang),)
+lint-clang:
+	@echo 'no clang here: its build is left out'
+else
 lint-clang: build/clang/build.ninja
 	@ninja -C build/clang --quiet
+endif
 
 build/clang/build.ninja: $(VENV)/ready
 	CC=clang $(meson) setup build/clang $(call into,$(VENV))
