@@ -7,9 +7,6 @@
 #include "cpu/ew_internal.h"
 #include "cpu/vmath.h"
 
-/* a constant of ops.def in the row's type */
-#define C(k) ((T)(k))
-
 /* --- one loop per arity. R: result, A: first operand, T: the others and the type of the expression ----------- */
 
 #define KERNEL_1(fn, R, A, T_, value)                                                                                  \

@@ -753,6 +753,25 @@ VM double floor_divide_d(double x, double y)
 #define v_remainder(x, y)    V2(x, y, remainder_f, remainder_d)
 #define v_floor_divide(x, y) V2(x, y, floor_divide_f, floor_divide_d)
 
+/* NaN is ignored while the other is a number. */
+VM float fmin_f(float x, float y) { return ((y != y) | (x <= y)) ? x : y; }
+VM float fmax_f(float x, float y) { return ((y != y) | (x >= y)) ? x : y; }
+VM double fmin_d(double x, double y) { return ((y != y) | (x <= y)) ? x : y; }
+VM double fmax_d(double x, double y) { return ((y != y) | (x >= y)) ? x : y; }
+#define v_fmin(x, y) V2(x, y, fmin_f, fmin_d)
+#define v_fmax(x, y) V2(x, y, fmax_f, fmax_d)
+#define v_relu6(x)   v_min(v_max(x, (T)0), (T)6)
+
+VM float lerp_f(float x, float y, float w) { return abs_f(w) < 0.5f ? x + w * (y - x) : y - (y - x) * (1 - w); }
+VM double lerp_d(double x, double y, double w) { return abs_d(w) < 0.5 ? x + w * (y - x) : y - (y - x) * (1 - w); }
+#define v_lerp(x, y, z) _Generic((x), float: lerp_f, double: lerp_d)(x, y, z)
+
+#define SELU_SCALE       1.0507009873554804934193349852946
+#define SELU_SCALE_ALPHA 1.7580993408473768599402175208123
+VM float selu_f(float x) { return x > 0 ? (float)SELU_SCALE * x : (float)SELU_SCALE_ALPHA * expm1_f(x); }
+VM double selu_d(double x) { return x > 0 ? SELU_SCALE * x : SELU_SCALE_ALPHA * expm1(x); }
+#define v_selu(x) V1(x, selu_f, selu_d)
+
 /* --- int64: nothing traps. Division by zero gives 0 (the recorder has raised), INT64_MIN / -1 wraps. ---------- */
 
 VM int64_t i_quotient(int64_t x, int64_t y) { return y == 0 ? 0 : y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y; }
