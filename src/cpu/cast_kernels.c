@@ -61,27 +61,27 @@ VM int64_t int_of_float(double v) { return v >= -0x1p63 && v < 0x1p63 ? (int64_t
 VM int64_t int_of_int(int64_t v) { return v; }
 #define AS_INT(v) _Generic((v), float: int_of_float, double: int_of_float, default: int_of_int)(v)
 
-#define LOAD_FLOAT32(v) (v)
-#define LOAD_FLOAT64(v) (v)
-#define LOAD_FLOAT16(v) float_of_half(v)
+#define LOAD_FLOAT32(v)  (v)
+#define LOAD_FLOAT64(v)  (v)
+#define LOAD_FLOAT16(v)  float_of_half(v)
 #define LOAD_BFLOAT16(v) float_of_bfloat(v)
-#define LOAD_INT64(v) (v)
-#define LOAD_INT32(v) (v)
-#define LOAD_INT16(v) (v)
-#define LOAD_INT8(v) (v)
-#define LOAD_UINT8(v) (v)
-#define LOAD_BOOL(v) ((v) != 0)
+#define LOAD_INT64(v)    (v)
+#define LOAD_INT32(v)    (v)
+#define LOAD_INT16(v)    (v)
+#define LOAD_INT8(v)     (v)
+#define LOAD_UINT8(v)    (v)
+#define LOAD_BOOL(v)     ((v) != 0)
 
-#define STORE_FLOAT32(v) ((float)(v))
-#define STORE_FLOAT64(v) ((double)(v))
-#define STORE_FLOAT16(v) half_of_float((float)(v))
+#define STORE_FLOAT32(v)  ((float)(v))
+#define STORE_FLOAT64(v)  ((double)(v))
+#define STORE_FLOAT16(v)  half_of_float((float)(v))
 #define STORE_BFLOAT16(v) bfloat_of_float((float)(v))
-#define STORE_INT64(v) AS_INT(v)
-#define STORE_INT32(v) ((int32_t)AS_INT(v))
-#define STORE_INT16(v) ((int16_t)AS_INT(v))
-#define STORE_INT8(v) ((int8_t)AS_INT(v))
-#define STORE_UINT8(v) ((uint8_t)AS_INT(v))
-#define STORE_BOOL(v) ((v) != 0)
+#define STORE_INT64(v)    AS_INT(v)
+#define STORE_INT32(v)    ((int32_t)AS_INT(v))
+#define STORE_INT16(v)    ((int16_t)AS_INT(v))
+#define STORE_INT8(v)     ((int8_t)AS_INT(v))
+#define STORE_UINT8(v)    ((uint8_t)AS_INT(v))
+#define STORE_BOOL(v)     ((v) != 0)
 
 /* --- the loops ------------------------------------------------------------------------------------------------ */
 
@@ -112,22 +112,22 @@ static int64_t round_to_halves(int64_t n, float *out, const float *x)
     return k;
 }
 #else
-#define widen_halves(n, out, x) 0
+#define widen_halves(n, out, x)     0
 #define narrow_to_halves(n, out, x) 0
-#define round_to_halves(n, out, x) 0
+#define round_to_halves(n, out, x)  0
 #endif
 
-#define CONVERT(fn, FROM, TO, start, value)                                          \
-    void fn(int64_t n, void *out, const void *x, const void *y, const void *z)       \
-    {                                                                                \
-        const FROM *xs = x;                                                          \
-        TO *o = out;                                                                 \
-        (void)y, (void)z;                                                            \
-        EW_INDEPENDENT for (int64_t k = (start); k < n; k++)                         \
-        {                                                                            \
-            FROM v = xs[k];                                                          \
-            o[k] = (TO)(value);                                                      \
-        }                                                                            \
+#define CONVERT(fn, FROM, TO, start, value)                                                                            \
+    void fn(int64_t n, void *out, const void *x, const void *y, const void *z)                                         \
+    {                                                                                                                  \
+        const FROM *xs = x;                                                                                            \
+        TO *o = out;                                                                                                   \
+        (void)y, (void)z;                                                                                              \
+        EW_INDEPENDENT for (int64_t k = (start); k < n; k++)                                                           \
+        {                                                                                                              \
+            FROM v = xs[k];                                                                                            \
+            o[k] = (TO)(value);                                                                                        \
+        }                                                                                                              \
     }
 
 #define CAST(from, to) CONVERT(EW_CAST_NAME(from, to), e_##from, e_##to, 0, STORE_##to(LOAD_##from(v)))
@@ -140,20 +140,22 @@ EW_EACH_TO(CAST, INT8)
 EW_EACH_TO(CAST, UINT8)
 EW_EACH_TO(CAST, BOOL)
 
-CAST(FLOAT32, FLOAT32) CAST(FLOAT32, FLOAT64) CAST(FLOAT32, BFLOAT16) CAST(FLOAT32, INT64) CAST(FLOAT32, INT32)
-CAST(FLOAT32, INT16) CAST(FLOAT32, INT8) CAST(FLOAT32, UINT8) CAST(FLOAT32, BOOL)
-CONVERT(EW_CAST_NAME(FLOAT32, FLOAT16), e_FLOAT32, e_FLOAT16, narrow_to_halves(n, out, x), half_of_float(v))
+CAST(FLOAT32, FLOAT32)
+CAST(FLOAT32, FLOAT64) CAST(FLOAT32, BFLOAT16) CAST(FLOAT32, INT64) CAST(FLOAT32, INT32) CAST(FLOAT32, INT16)
+    CAST(FLOAT32, INT8) CAST(FLOAT32, UINT8) CAST(FLOAT32, BOOL)
+        CONVERT(EW_CAST_NAME(FLOAT32, FLOAT16), e_FLOAT32, e_FLOAT16, narrow_to_halves(n, out, x), half_of_float(v))
 
-CAST(FLOAT16, FLOAT64) CAST(FLOAT16, BFLOAT16) CAST(FLOAT16, INT64) CAST(FLOAT16, INT32) CAST(FLOAT16, INT16)
-CAST(FLOAT16, INT8) CAST(FLOAT16, UINT8) CAST(FLOAT16, BOOL)
-CONVERT(EW_CAST_NAME(FLOAT16, FLOAT32), e_FLOAT16, e_FLOAT32, widen_halves(n, out, x), float_of_half(v))
-CONVERT(EW_CAST_NAME(FLOAT16, FLOAT16), e_FLOAT16, e_FLOAT16, 0, v)
+            CAST(FLOAT16, FLOAT64) CAST(FLOAT16, BFLOAT16) CAST(FLOAT16, INT64) CAST(FLOAT16, INT32)
+                CAST(FLOAT16, INT16) CAST(FLOAT16, INT8) CAST(FLOAT16, UINT8) CAST(FLOAT16, BOOL)
+                    CONVERT(EW_CAST_NAME(FLOAT16, FLOAT32), e_FLOAT16, e_FLOAT32, widen_halves(n, out, x),
+                            float_of_half(v)) CONVERT(EW_CAST_NAME(FLOAT16, FLOAT16), e_FLOAT16, e_FLOAT16, 0, v)
 
-/* --- rounding inside the compute type --------------------------------------------------------------------------- */
+    /* --- rounding inside the compute type ---------------------------------------------------------------------------
+     */
 
-CONVERT(EW_ROUND_NAME(FLOAT16), float, float, round_to_halves(n, out, x), float_of_half(half_of_float(v)))
-CONVERT(EW_ROUND_NAME(BFLOAT16), float, float, 0, float_of_bfloat(bfloat_of_float(v)))
-CONVERT(EW_ROUND_NAME(INT32), int64_t, int64_t, 0, (int32_t)v)
-CONVERT(EW_ROUND_NAME(INT16), int64_t, int64_t, 0, (int16_t)v)
-CONVERT(EW_ROUND_NAME(INT8), int64_t, int64_t, 0, (int8_t)v)
-CONVERT(EW_ROUND_NAME(UINT8), int64_t, int64_t, 0, (uint8_t)v)
+    CONVERT(EW_ROUND_NAME(FLOAT16), float, float, round_to_halves(n, out, x), float_of_half(half_of_float(v)))
+        CONVERT(EW_ROUND_NAME(BFLOAT16), float, float, 0, float_of_bfloat(bfloat_of_float(v)))
+            CONVERT(EW_ROUND_NAME(INT32), int64_t, int64_t, 0, (int32_t)v)
+                CONVERT(EW_ROUND_NAME(INT16), int64_t, int64_t, 0, (int16_t)v)
+                    CONVERT(EW_ROUND_NAME(INT8), int64_t, int64_t, 0, (int8_t)v)
+                        CONVERT(EW_ROUND_NAME(UINT8), int64_t, int64_t, 0, (uint8_t)v)

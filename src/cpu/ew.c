@@ -3,10 +3,9 @@
 
 enum { TYPES_F = 1, TYPES_I = 2, TYPES_B = 4, TYPES_FI = 3, TYPES_IB = 6, TYPES_FIB = 7 };
 
-#define UNARY(name, rule, types, f, i, b, lo, hi, gx) { #name, 1, EW_##rule, TYPES_##types, lo, hi, { #gx } },
-#define BINARY(name, rule, types, f, i, b, lo, hi, gx, gy) \
-    { #name, 2, EW_##rule, TYPES_##types, lo, hi, { #gx, #gy } },
-#define TERNARY(name, rule, types, f, i, b, lo, hi, gx, gy, gz) \
+#define UNARY(name, rule, types, f, i, b, lo, hi, gx)      { #name, 1, EW_##rule, TYPES_##types, lo, hi, { #gx } },
+#define BINARY(name, rule, types, f, i, b, lo, hi, gx, gy) { #name, 2, EW_##rule, TYPES_##types, lo, hi, { #gx, #gy } },
+#define TERNARY(name, rule, types, f, i, b, lo, hi, gx, gy, gz)                                                        \
     { #name, 3, EW_##rule, TYPES_##types, lo, hi, { #gx, #gy, #gz } },
 
 const ew_info ew_infos[EW_COUNT] = {

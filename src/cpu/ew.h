@@ -8,8 +8,8 @@
 #include "cpu/isa.h"
 
 typedef enum ew_op {
-#define UNARY(name, ...) EW_##name,
-#define BINARY(name, ...) EW_##name,
+#define UNARY(name, ...)   EW_##name,
+#define BINARY(name, ...)  EW_##name,
 #define TERNARY(name, ...) EW_##name,
 #include "brisk/ops.def"
 #undef UNARY

@@ -7,101 +7,98 @@
 #include "cpu/ew_internal.h"
 #include "cpu/vmath.h"
 
-/* a constant of ops.def in the row's type */
-#define C(k) ((T)(k))
-
 /* --- one loop per arity. R: result, A: first operand, T: the others and the type of the expression ----------- */
 
-#define KERNEL_1(fn, R, A, T_, value)                                                       \
-    static void fn(int64_t n, void *out, const void *x_, const void *y_, const void *z_)    \
-    {                                                                                       \
-        typedef T_ T;                                                                       \
-        R *o = out;                                                                         \
-        const A *xs = x_;                                                                   \
-        (void)y_, (void)z_, (void)sizeof(T);                                                \
-        EW_INDEPENDENT for (int64_t k = 0; k < n; k++)                                      \
-        {                                                                                   \
-            A x = xs[k];                                                                    \
-            (void)x;                                                                        \
-            o[k] = (R)(value);                                                              \
-        }                                                                                   \
+#define KERNEL_1(fn, R, A, T_, value)                                                                                  \
+    static void fn(int64_t n, void *out, const void *x_, const void *y_, const void *z_)                               \
+    {                                                                                                                  \
+        typedef T_ T;                                                                                                  \
+        R *o = out;                                                                                                    \
+        const A *xs = x_;                                                                                              \
+        (void)y_, (void)z_, (void)sizeof(T);                                                                           \
+        EW_INDEPENDENT for (int64_t k = 0; k < n; k++)                                                                 \
+        {                                                                                                              \
+            A x = xs[k];                                                                                               \
+            (void)x;                                                                                                   \
+            o[k] = (R)(value);                                                                                         \
+        }                                                                                                              \
     }
 
-#define KERNEL_2(fn, R, A, T_, value)                                                       \
-    static void fn(int64_t n, void *out, const void *x_, const void *y_, const void *z_)    \
-    {                                                                                       \
-        typedef T_ T;                                                                       \
-        R *o = out;                                                                         \
-        const A *xs = x_;                                                                   \
-        const T *ys = y_;                                                                   \
-        (void)z_;                                                                           \
-        EW_INDEPENDENT for (int64_t k = 0; k < n; k++)                                      \
-        {                                                                                   \
-            A x = xs[k];                                                                    \
-            T y = ys[k];                                                                    \
-            o[k] = (R)(value);                                                              \
-        }                                                                                   \
+#define KERNEL_2(fn, R, A, T_, value)                                                                                  \
+    static void fn(int64_t n, void *out, const void *x_, const void *y_, const void *z_)                               \
+    {                                                                                                                  \
+        typedef T_ T;                                                                                                  \
+        R *o = out;                                                                                                    \
+        const A *xs = x_;                                                                                              \
+        const T *ys = y_;                                                                                              \
+        (void)z_;                                                                                                      \
+        EW_INDEPENDENT for (int64_t k = 0; k < n; k++)                                                                 \
+        {                                                                                                              \
+            A x = xs[k];                                                                                               \
+            T y = ys[k];                                                                                               \
+            o[k] = (R)(value);                                                                                         \
+        }                                                                                                              \
     }
 
-#define KERNEL_3(fn, R, A, T_, value)                                                       \
-    static void fn(int64_t n, void *out, const void *x_, const void *y_, const void *z_)    \
-    {                                                                                       \
-        typedef T_ T;                                                                       \
-        R *o = out;                                                                         \
-        const A *xs = x_;                                                                   \
-        const T *ys = y_, *zs = z_;                                                         \
-        EW_INDEPENDENT for (int64_t k = 0; k < n; k++)                                      \
-        {                                                                                   \
-            A x = xs[k];                                                                    \
-            T y = ys[k], z = zs[k];                                                         \
-            o[k] = (R)(value);                                                              \
-        }                                                                                   \
+#define KERNEL_3(fn, R, A, T_, value)                                                                                  \
+    static void fn(int64_t n, void *out, const void *x_, const void *y_, const void *z_)                               \
+    {                                                                                                                  \
+        typedef T_ T;                                                                                                  \
+        R *o = out;                                                                                                    \
+        const A *xs = x_;                                                                                              \
+        const T *ys = y_, *zs = z_;                                                                                    \
+        EW_INDEPENDENT for (int64_t k = 0; k < n; k++)                                                                 \
+        {                                                                                                              \
+            A x = xs[k];                                                                                               \
+            T y = ys[k], z = zs[k];                                                                                    \
+            o[k] = (R)(value);                                                                                         \
+        }                                                                                                              \
     }
 
 /* The result's type by rule, and the first operand's. */
-#define RESULT_ARITH(T) T
-#define RESULT_FLOAT(T) T
-#define RESULT_BITS(T) T
-#define RESULT_SELECT(T) T
+#define RESULT_ARITH(T)   T
+#define RESULT_FLOAT(T)   T
+#define RESULT_BITS(T)    T
+#define RESULT_SELECT(T)  T
 #define RESULT_COMPARE(T) uint8_t
-#define RESULT_LOGIC(T) uint8_t
-#define RESULT_TEST(T) uint8_t
-#define FIRST_ARITH(T) T
-#define FIRST_FLOAT(T) T
-#define FIRST_BITS(T) T
-#define FIRST_COMPARE(T) T
-#define FIRST_LOGIC(T) T
-#define FIRST_TEST(T) T
-#define FIRST_SELECT(T) uint8_t
+#define RESULT_LOGIC(T)   uint8_t
+#define RESULT_TEST(T)    uint8_t
+#define FIRST_ARITH(T)    T
+#define FIRST_FLOAT(T)    T
+#define FIRST_BITS(T)     T
+#define FIRST_COMPARE(T)  T
+#define FIRST_LOGIC(T)    T
+#define FIRST_TEST(T)     T
+#define FIRST_SELECT(T)   uint8_t
 
 /* IF_F_FI(text) is text, IF_F_IB(text) is nothing: the `types` column as a condition. */
-#define IF_F_F(...) __VA_ARGS__
-#define IF_F_FI(...) __VA_ARGS__
+#define IF_F_F(...)   __VA_ARGS__
+#define IF_F_FI(...)  __VA_ARGS__
 #define IF_F_FIB(...) __VA_ARGS__
 #define IF_F_I(...)
 #define IF_F_IB(...)
 #define IF_F_B(...)
 #define IF_I_F(...)
-#define IF_I_FI(...) __VA_ARGS__
+#define IF_I_FI(...)  __VA_ARGS__
 #define IF_I_FIB(...) __VA_ARGS__
-#define IF_I_I(...) __VA_ARGS__
-#define IF_I_IB(...) __VA_ARGS__
+#define IF_I_I(...)   __VA_ARGS__
+#define IF_I_IB(...)  __VA_ARGS__
 #define IF_I_B(...)
 #define IF_B_F(...)
 #define IF_B_FI(...)
 #define IF_B_FIB(...) __VA_ARGS__
 #define IF_B_I(...)
 #define IF_B_IB(...) __VA_ARGS__
-#define IF_B_B(...) __VA_ARGS__
+#define IF_B_B(...)  __VA_ARGS__
 
-#define ROW(arity, name, rule, types, f, i, b)                                                          \
-    IF_F_##types(KERNEL_##arity(name##_f32, RESULT_##rule(float), FIRST_##rule(float), float, f)        \
-                 KERNEL_##arity(name##_f64, RESULT_##rule(double), FIRST_##rule(double), double, f))    \
-    IF_I_##types(KERNEL_##arity(name##_i64, RESULT_##rule(int64_t), FIRST_##rule(int64_t), int64_t, i)) \
-    IF_B_##types(KERNEL_##arity(name##_bool, RESULT_##rule(uint8_t), FIRST_##rule(uint8_t), uint8_t, b))
+#define ROW(arity, name, rule, types, f, i, b)                                                                         \
+    IF_F_##types(KERNEL_##arity(name##_f32, RESULT_##rule(float), FIRST_##rule(float), float, f)                       \
+                     KERNEL_##arity(name##_f64, RESULT_##rule(double), FIRST_##rule(double), double, f))               \
+        IF_I_##types(KERNEL_##arity(name##_i64, RESULT_##rule(int64_t), FIRST_##rule(int64_t), int64_t, i))            \
+            IF_B_##types(KERNEL_##arity(name##_bool, RESULT_##rule(uint8_t), FIRST_##rule(uint8_t), uint8_t, b))
 
-#define UNARY(name, rule, types, f, i, b, ...) ROW(1, name, rule, types, f, i, b)
-#define BINARY(name, rule, types, f, i, b, ...) ROW(2, name, rule, types, f, i, b)
+#define UNARY(name, rule, types, f, i, b, ...)   ROW(1, name, rule, types, f, i, b)
+#define BINARY(name, rule, types, f, i, b, ...)  ROW(2, name, rule, types, f, i, b)
 #define TERNARY(name, rule, types, f, i, b, ...) ROW(3, name, rule, types, f, i, b)
 #include "brisk/ops.def"
 #undef UNARY
@@ -114,50 +111,50 @@
  * each element takes the form that its own operands call for. */
 enum { GUARD_BLOCK = 128 };
 
-#define GUARDED_1(name, in_range, near, far)                                                               \
-    static void name##_f32_guarded(int64_t n, void *out, const void *x_, const void *y_, const void *z_)   \
-    {                                                                                                      \
-        for (int64_t at = 0; at < n; at += GUARD_BLOCK) {                                                  \
-            int64_t m = n - at < GUARD_BLOCK ? n - at : GUARD_BLOCK;                                       \
-            const float *xs = (const float *)x_ + at;                                                      \
-            float *o = (float *)out + at;                                                                  \
-            int outside = 0;                                                                               \
-            for (int64_t k = 0; k < m; k++) {                                                              \
-                float x = xs[k];                                                                           \
-                outside |= !(in_range);                                                                    \
-            }                                                                                              \
-            if (!outside) {                                                                                \
-                name##_f32(m, o, xs, y_, z_);                                                              \
-                continue;                                                                                  \
-            }                                                                                              \
-            for (int64_t k = 0; k < m; k++) {                                                              \
-                float x = xs[k];                                                                           \
-                o[k] = (in_range) ? (near) : (far);                                                        \
-            }                                                                                              \
-        }                                                                                                  \
+#define GUARDED_1(name, in_range, near, far)                                                                           \
+    static void name##_f32_guarded(int64_t n, void *out, const void *x_, const void *y_, const void *z_)               \
+    {                                                                                                                  \
+        for (int64_t at = 0; at < n; at += GUARD_BLOCK) {                                                              \
+            int64_t m = n - at < GUARD_BLOCK ? n - at : GUARD_BLOCK;                                                   \
+            const float *xs = (const float *)x_ + at;                                                                  \
+            float *o = (float *)out + at;                                                                              \
+            int outside = 0;                                                                                           \
+            for (int64_t k = 0; k < m; k++) {                                                                          \
+                float x = xs[k];                                                                                       \
+                outside |= !(in_range);                                                                                \
+            }                                                                                                          \
+            if (!outside) {                                                                                            \
+                name##_f32(m, o, xs, y_, z_);                                                                          \
+                continue;                                                                                              \
+            }                                                                                                          \
+            for (int64_t k = 0; k < m; k++) {                                                                          \
+                float x = xs[k];                                                                                       \
+                o[k] = (in_range) ? (near) : (far);                                                                    \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 
-#define GUARDED_2(name, in_range, near, far)                                                               \
-    static void name##_f32_guarded(int64_t n, void *out, const void *x_, const void *y_, const void *z_)   \
-    {                                                                                                      \
-        for (int64_t at = 0; at < n; at += GUARD_BLOCK) {                                                  \
-            int64_t m = n - at < GUARD_BLOCK ? n - at : GUARD_BLOCK;                                       \
-            const float *xs = (const float *)x_ + at, *ys = (const float *)y_ + at;                        \
-            float *o = (float *)out + at;                                                                  \
-            int outside = 0;                                                                               \
-            for (int64_t k = 0; k < m; k++) {                                                              \
-                float x = xs[k], y = ys[k];                                                                \
-                outside |= !(in_range);                                                                    \
-            }                                                                                              \
-            if (!outside) {                                                                                \
-                name##_f32(m, o, xs, ys, z_);                                                              \
-                continue;                                                                                  \
-            }                                                                                              \
-            for (int64_t k = 0; k < m; k++) {                                                              \
-                float x = xs[k], y = ys[k];                                                                \
-                o[k] = (in_range) ? (near) : (far);                                                        \
-            }                                                                                              \
-        }                                                                                                  \
+#define GUARDED_2(name, in_range, near, far)                                                                           \
+    static void name##_f32_guarded(int64_t n, void *out, const void *x_, const void *y_, const void *z_)               \
+    {                                                                                                                  \
+        for (int64_t at = 0; at < n; at += GUARD_BLOCK) {                                                              \
+            int64_t m = n - at < GUARD_BLOCK ? n - at : GUARD_BLOCK;                                                   \
+            const float *xs = (const float *)x_ + at, *ys = (const float *)y_ + at;                                    \
+            float *o = (float *)out + at;                                                                              \
+            int outside = 0;                                                                                           \
+            for (int64_t k = 0; k < m; k++) {                                                                          \
+                float x = xs[k], y = ys[k];                                                                            \
+                outside |= !(in_range);                                                                                \
+            }                                                                                                          \
+            if (!outside) {                                                                                            \
+                name##_f32(m, o, xs, ys, z_);                                                                          \
+                continue;                                                                                              \
+            }                                                                                                          \
+            for (int64_t k = 0; k < m; k++) {                                                                          \
+                float x = xs[k], y = ys[k];                                                                            \
+                o[k] = (in_range) ? (near) : (far);                                                                    \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 
 /* Larger arguments need more digits of pi than two doubles hold. */
@@ -179,15 +176,13 @@ GUARDED_2(floor_divide, QUOTIENT_FITS, floor_divide_f(x, y), (float)floor_divide
 #endif
 
 #define EW_TABLE_2(isa) ew_table_##isa
-#define EW_TABLE(isa) EW_TABLE_2(isa)
+#define EW_TABLE(isa)   EW_TABLE_2(isa)
 
-#define ENTRY(name, types)                                           \
-    IF_F_##types([EW_##name][COMPUTE_F32] = name##_f32, )            \
-    IF_F_##types([EW_##name][COMPUTE_F64] = name##_f64, )            \
-    IF_I_##types([EW_##name][COMPUTE_I64] = name##_i64, )            \
-    IF_B_##types([EW_##name][COMPUTE_BOOL] = name##_bool, )
-#define UNARY(name, rule, types, ...) ENTRY(name, types)
-#define BINARY(name, rule, types, ...) ENTRY(name, types)
+#define ENTRY(name, types)                                                                                             \
+    IF_F_##types([EW_##name][COMPUTE_F32] = name##_f32, ) IF_F_##types([EW_##name][COMPUTE_F64] = name##_f64, )        \
+        IF_I_##types([EW_##name][COMPUTE_I64] = name##_i64, ) IF_B_##types([EW_##name][COMPUTE_BOOL] = name##_bool, )
+#define UNARY(name, rule, types, ...)   ENTRY(name, types)
+#define BINARY(name, rule, types, ...)  ENTRY(name, types)
 #define TERNARY(name, rule, types, ...) ENTRY(name, types)
 
 const ew_table EW_TABLE(ISA_NAME) = {
@@ -203,6 +198,6 @@ const ew_table EW_TABLE(ISA_NAME) = {
     },
 #define CAST(from, to) [BK_##from][BK_##to] = EW_CAST_NAME(from, to),
     .cast = { EW_EACH_CAST(CAST) },
-#define ROUND(to) [BK_##to] = EW_ROUND_NAME(to),
+#define ROUND(to)      [BK_##to] = EW_ROUND_NAME(to),
     .round_to = { EW_EACH_ROUND(ROUND) },
 };

@@ -21,10 +21,30 @@
 
 /* --- bits, multiply-add, polynomials ------------------------------------------------------------------------ */
 
-VM uint32_t bits_f(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
-VM uint64_t bits_d(double x) { uint64_t u; memcpy(&u, &x, 8); return u; }
-VM float float_of(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
-VM double double_of(uint64_t u) { double x; memcpy(&x, &u, 8); return x; }
+VM uint32_t bits_f(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, 4);
+    return u;
+}
+VM uint64_t bits_d(double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, 8);
+    return u;
+}
+VM float float_of(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, 4);
+    return x;
+}
+VM double double_of(uint64_t u)
+{
+    double x;
+    memcpy(&x, &u, 8);
+    return x;
+}
 
 #define SIGN_F 0x80000000u
 #define SIGN_D 0x8000000000000000u
@@ -33,11 +53,27 @@ VM double abs_d(double x) { return double_of(bits_d(x) & ~SIGN_D); }
 VM float copysign_f(float x, float s) { return float_of((bits_f(x) & ~SIGN_F) | (bits_f(s) & SIGN_F)); }
 VM double copysign_d(double x, double s) { return double_of((bits_d(x) & ~SIGN_D) | (bits_d(s) & SIGN_D)); }
 
-/* NaN propagates, whichever side it is on. */
-VM float min_f(float x, float y) { float r = x < y ? x : y; return x == x ? r : x; }
-VM float max_f(float x, float y) { float r = x > y ? x : y; return x == x ? r : x; }
-VM double min_d(double x, double y) { double r = x < y ? x : y; return x == x ? r : x; }
-VM double max_d(double x, double y) { double r = x > y ? x : y; return x == x ? r : x; }
+/* NaN propagates, whichever side it is on. (Asking for x's NaN instead, gcc 12 threads jumps and clamp takes 3x.) */
+VM float min_f(float x, float y)
+{
+    float r = y <= x ? y : x;
+    return y != y ? y : r;
+}
+VM float max_f(float x, float y)
+{
+    float r = y >= x ? y : x;
+    return y != y ? y : r;
+}
+VM double min_d(double x, double y)
+{
+    double r = y <= x ? y : x;
+    return y != y ? y : r;
+}
+VM double max_d(double x, double y)
+{
+    double r = y >= x ? y : x;
+    return y != y ? y : r;
+}
 VM int64_t min_i(int64_t x, int64_t y) { return x < y ? x : y; }
 VM int64_t max_i(int64_t x, int64_t y) { return x > y ? x : y; }
 
@@ -51,22 +87,22 @@ VM double madd_d(double a, double b, double c) { return a * b + c; }
 #endif
 
 /* poly_N(x, c0, ..., cN) = c0 + c1 x + ... + cN x^N. A macro, since C has no variadic inline functions. */
-#define POLY_1(f, x, a, b) f(b, x, a)
-#define POLY_2(f, x, a, ...) f(POLY_1(f, x, __VA_ARGS__), x, a)
-#define POLY_3(f, x, a, ...) f(POLY_2(f, x, __VA_ARGS__), x, a)
-#define POLY_4(f, x, a, ...) f(POLY_3(f, x, __VA_ARGS__), x, a)
-#define POLY_5(f, x, a, ...) f(POLY_4(f, x, __VA_ARGS__), x, a)
-#define POLY_6(f, x, a, ...) f(POLY_5(f, x, __VA_ARGS__), x, a)
-#define POLY_7(f, x, a, ...) f(POLY_6(f, x, __VA_ARGS__), x, a)
-#define POLY_8(f, x, a, ...) f(POLY_7(f, x, __VA_ARGS__), x, a)
-#define POLY_9(f, x, a, ...) f(POLY_8(f, x, __VA_ARGS__), x, a)
+#define POLY_1(f, x, a, b)    f(b, x, a)
+#define POLY_2(f, x, a, ...)  f(POLY_1(f, x, __VA_ARGS__), x, a)
+#define POLY_3(f, x, a, ...)  f(POLY_2(f, x, __VA_ARGS__), x, a)
+#define POLY_4(f, x, a, ...)  f(POLY_3(f, x, __VA_ARGS__), x, a)
+#define POLY_5(f, x, a, ...)  f(POLY_4(f, x, __VA_ARGS__), x, a)
+#define POLY_6(f, x, a, ...)  f(POLY_5(f, x, __VA_ARGS__), x, a)
+#define POLY_7(f, x, a, ...)  f(POLY_6(f, x, __VA_ARGS__), x, a)
+#define POLY_8(f, x, a, ...)  f(POLY_7(f, x, __VA_ARGS__), x, a)
+#define POLY_9(f, x, a, ...)  f(POLY_8(f, x, __VA_ARGS__), x, a)
 #define POLY_10(f, x, a, ...) f(POLY_9(f, x, __VA_ARGS__), x, a)
 #define POLY_11(f, x, a, ...) f(POLY_10(f, x, __VA_ARGS__), x, a)
 #define POLY_12(f, x, a, ...) f(POLY_11(f, x, __VA_ARGS__), x, a)
 #define POLY_13(f, x, a, ...) f(POLY_12(f, x, __VA_ARGS__), x, a)
 
-#define LN2 0.69314718055994530942
-#define LOG2E 1.44269504088896340736
+#define LN2     0.69314718055994530942
+#define LOG2E   1.44269504088896340736
 #define HALF_PI 1.57079632679489661923
 
 /* Adding 1.5 * 2^23 (2^52) rounds to an integer and leaves it in the low bits. */
@@ -90,16 +126,32 @@ VM float rint_f(float x)
     float a = abs_f(x), r = (a + 0x1p23f) - 0x1p23f;
     return copysign_f(a < 0x1p23f ? r : a, x);
 }
-VM float floor_f(float x) { float r = rint_f(x); return r > x ? r - 1 : r; }
-VM float ceil_f(float x) { float r = rint_f(x); return copysign_f(r < x ? r + 1 : r, x); }
+VM float floor_f(float x)
+{
+    float r = rint_f(x);
+    return r > x ? r - 1 : r;
+}
+VM float ceil_f(float x)
+{
+    float r = rint_f(x);
+    return copysign_f(r < x ? r + 1 : r, x);
+}
 VM float trunc_f(float x) { return copysign_f(floor_f(abs_f(x)), x); }
 VM double rint_d(double x)
 {
     double a = abs_d(x), r = (a + 0x1p52) - 0x1p52;
     return copysign_d(a < 0x1p52 ? r : a, x);
 }
-VM double floor_d(double x) { double r = rint_d(x); return r > x ? r - 1 : r; }
-VM double ceil_d(double x) { double r = rint_d(x); return copysign_d(r < x ? r + 1 : r, x); }
+VM double floor_d(double x)
+{
+    double r = rint_d(x);
+    return r > x ? r - 1 : r;
+}
+VM double ceil_d(double x)
+{
+    double r = rint_d(x);
+    return copysign_d(r < x ? r + 1 : r, x);
+}
 VM double trunc_d(double x) { return copysign_d(floor_d(abs_d(x)), x); }
 #endif
 
@@ -129,8 +181,8 @@ VM float exp_bounded_f(float x)
 
 VM float exp_f(float x)
 {
-    float c = x > 89 ? 89 : x;
-    return exp_bounded_f(c < -104 ? -104 : c);
+    float r = exp_bounded_f(x < -104 ? -104 : x);
+    return x > 89 ? INFINITY : r;
 }
 
 /* exp of -|x| never overflows, and serves both signs. */
@@ -219,13 +271,11 @@ VM double wide_log(double x)
     return x < INFINITY ? r : x;
 }
 
-/* What 1 + x rounds away is added back, to first order. */
+/* Near 0, where 1 + x rounds too much away, the series. */
 VM double wide_log1p(double x)
 {
-    double u = 1 + x, r = wide_log(u) + (x - (u - 1)) / u;
-    r = u == 0 ? -INFINITY : r;
-    r = x < INFINITY ? r : x;
-    return x == 0 ? x : r;
+    double r = wide_log(1 + x);
+    return abs_d(x) < 0x1p-20 ? x - 0.5 * x * x : r;
 }
 
 /* x - n pi/2 for |x| <= TRIG_MAX, where n pi/2's first part (33 bits) is exact; *n in the low bits. */
@@ -247,8 +297,8 @@ VM double wide_sin_reduced(double r)
 VM double wide_cos_reduced(double r)
 {
     double z = r * r;
-    return POLY_5(madd_d, z, 1, -0.4999999999996371, 0.04166666663727906, -0.001388888508002599,
-                  2.4799858750748857e-05, -2.7236822001886194e-07); /* 7.6e-13 */
+    return POLY_5(madd_d, z, 1, -0.4999999999996371, 0.04166666663727906, -0.001388888508002599, 2.4799858750748857e-05,
+                  -2.7236822001886194e-07); /* 7.6e-13 */
 }
 
 /* a where the low bit of n is clear, b where it is set: SSE2 has no 64-bit compare, so by masks. */
@@ -414,11 +464,11 @@ VM float erfc_f(float x) { return (float)wide_erfc(x); }
 VM float erfinv_f(float x)
 {
     double d = x, w = -wide_log((1 - d) * (1 + d)), s = __builtin_sqrt(w);
-    double centre = POLY_13(madd_d, w, 0.8862269252642508, 0.2320136783922654, 0.011549216921361868,
-                            -0.0023345757969169736, -0.00012920883391029296, 4.817385293756846e-05,
-                            6.526499727642317e-07, -1.9702567700570657e-07, -3.7514665144588216e-07,
-                            1.1950248662262078e-07, -1.7566458759322325e-08, 1.4662478804215205e-09,
-                            -6.781936572405251e-11, 1.3642498644590784e-12); /* 2.1e-10 */
+    double centre =
+        POLY_13(madd_d, w, 0.8862269252642508, 0.2320136783922654, 0.011549216921361868, -0.0023345757969169736,
+                -0.00012920883391029296, 4.817385293756846e-05, 6.526499727642317e-07, -1.9702567700570657e-07,
+                -3.7514665144588216e-07, 1.1950248662262078e-07, -1.7566458759322325e-08, 1.4662478804215205e-09,
+                -6.781936572405251e-11, 1.3642498644590784e-12); /* 2.1e-10 */
     double tail = POLY_10(madd_d, s, -4.545917685128504, 18.05084880481762, -26.184983333844013, 22.345516338695923,
                           -12.062712070322684, 4.362767251947044, -1.078642206252438, 0.18082644145379828,
                           -0.0197293301720417, 0.0012675776025117328, -3.646736422581535e-05); /* 2.2e-10 */
@@ -524,10 +574,10 @@ VM double exp_reduced_d(double x, uint64_t *n)
     double t = madd_d(x, LOG2E, ROUNDER_D), k = t - ROUNDER_D;
     double high = madd_d(k, -6.93147180369123816490e-01, x), low = k * 1.90821492927058770002e-10;
     double r = high - low, lost = (high - r) - low;
-    double q = POLY_11(madd_d, r, 0.5, 0.16666666666666666, 0.04166666666666668, 0.008333333333333333,
-                       0.0013888888888878923, 0.00019841269841263198, 2.4801587336841623e-05, 2.755731924748493e-06,
-                       2.7557262852470396e-07, 2.5052070809943926e-08, 2.0918295266435273e-09,
-                       1.6086732952745416e-10); /* 4e-20 */
+    double q =
+        POLY_11(madd_d, r, 0.5, 0.16666666666666666, 0.04166666666666668, 0.008333333333333333, 0.0013888888888878923,
+                0.00019841269841263198, 2.4801587336841623e-05, 2.755731924748493e-06, 2.7557262852470396e-07,
+                2.5052070809943926e-08, 2.0918295266435273e-09, 1.6086732952745416e-10); /* 4e-20 */
     *n = bits_d(t) - bits_d(ROUNDER_D);
     return r + madd_d(r * r, q, lost);
 }
@@ -622,57 +672,57 @@ double vm_erfinv(double x);
 
 /* --- the prelude of ops.def: one name for both float types --------------------------------------------------- */
 
-#define V1(x, f, d) _Generic((x), float: f, double: d)(x)
+#define V1(x, f, d)    _Generic((x), float: f, double: d)(x)
 #define V2(x, y, f, d) _Generic((x), float: f, double: d)(x, y)
 
-#define v_abs(x) V1(x, abs_f, abs_d)
-#define v_copysign(x, y) V2(x, y, copysign_f, copysign_d)
-#define v_sqrt(x) V1(x, __builtin_sqrtf, __builtin_sqrt)
-#define v_min(x, y) _Generic((x), float: min_f, double: min_d, int64_t: min_i)(x, y)
-#define v_max(x, y) _Generic((x), float: max_f, double: max_d, int64_t: max_i)(x, y)
-#define v_floor(x) V1(x, floor_f, floor_d)
-#define v_ceil(x) V1(x, ceil_f, ceil_d)
-#define v_trunc(x) V1(x, trunc_f, trunc_d)
-#define v_rint(x) V1(x, rint_f, rint_d)
-#define v_exp(x) V1(x, exp_f, exp_d)
-#define v_exp2(x) V1(x, exp2_f, exp2)
-#define v_expm1(x) V1(x, expm1_f, expm1)
-#define v_log(x) V1(x, log_f, log_d)
-#define v_log1p(x) V1(x, log1p_f, log1p)
-#define v_log2(x) V1(x, log2_f, log2)
-#define v_log10(x) V1(x, log10_f, log10)
-#define v_sin(x) V1(x, sin_f, sin)
-#define v_cos(x) V1(x, cos_f, cos)
-#define v_tan(x) V1(x, tan_f, tan)
-#define v_asin(x) V1(x, asin_f, asin)
-#define v_acos(x) V1(x, acos_f, acos)
-#define v_atan(x) V1(x, atan_f, atan)
-#define v_atan2(x, y) V2(x, y, atan2_f, atan2)
-#define v_sinh(x) V1(x, sinh_f, sinh)
-#define v_cosh(x) V1(x, cosh_f, cosh)
-#define v_tanh(x) V1(x, tanh_f, tanh_d)
-#define v_asinh(x) V1(x, asinh_f, asinh)
-#define v_acosh(x) V1(x, acosh_f, acosh)
-#define v_atanh(x) V1(x, atanh_f, atanh)
-#define v_sigmoid(x) V1(x, sigmoid_f, sigmoid_d)
-#define v_erf(x) V1(x, erf_f, erf)
-#define v_erfc(x) V1(x, erfc_f, erfc)
-#define v_erfinv(x) V1(x, erfinv_f, vm_erfinv)
-#define v_pow(x, y) V2(x, y, pow_f, pow)
-#define v_hypot(x, y) V2(x, y, hypot_f, hypot)
-#define v_fmod(x, y) V2(x, y, fmod_f, fmod)
-#define v_nextafter(x, y) V2(x, y, nextafter_f, nextafter)
-#define v_gelu(x) V1(x, gelu_f, gelu_d)
-#define v_gelu_tanh(x) V1(x, gelu_tanh_f, gelu_tanh_d)
-#define v_silu(x) V1(x, silu_f, silu_d)
-#define v_mish(x) V1(x, mish_f, mish_d)
-#define v_logsigmoid(x) V1(x, logsigmoid_f, logsigmoid_d)
-#define v_logaddexp(x, y) V2(x, y, logaddexp_f, logaddexp_d)
-#define v_logaddexp2(x, y) V2(x, y, logaddexp2_f, logaddexp2_d)
+#define v_abs(x)            V1(x, abs_f, abs_d)
+#define v_copysign(x, y)    V2(x, y, copysign_f, copysign_d)
+#define v_sqrt(x)           V1(x, __builtin_sqrtf, __builtin_sqrt)
+#define v_min(x, y)         _Generic((x), float: min_f, double: min_d, int64_t: min_i)(x, y)
+#define v_max(x, y)         _Generic((x), float: max_f, double: max_d, int64_t: max_i)(x, y)
+#define v_floor(x)          V1(x, floor_f, floor_d)
+#define v_ceil(x)           V1(x, ceil_f, ceil_d)
+#define v_trunc(x)          V1(x, trunc_f, trunc_d)
+#define v_rint(x)           V1(x, rint_f, rint_d)
+#define v_exp(x)            V1(x, exp_f, exp_d)
+#define v_exp2(x)           V1(x, exp2_f, exp2)
+#define v_expm1(x)          V1(x, expm1_f, expm1)
+#define v_log(x)            V1(x, log_f, log_d)
+#define v_log1p(x)          V1(x, log1p_f, log1p)
+#define v_log2(x)           V1(x, log2_f, log2)
+#define v_log10(x)          V1(x, log10_f, log10)
+#define v_sin(x)            V1(x, sin_f, sin)
+#define v_cos(x)            V1(x, cos_f, cos)
+#define v_tan(x)            V1(x, tan_f, tan)
+#define v_asin(x)           V1(x, asin_f, asin)
+#define v_acos(x)           V1(x, acos_f, acos)
+#define v_atan(x)           V1(x, atan_f, atan)
+#define v_atan2(x, y)       V2(x, y, atan2_f, atan2)
+#define v_sinh(x)           V1(x, sinh_f, sinh)
+#define v_cosh(x)           V1(x, cosh_f, cosh)
+#define v_tanh(x)           V1(x, tanh_f, tanh_d)
+#define v_asinh(x)          V1(x, asinh_f, asinh)
+#define v_acosh(x)          V1(x, acosh_f, acosh)
+#define v_atanh(x)          V1(x, atanh_f, atanh)
+#define v_sigmoid(x)        V1(x, sigmoid_f, sigmoid_d)
+#define v_erf(x)            V1(x, erf_f, erf)
+#define v_erfc(x)           V1(x, erfc_f, erfc)
+#define v_erfinv(x)         V1(x, erfinv_f, vm_erfinv)
+#define v_pow(x, y)         V2(x, y, pow_f, pow)
+#define v_hypot(x, y)       V2(x, y, hypot_f, hypot)
+#define v_fmod(x, y)        V2(x, y, fmod_f, fmod)
+#define v_nextafter(x, y)   V2(x, y, nextafter_f, nextafter)
+#define v_gelu(x)           V1(x, gelu_f, gelu_d)
+#define v_gelu_tanh(x)      V1(x, gelu_tanh_f, gelu_tanh_d)
+#define v_silu(x)           V1(x, silu_f, silu_d)
+#define v_mish(x)           V1(x, mish_f, mish_d)
+#define v_logsigmoid(x)     V1(x, logsigmoid_f, logsigmoid_d)
+#define v_logaddexp(x, y)   V2(x, y, logaddexp_f, logaddexp_d)
+#define v_logaddexp2(x, y)  V2(x, y, logaddexp2_f, logaddexp2_d)
 #define v_softplus(x, y, z) _Generic((x), float: softplus_f, double: softplus_d)(x, y, z)
-#define v_lgamma(x) ((T)vm_lgamma(x))
-#define v_digamma(x) ((T)vm_digamma(x))
-#define v_trigamma(x) ((T)vm_trigamma(x))
+#define v_lgamma(x)         ((T)vm_lgamma(x))
+#define v_digamma(x)        ((T)vm_digamma(x))
+#define v_trigamma(x)       ((T)vm_trigamma(x))
 
 /* The sign bit itself: 1 for -0 and negative NaN. */
 VM uint8_t signbit_f(float x) { return (uint8_t)(bits_f(x) >> 31); }
@@ -700,8 +750,27 @@ VM double floor_divide_d(double x, double y)
     whole = q != 0 ? whole : copysign(0, x / y);
     return y == 0 ? x / y : whole;
 }
-#define v_remainder(x, y) V2(x, y, remainder_f, remainder_d)
+#define v_remainder(x, y)    V2(x, y, remainder_f, remainder_d)
 #define v_floor_divide(x, y) V2(x, y, floor_divide_f, floor_divide_d)
+
+/* NaN is ignored while the other is a number. */
+VM float fmin_f(float x, float y) { return ((y != y) | (x <= y)) ? x : y; }
+VM float fmax_f(float x, float y) { return ((y != y) | (x >= y)) ? x : y; }
+VM double fmin_d(double x, double y) { return ((y != y) | (x <= y)) ? x : y; }
+VM double fmax_d(double x, double y) { return ((y != y) | (x >= y)) ? x : y; }
+#define v_fmin(x, y) V2(x, y, fmin_f, fmin_d)
+#define v_fmax(x, y) V2(x, y, fmax_f, fmax_d)
+#define v_relu6(x)   v_min(v_max(x, (T)0), (T)6)
+
+VM float lerp_f(float x, float y, float w) { return abs_f(w) < 0.5f ? x + w * (y - x) : y - (y - x) * (1 - w); }
+VM double lerp_d(double x, double y, double w) { return abs_d(w) < 0.5 ? x + w * (y - x) : y - (y - x) * (1 - w); }
+#define v_lerp(x, y, z) _Generic((x), float: lerp_f, double: lerp_d)(x, y, z)
+
+#define SELU_SCALE       1.0507009873554804934193349852946
+#define SELU_SCALE_ALPHA 1.7580993408473768599402175208123
+VM float selu_f(float x) { return x > 0 ? (float)SELU_SCALE * x : (float)SELU_SCALE_ALPHA * expm1_f(x); }
+VM double selu_d(double x) { return x > 0 ? SELU_SCALE * x : SELU_SCALE_ALPHA * expm1(x); }
+#define v_selu(x) V1(x, selu_f, selu_d)
 
 /* --- int64: nothing traps. Division by zero gives 0 (the recorder has raised), INT64_MIN / -1 wraps. ---------- */
 

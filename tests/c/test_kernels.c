@@ -49,8 +49,9 @@ static real ref_erfinv(real x)
 static real ref_digamma(real x)
 {
     if (x <= 0)
-        return x == 0 ? copysignl(INFINITY, -x)
-                      : x == truncl(x) ? NAN : ref_digamma(1 - x) - M_PIl / tanl(M_PIl * (x - truncl(x)));
+        return x == 0           ? copysignl(INFINITY, -x)
+               : x == truncl(x) ? NAN
+                                : ref_digamma(1 - x) - M_PIl / tanl(M_PIl * (x - truncl(x)));
     real sum = 0;
     for (; x < 40; x++)
         sum -= 1 / x;
@@ -77,33 +78,54 @@ typedef struct function {
     ew_op op;
     real (*reference)(real);
     int odd;
-    double ulp64;   /* allowed in float64 */
-    double lo, hi;  /* float64 samples beyond random bit patterns; both 0: bit patterns only */
-    double lo32;    /* float32 is scanned from here up, unless 0 */
+    double ulp64;  /* allowed in float64 */
+    double lo, hi; /* float64 samples beyond random bit patterns; both 0: bit patterns only */
+    double lo32;   /* float32 is scanned from here up, unless 0 */
 } function;
 
 static const function functions[] = {
-    { EW_sqrt, sqrtl, 0, .51, 0, 9, 0 },       { EW_rsqrt, ref_rsqrt, 0, 2, 0, 9, 0 },
-    { EW_reciprocal, ref_reciprocal, 1, 1, -9, 9, 0 }, { EW_square, ref_square, 0, 1, -9, 9, 0 },
-    { EW_exp, expl, 0, 2, -750, 720, 0 },      { EW_exp2, exp2l, 0, 2, -1080, 1030, 0 },
-    { EW_expm1, expm1l, 0, 2, -2, 2, 0 },      { EW_log, logl, 0, 2, 0, 3, 0 },
-    { EW_log1p, log1pl, 0, 2, -1, 1, 0 },      { EW_log2, log2l, 0, 2, 0, 3, 0 },
-    { EW_log10, log10l, 0, 2, 0, 3, 0 },       { EW_sin, sinl, 1, 2, -9, 9, 0 },
-    { EW_cos, cosl, 0, 2, -9, 9, 0 },          { EW_tan, tanl, 1, 2, -9, 9, 0 },
-    { EW_asin, asinl, 1, 2, -1, 1, 0 },        { EW_acos, acosl, 0, 2, -1, 1, 0 },
-    { EW_atan, atanl, 1, 2, -9, 9, 0 },        { EW_sinh, sinhl, 1, 2, -9, 9, 0 },
-    { EW_cosh, coshl, 0, 2, -9, 9, 0 },        { EW_tanh, tanhl, 1, 2, -20, 20, 0 },
-    { EW_asinh, asinhl, 1, 2, -9, 9, 0 },      { EW_acosh, acoshl, 0, 2, 1, 9, 0 },
-    { EW_atanh, atanhl, 1, 2, -1, 1, 0 },      { EW_sigmoid, ref_sigmoid, 0, 2, -40, 40, 0 },
-    { EW_erf, erfl, 1, 2, -6, 6, 0 },          { EW_erfc, erfcl, 0, 5, -6, 28, 0 },
-    { EW_erfinv, ref_erfinv, 1, 2, -1, 1, 0 }, { EW_floor, floorl, 0, 0, -9, 9, 0 },
-    { EW_ceil, ceill, 0, 0, -9, 9, 0 },        { EW_round, rintl, 1, 0, -9, 9, 0 },
-    { EW_trunc, truncl, 1, 0, -9, 9, 0 },      { EW_frac, ref_frac, 0, 0, -9, 9, 0 },
-    { EW_gelu, ref_gelu, 0, 8, -2, 9, 0 },     { EW_gelu_tanh, ref_gelu_tanh, 0, 8, -2, 9, 0 },
-    { EW_silu, ref_silu, 0, 2, -40, 40, 0 },   { EW_mish, ref_mish, 0, 4, -40, 40, 0 },
-    { EW_logsigmoid, ref_logsigmoid, 0, 2, -40, 40, 0 }, { EW_softsign, ref_softsign, 1, 2, -9, 9, 0 },
-    { EW_selu, ref_selu, 0, 2, -9, 9, 0 },     { EW_lgamma, ref_lgamma, 0, 5, 3, 30, 2.5 },
-    { EW_digamma, ref_digamma, 0, 4, 2, 30, 1.6 }, { EW_trigamma, ref_trigamma, 0, 4, .1, 30, 1e-19 },
+    { EW_sqrt, sqrtl, 0, .51, 0, 9, 0 },
+    { EW_rsqrt, ref_rsqrt, 0, 2, 0, 9, 0 },
+    { EW_reciprocal, ref_reciprocal, 1, 1, -9, 9, 0 },
+    { EW_square, ref_square, 0, 1, -9, 9, 0 },
+    { EW_exp, expl, 0, 2, -750, 720, 0 },
+    { EW_exp2, exp2l, 0, 2, -1080, 1030, 0 },
+    { EW_expm1, expm1l, 0, 2, -2, 2, 0 },
+    { EW_log, logl, 0, 2, 0, 3, 0 },
+    { EW_log1p, log1pl, 0, 2, -1, 1, 0 },
+    { EW_log2, log2l, 0, 2, 0, 3, 0 },
+    { EW_log10, log10l, 0, 2, 0, 3, 0 },
+    { EW_sin, sinl, 1, 2, -9, 9, 0 },
+    { EW_cos, cosl, 0, 2, -9, 9, 0 },
+    { EW_tan, tanl, 1, 2, -9, 9, 0 },
+    { EW_asin, asinl, 1, 2, -1, 1, 0 },
+    { EW_acos, acosl, 0, 2, -1, 1, 0 },
+    { EW_atan, atanl, 1, 2, -9, 9, 0 },
+    { EW_sinh, sinhl, 1, 2, -9, 9, 0 },
+    { EW_cosh, coshl, 0, 2, -9, 9, 0 },
+    { EW_tanh, tanhl, 1, 2, -20, 20, 0 },
+    { EW_asinh, asinhl, 1, 2, -9, 9, 0 },
+    { EW_acosh, acoshl, 0, 2, 1, 9, 0 },
+    { EW_atanh, atanhl, 1, 2, -1, 1, 0 },
+    { EW_sigmoid, ref_sigmoid, 0, 2, -40, 40, 0 },
+    { EW_erf, erfl, 1, 2, -6, 6, 0 },
+    { EW_erfc, erfcl, 0, 5, -6, 28, 0 },
+    { EW_erfinv, ref_erfinv, 1, 2, -1, 1, 0 },
+    { EW_floor, floorl, 0, 0, -9, 9, 0 },
+    { EW_ceil, ceill, 0, 0, -9, 9, 0 },
+    { EW_round, rintl, 1, 0, -9, 9, 0 },
+    { EW_trunc, truncl, 1, 0, -9, 9, 0 },
+    { EW_frac, ref_frac, 0, 0, -9, 9, 0 },
+    { EW_gelu, ref_gelu, 0, 8, -2, 9, 0 },
+    { EW_gelu_tanh, ref_gelu_tanh, 0, 8, -2, 9, 0 },
+    { EW_silu, ref_silu, 0, 2, -40, 40, 0 },
+    { EW_mish, ref_mish, 0, 4, -40, 40, 0 },
+    { EW_logsigmoid, ref_logsigmoid, 0, 2, -40, 40, 0 },
+    { EW_softsign, ref_softsign, 1, 2, -9, 9, 0 },
+    { EW_selu, ref_selu, 0, 2, -9, 9, 0 },
+    { EW_lgamma, ref_lgamma, 0, 5, 3, 30, 2.5 },
+    { EW_digamma, ref_digamma, 0, 4, 2, 30, 1.6 },
+    { EW_trigamma, ref_trigamma, 0, 4, .1, 30, 1e-19 },
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
@@ -152,9 +174,11 @@ static uint64_t random_bits(void)
 /* Every 4099th bit pattern, and neighbourhoods of where functions change branch or overflow. */
 static int64_t scan_inputs(float *x)
 {
-    static const float points[] = { 0, 0x1p-126f, .25f, .5f, 1, 1.41421356f, .70710678f, 2, 3, 3.14159265f, 1.57079633f, 4,
-                                    5, 9, 9.1f, 11, 10.05f, 13.2f, 20, 30, 88.72f, 87.3f, 103.97f, 104, 127, 128, 149, 0x1p20f,
-                                    0x1p23f, 0x1p24f, 0x1p64f, 3.4028235e38f, INFINITY };
+    static const float points[] = { 0,       0x1p-126f, .25f,        .5f,           1,       1.41421356f, .70710678f,
+                                    2,       3,         3.14159265f, 1.57079633f,   4,       5,           9,
+                                    9.1f,    11,        10.05f,      13.2f,         20,      30,          88.72f,
+                                    87.3f,   103.97f,   104,         127,           128,     149,         0x1p20f,
+                                    0x1p23f, 0x1p24f,   0x1p64f,     3.4028235e38f, INFINITY };
     int64_t n = 0;
     for (uint64_t u = 0; u <= 0xffffffffu; u += STRIDE)
         x[n++] = float_of_bits((uint32_t)u);
@@ -227,8 +251,8 @@ static void sample_float64(void)
                 if (d > worst)
                     worst = d, at = k;
             }
-            if (!tap_ok(worst <= f->ulp64 + 0.01, "%s in float64 is within %g ULP on %s", ew_infos[f->op].name, f->ulp64,
-                        isa_name(level)) ||
+            if (!tap_ok(worst <= f->ulp64 + 0.01, "%s in float64 is within %g ULP on %s", ew_infos[f->op].name,
+                        f->ulp64, isa_name(level)) ||
                 getenv("VERBOSE"))
                 printf("# %.3f ULP at %a (%g): %a, should be %La\n", worst, x[at], x[at], got[at], f->reference(x[at]));
         }
@@ -280,10 +304,18 @@ static const struct pair {
     real (*reference)(real, real);
     double ulp;
 } pairs[] = {
-    { EW_pow, powl, 2.5 },           { EW_atan2, atan2l, 2.5 },        { EW_hypot, hypotl, 2.5 },
-    { EW_fmod, fmodl, 0 },           { EW_remainder, ref_remainder, .5 }, { EW_copysign, copysignl, 0 },
-    { EW_xlogy, ref_xlogy, 2.5 },    { EW_logaddexp, ref_logaddexp, 2.5 }, { EW_div, ref_div, .5 },
-    { EW_maximum, ref_maximum, 0 },  { EW_minimum, ref_minimum, 0 },   { EW_fmax, ref_fmax, 0 },
+    { EW_pow, powl, 2.5 },
+    { EW_atan2, atan2l, 2.5 },
+    { EW_hypot, hypotl, 2.5 },
+    { EW_fmod, fmodl, 0 },
+    { EW_remainder, ref_remainder, .5 },
+    { EW_copysign, copysignl, 0 },
+    { EW_xlogy, ref_xlogy, 2.5 },
+    { EW_logaddexp, ref_logaddexp, 2.5 },
+    { EW_div, ref_div, .5 },
+    { EW_maximum, ref_maximum, 0 },
+    { EW_minimum, ref_minimum, 0 },
+    { EW_fmax, ref_fmax, 0 },
     { EW_nextafter, ref_nextafter, 0 },
 };
 
@@ -291,8 +323,9 @@ static void scan_pairs(void)
 {
     enum { N = 400000 };
     static float x[N], y[N], got[N];
-    static const float specials[] = { 0, -0.0f, 1, -1, 2, -2, 3, -3, .5f, -.5f, INFINITY, -INFINITY, NAN, 0x1p-149f,
-                                      -0x1p-149f, 3.4e38f, -3.4e38f, 0x1p24f, 16777215, 1e-3f, 7.25f };
+    static const float specials[] = { 0,          -0.0f,   1,        -1,       2,         -2,    3,
+                                      -3,         .5f,     -.5f,     INFINITY, -INFINITY, NAN,   0x1p-149f,
+                                      -0x1p-149f, 3.4e38f, -3.4e38f, 0x1p24f,  16777215,  1e-3f, 7.25f };
     enum { S = sizeof specials / sizeof *specials };
     for (int k = 0; k < N; k++) {
         uint64_t u = random_bits();
@@ -337,18 +370,46 @@ static int64_t int_op(int level, ew_op op, int64_t x, int64_t y)
 
 static void integers(void)
 {
-    static const struct { ew_op op; int64_t x, y, want; } cases[] = {
-        { EW_floor_divide, -7, 2, -4 }, { EW_floor_divide, 7, -2, -4 }, { EW_floor_divide, -8, 2, -4 },
-        { EW_floor_divide, 5, 0, 0 }, { EW_floor_divide, INT64_MIN, -1, INT64_MIN }, { EW_remainder, -7, 2, 1 },
-        { EW_remainder, 7, -2, -1 }, { EW_remainder, -7, -3, -1 }, { EW_remainder, 7, 0, 0 },
-        { EW_remainder, INT64_MIN, -1, 0 }, { EW_fmod, -7, 2, -1 }, { EW_fmod, 7, -2, 1 }, { EW_fmod, 1, 0, 0 },
-        { EW_fmod, INT64_MIN, -1, 0 }, { EW_pow, 3, 4, 81 }, { EW_pow, 2, 64, 0 }, { EW_pow, 2, -1, 0 },
-        { EW_pow, 1, -3, 1 }, { EW_pow, -1, -3, -1 }, { EW_pow, -1, -2, 1 }, { EW_pow, 0, 0, 1 },
-        { EW_pow, -2, 63, INT64_MIN }, { EW_bitwise_left_shift, -8, 1, -16 }, { EW_bitwise_left_shift, 1, 63, INT64_MIN },
-        { EW_bitwise_left_shift, 5, 64, 0 }, { EW_bitwise_left_shift, 5, -1, 0 }, { EW_bitwise_right_shift, -8, 1, -4 },
-        { EW_bitwise_right_shift, -8, 64, -1 }, { EW_bitwise_right_shift, 8, 65, 0 },
-        { EW_bitwise_right_shift, -8, -1, -1 }, { EW_add, INT64_MAX, 1, INT64_MIN }, { EW_mul, INT64_MIN, -1, INT64_MIN },
-        { EW_minimum, -3, 2, -3 }, { EW_maximum, -3, 2, 2 }, { EW_heaviside, 0, 5, 5 }, { EW_heaviside, -2, 5, 0 },
+    static const struct {
+        ew_op op;
+        int64_t x, y, want;
+    } cases[] = {
+        { EW_floor_divide, -7, 2, -4 },
+        { EW_floor_divide, 7, -2, -4 },
+        { EW_floor_divide, -8, 2, -4 },
+        { EW_floor_divide, 5, 0, 0 },
+        { EW_floor_divide, INT64_MIN, -1, INT64_MIN },
+        { EW_remainder, -7, 2, 1 },
+        { EW_remainder, 7, -2, -1 },
+        { EW_remainder, -7, -3, -1 },
+        { EW_remainder, 7, 0, 0 },
+        { EW_remainder, INT64_MIN, -1, 0 },
+        { EW_fmod, -7, 2, -1 },
+        { EW_fmod, 7, -2, 1 },
+        { EW_fmod, 1, 0, 0 },
+        { EW_fmod, INT64_MIN, -1, 0 },
+        { EW_pow, 3, 4, 81 },
+        { EW_pow, 2, 64, 0 },
+        { EW_pow, 2, -1, 0 },
+        { EW_pow, 1, -3, 1 },
+        { EW_pow, -1, -3, -1 },
+        { EW_pow, -1, -2, 1 },
+        { EW_pow, 0, 0, 1 },
+        { EW_pow, -2, 63, INT64_MIN },
+        { EW_bitwise_left_shift, -8, 1, -16 },
+        { EW_bitwise_left_shift, 1, 63, INT64_MIN },
+        { EW_bitwise_left_shift, 5, 64, 0 },
+        { EW_bitwise_left_shift, 5, -1, 0 },
+        { EW_bitwise_right_shift, -8, 1, -4 },
+        { EW_bitwise_right_shift, -8, 64, -1 },
+        { EW_bitwise_right_shift, 8, 65, 0 },
+        { EW_bitwise_right_shift, -8, -1, -1 },
+        { EW_add, INT64_MAX, 1, INT64_MIN },
+        { EW_mul, INT64_MIN, -1, INT64_MIN },
+        { EW_minimum, -3, 2, -3 },
+        { EW_maximum, -3, 2, 2 },
+        { EW_heaviside, 0, 5, 5 },
+        { EW_heaviside, -2, 5, 0 },
     };
     for (int level = 0; level <= (int)isa_highest(); level++) {
         for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -388,7 +449,8 @@ static void integers_in_bulk(void)
         }
 }
 
-/* --- lengths, aliasing, tails -------------------------------------------------------------------------------------- */
+/* --- lengths, aliasing, tails --------------------------------------------------------------------------------------
+ */
 
 enum { LONGEST = 300, GUARD = 0x5a };
 
@@ -455,15 +517,18 @@ static void lengths(void)
         }
 }
 
-/* --- casts ---------------------------------------------------------------------------------------------------------- */
+/* --- casts ----------------------------------------------------------------------------------------------------------
+ */
 
 enum { CAST_N = 4096 };
 
 static void fill_cast(bk_dtype d, char *x)
 {
-    static const double specials[] = { 0, -0.0, 1, -1, .5, 1.5, 2.5, 1e10, -1e10, 1e19, -1e19, 127, 128, 255, 256, 300, 65504,
-                                       65519, 65520, 6e-8, 2.9e-8, 3e-8, 6.1e-5, -129, 1e300, 1e-300, INFINITY, -INFINITY, NAN,
-                                       2147483648.0, -2147483649.0, 1.00390625, 1.01171875 };
+    static const double specials[] = {
+        0,      -0.0, 1,     -1,     .5,       1.5,       2.5,   1e10,         -1e10,         1e19,       -1e19,
+        127,    128,  255,   256,    300,      65504,     65519, 65520,        6e-8,          2.9e-8,     3e-8,
+        6.1e-5, -129, 1e300, 1e-300, INFINITY, -INFINITY, NAN,   2147483648.0, -2147483649.0, 1.00390625, 1.01171875
+    };
     for (int k = 0; k < CAST_N; k++) {
         uint64_t u = random_bits();
         double v = ldexp((double)(int64_t)u, (int)(random_bits() % 60) - 90);
@@ -505,7 +570,8 @@ static int cast_agrees(const ew_table *table, bk_dtype from, bk_dtype to)
         for (size_t k = 0; k < CAST_N; k++) {
             cast_one(from, to, x + k * dtype_size(from), want);
             if (!same_value(to, want, got + k * dtype_size(to))) {
-                printf("# element %zu: %g gives %g, should be %g\n", k, dtype_load_double(from, x + k * dtype_size(from)),
+                printf("# element %zu: %g gives %g, should be %g\n", k,
+                       dtype_load_double(from, x + k * dtype_size(from)),
                        dtype_load_double(to, got + k * dtype_size(to)), dtype_load_double(to, want));
                 return 0;
             }
