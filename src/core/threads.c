@@ -73,10 +73,7 @@ static int64_t now_ns(void)
 }
 
 #ifdef __linux__
-static void word_sleep(unsigned seen)
-{
-    syscall(SYS_futex, &pool.word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
-}
+static void word_sleep(unsigned seen) { syscall(SYS_futex, &pool.word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0); }
 static void word_wake(void) { syscall(SYS_futex, &pool.word, FUTEX_WAKE_PRIVATE, MAX_THREADS, NULL, NULL, 0); }
 static void word_reset(void) {}
 #else

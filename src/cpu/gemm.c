@@ -1,8 +1,8 @@
 /* gemm.c: blocking, packing and threading of matrix products around the micro-kernels of gemm_kernels.c.
  *
- * c is cut into a grid of blocks, one piece of work each. Within a block k goes by in steps of STEP_K; b is read panel by
- * panel (a panel's STEP_K rows stay in L1 for all rows of the block), a tile by tile (a block's STEP_K columns stay in
- * L2). Packing is only a matter of where a kernel reads its operands, so it is done where it pays: few rows read b
+ * c is cut into a grid of blocks, one piece of work each. Within a block k goes by in steps of STEP_K; b is read panel
+ * by panel (a panel's STEP_K rows stay in L1 for all rows of the block), a tile by tile (a block's STEP_K columns stay
+ * in L2). Packing is only a matter of where a kernel reads its operands, so it is done where it pays: few rows read b
  * where it lies, many pack it once for all threads.
  *
  * Invariant: an element of c is the sum over steps of STEP_K, in order, each step's sum begun at zero and added up in
@@ -18,11 +18,12 @@
 
 enum {
     STEP_K = 256,       /* 32 KB of a panel at most, beside 14 KB of a's tile, in 48 KB of L1; half with AVX2 */
-    BLOCK_ROWS = 252,   /* rows of a that share a panel: 18 tiles of 14, 42 of 6, 63 of 4; 252 KB of float32 in L2 */
+    BLOCK_ROWS = 126,   /* rows of a that share a panel: whole tiles of 14 and 6; 134 KB of float32 in L2 */
     A_PAD = 16,         /* keeps the copied rows of a off the same cache sets */
     DOT_STEP = 4096,    /* k per dot product; their sums are added up in order */
     DOT_BLOCK_ROWS = 8, /* rows of a gathered at a time when they aren't contiguous */
     MAX_ROW_BLOCKS = 256,
+    LINE_BYTES = 64,
     SLICE_BYTES = STEP_K * GEMM_MAX_PANEL_BYTES,
 };
 
@@ -90,20 +91,22 @@ static void copy_strided(int size, int64_t rows, int64_t cols, const char *from,
     }
 }
 
-/* A matrix whose columns are contiguous, of whole squares. */
+/* A matrix whose columns are contiguous, of whole squares: down the columns for as many rows as L1 can hold. */
 static void copy_squares(int size, int64_t rows, int64_t cols, const char *from, int64_t from_col, char *to,
                          int64_t to_row)
 {
+    enum { ROWS_TOGETHER = 64 };
     const int side = size == 4 ? 4 : 2;
-    for (int64_t i = 0; i < rows; i += side)
-        for (int64_t j = 0; j < cols; j += side) {
-            const char *source = from + (i + j * from_col) * size;
-            char *target = to + (i * to_row + j) * size;
-            if (size == 4)
-                transpose_square_4((const word32 *)source, from_col, (word32 *)target, to_row);
-            else
-                transpose_square_2((const word64 *)source, from_col, (word64 *)target, to_row);
-        }
+    for (int64_t first = 0; first < rows; first += ROWS_TOGETHER)
+        for (int64_t j = 0; j < cols; j += side)
+            for (int64_t i = first; i < min_i64(first + ROWS_TOGETHER, rows); i += side) {
+                const char *source = from + (i + j * from_col) * size;
+                char *target = to + (i * to_row + j) * size;
+                if (size == 4)
+                    transpose_square_4((const word32 *)source, from_col, (word32 *)target, to_row);
+                else
+                    transpose_square_2((const word64 *)source, from_col, (word64 *)target, to_row);
+            }
 }
 
 /* Copies a rows x cols matrix of any strides to one of contiguous rows. */
@@ -150,12 +153,34 @@ typedef struct pack_job {
     char *packed;
 } pack_job;
 
+/* Rows of whole panels: a row of b is read across all of them, since memory is fast along rows. */
+static void pack_rows(const pack_job *p, int64_t begin, int64_t end)
+{
+    enum { TOGETHER = 8 };
+    const int64_t size = p->kernels->size, row_bytes = p->kernels->nr * size, panel_bytes = row_bytes * p->k;
+    for (int64_t first = begin; first < end; first += TOGETHER) {
+        const int64_t count = min_i64(TOGETHER, end - first);
+        for (int64_t k = 0; k < p->k; k++) {
+            const char *from = p->b + k * p->b_row * size + first * row_bytes;
+            char *to = p->packed + first * panel_bytes + k * row_bytes;
+            for (int64_t panel = 0; panel < count; panel++, to += panel_bytes)
+                for (int64_t at = 0; at < row_bytes; at += 32, from += 32)
+                    memcpy(to + at, from, 32);
+        }
+    }
+}
+
 static void pack_panels(void *arg, int64_t begin, int64_t end)
 {
     const pack_job *p = arg;
     const int size = p->kernels->size, nr = p->kernels->nr;
+    if (p->b_col == 1) {
+        const int64_t whole = min_i64(end, p->n / nr);
+        pack_rows(p, begin, whole);
+        begin = whole > begin ? whole : begin;
+    }
     for (int64_t panel = begin; panel < end; panel++) {
-        int64_t col = panel * nr;
+        const int64_t col = panel * nr;
         pack_panel(p->kernels, p->k, min_i64(nr, p->n - col), p->b + col * p->b_col * size, p->b_row, p->b_col,
                    p->packed + col * p->k * size);
     }
@@ -172,14 +197,14 @@ void gemm_pack(bk_dtype dtype, int64_t k, int64_t n, const void *b, int64_t b_ro
         threads_for(ceil_div(n, job.kernels->nr), 1, 0.3 * (double)(k * n), pack_panels, &job);
 }
 
-/* --- products by dot products: n == 1 -------------------------------------------------------------------------- */
+/* --- products by dot products: n == 1, unless the columns of a are contiguous -------------------------------- */
 
 typedef struct dot_job {
     const gemm_task *task;
     const gemm_kernels *kernels;
-    const char *x;    /* b, contiguous */
-    char *sums;       /* one for each row and step of k */
-    int64_t steps;    /* of k */
+    const char *x; /* b, contiguous */
+    char *sums;    /* one for each row and step of k */
+    int64_t steps; /* of k */
     int64_t row_blocks;
     atomic_bool failed;
 } dot_job;
@@ -216,23 +241,6 @@ static void dot_pieces(void *arg, int64_t begin, int64_t end)
         pool_give(rows_copy, bytes);
 }
 
-/* c = (c +) the sums of the steps, in order; `type` is the element type. */
-#define DEFINE_ADD_UP(name, type)                                                                                      \
-    static void name(const gemm_task *t, const void *sums, int64_t steps)                                              \
-    {                                                                                                                  \
-        const type *sum = sums;                                                                                        \
-        for (int64_t i = 0; i < t->m; i++) {                                                                           \
-            type *c = (type *)t->c + i * t->c_row;                                                                     \
-            type total = t->accumulate ? *c + sum[i] : sum[i];                                                         \
-            for (int64_t step = 1; step < steps; step++)                                                               \
-                total += sum[step * t->m + i];                                                                         \
-            *c = total;                                                                                                \
-        }                                                                                                              \
-    }
-DEFINE_ADD_UP(add_up_f32, float)
-DEFINE_ADD_UP(add_up_f64, double)
-DEFINE_ADD_UP(add_up_i64, uint64_t)
-
 static double bytes_ns(double bytes) { return bytes * 0.05; } /* about 20 GB/s from memory */
 
 static int run_dots(const gemm_task *t, const gemm_kernels *kernels)
@@ -256,12 +264,7 @@ static int run_dots(const gemm_task *t, const gemm_kernels *kernels)
     const double work_ns = bytes_ns((double)t->m * (double)t->k * size);
     const int64_t pieces = steps * job.row_blocks;
     threads_for(pieces, 1 + (int64_t)(5e3 * (double)pieces / (work_ns + 1)), work_ns, dot_pieces, &job);
-    if (t->dtype == BK_FLOAT32)
-        add_up_f32(t, scratch, steps);
-    else if (t->dtype == BK_FLOAT64)
-        add_up_f64(t, scratch, steps);
-    else
-        add_up_i64(t, scratch, steps);
+    kernels->add_up(t->m, steps, scratch, t->c, t->c_row, t->accumulate);
     if (scratch != small)
         pool_give(scratch, bytes);
     if (atomic_load(&job.failed)) {
@@ -278,8 +281,8 @@ static int run_dots(const gemm_task *t, const gemm_kernels *kernels)
 typedef struct tile_job {
     const gemm_task *task;
     const gemm_kernels *kernels;
-    const char *packed;     /* all of b, or NULL */
-    bool copy_a;            /* the rows of a block are copied before use */
+    const char *packed; /* all of b, or NULL */
+    bool copy_a;        /* the rows of a block are copied before use */
     int64_t row_blocks, col_blocks;
     atomic_int blocks_left[MAX_ROW_BLOCKS]; /* of each row of blocks, while there are several columns of them */
     atomic_bool failed;
@@ -295,55 +298,40 @@ typedef struct tile_step {
     bool add;
 } tile_step;
 
-/* c (+)= the tile computed aside: for the last columns, and where columns of c are apart. */
-#define DEFINE_STORE_TILE(name, type)                                                                                  \
-    static void name(const void *tile, int rows, int64_t cols, int nr, void *to, int64_t c_row, int64_t c_col, bool add) \
-    {                                                                                                                  \
-        for (int i = 0; i < rows; i++) {                                                                               \
-            const type *from = (const type *)tile + i * nr;                                                            \
-            type *c = (type *)to + i * c_row;                                                                          \
-            for (int64_t j = 0; j < cols; j++)                                                                         \
-                c[j * c_col] = add ? c[j * c_col] + from[j] : from[j];                                                 \
-        }                                                                                                              \
-    }
-DEFINE_STORE_TILE(store_tile_f32, float)
-DEFINE_STORE_TILE(store_tile_f64, double)
-DEFINE_STORE_TILE(store_tile_i64, uint64_t)
-
-/* Tile by way of a buffer, of `cols` columns. */
-static void run_edge_tile(const tile_step *s, bk_dtype dtype, int rows, int64_t cols, const char *a, const char *b,
-                          char *c)
+/* A tile by way of a buffer: for the last columns, and where the columns of c are apart. */
+static void run_edge_tile(const tile_step *s, int rows, int64_t cols, const char *a, const char *b, char *c)
 {
     _Alignas(64) char tile[GEMM_MAX_ROWS * GEMM_MAX_PANEL_BYTES];
-    const int nr = s->kernels->nr;
     gemm_steps steps = s->steps;
-    steps.c_row = nr;
+    steps.next = b;
+    steps.next_step = 0;
+    steps.c_row = s->kernels->nr;
     s->kernels->tile[rows](&steps, a, b, tile, false);
-    if (dtype == BK_FLOAT32)
-        store_tile_f32(tile, rows, cols, nr, c, s->steps.c_row, s->c_col, s->add);
-    else if (dtype == BK_FLOAT64)
-        store_tile_f64(tile, rows, cols, nr, c, s->steps.c_row, s->c_col, s->add);
-    else
-        store_tile_i64(tile, rows, cols, nr, c, s->steps.c_row, s->c_col, s->add);
+    s->kernels->store(rows, cols, tile, c, s->steps.c_row, s->c_col, s->add);
 }
 
 /* All rows of the block against `panels` panels of b. The rows are dealt out evenly: 16 rows are 8 and 8, not 14 and
- * 2, since a low tile runs slower. */
-static void run_tiles(const tile_step *s, bk_dtype dtype, int64_t cols, int panels, const char *b, char *c)
+ * 2, since a low tile runs slower. The first tiles bring the slice of b at `next`, if any, into L2. */
+static void run_tiles(const tile_step *s, int64_t cols, int panels, const char *b, const char *next, char *c)
 {
     const gemm_kernels *kernels = s->kernels;
     const int size = kernels->size;
     const int64_t tiles = ceil_div(s->rows, kernels->mr), low = s->rows / tiles, higher = s->rows % tiles;
     const bool edge = cols < kernels->nr || s->c_col != 1;
+    const int64_t reach = s->steps.k * LINE_BYTES, slice = s->steps.k * kernels->nr * size;
+    gemm_steps steps = s->steps;
     int64_t row = 0;
     for (int64_t i = 0; i < tiles; i++) {
+        const bool fetch = next && i * reach < slice;
+        steps.next = fetch ? next + i * reach : b;
+        steps.next_step = fetch ? LINE_BYTES : 0;
         const int rows = (int)(low + (i < higher));
         const char *a = s->a + row * s->steps.a_row * size;
         char *to = c + row * s->steps.c_row * size;
         if (edge)
-            run_edge_tile(s, dtype, rows, cols, a, b, to);
+            run_edge_tile(s, rows, cols, a, b, to);
         else
-            (panels > 1 ? kernels->wide : kernels->tile)[rows](&s->steps, a, b, to, s->add);
+            (panels > 1 ? kernels->wide : kernels->tile)[rows](&steps, a, b, to, s->add);
         row += rows;
     }
 }
@@ -367,11 +355,12 @@ static void run_step(const tile_job *job, tile_step *s, int64_t k, int64_t col, 
     while (col < col_end) {
         const int64_t cols = min_i64(nr, t->n - col);
         const int panels = panels_at(job, s, direct, col, col_end);
-        const char *b;
+        const char *b, *next = NULL;
         s->steps.b_row = nr;
         s->steps.b_panel = nr * t->k;
         if (job->packed) {
             b = job->packed + (col * t->k + k * nr) * size;
+            next = col + nr < col_end ? b + nr * t->k * size : NULL;
         } else if (direct && cols == nr) {
             b = (const char *)t->b + (k * t->b_row + col) * size;
             s->steps.b_row = t->b_row;
@@ -381,7 +370,7 @@ static void run_step(const tile_job *job, tile_step *s, int64_t k, int64_t col, 
                        t->b_row, t->b_col, slice);
             b = slice;
         }
-        run_tiles(s, t->dtype, cols, panels, b, s->c + col * t->c_col * size);
+        run_tiles(s, cols, panels, b, next, s->c + col * t->c_col * size);
         col += (int64_t)panels * nr;
     }
 }
@@ -410,7 +399,7 @@ static void run_block(const tile_job *job, int64_t row, int64_t row_end, int64_t
     }
 }
 
-/* One piece of the grid, BLOCK_ROWS rows at a time. */
+/* One piece of the grid, in equal parts of at most BLOCK_ROWS rows. */
 static void run_piece(tile_job *job, int64_t piece, char *a_copy)
 {
     const gemm_task *t = job->task;
@@ -419,8 +408,9 @@ static void run_piece(tile_job *job, int64_t piece, char *a_copy)
     const int64_t begin = t->m * block / job->row_blocks, end = t->m * (block + 1) / job->row_blocks;
     const int64_t col = panels * column / job->col_blocks * nr;
     const int64_t col_end = min_i64(panels * (column + 1) / job->col_blocks * nr, t->n);
-    for (int64_t row = begin; row < end; row += BLOCK_ROWS) {
-        const int64_t row_end = min_i64(row + BLOCK_ROWS, end);
+    const int64_t parts = ceil_div(end - begin, BLOCK_ROWS);
+    for (int64_t part = 0; part < parts; part++) {
+        const int64_t row = begin + (end - begin) * part / parts, row_end = begin + (end - begin) * (part + 1) / parts;
         run_block(job, row, row_end, col, col_end, a_copy);
         if (t->epilogue && job->col_blocks == 1)
             t->epilogue(t->epilogue_arg, row, row_end);
@@ -453,7 +443,7 @@ static bool should_copy_a(const gemm_task *t, const gemm_kernels *kernels)
         return t->a_col != 1 && panels > 4;
     if (t->a_col == 1)
         return panels > 4 && (t->k > STEP_K || t->a_row * kernels->size % 2048 == 0);
-    return panels > 2 && t->k > 16;
+    return panels >= (t->a_row == 1 ? 16 : 3) && t->k > 16;
 }
 
 /* Whether b is packed as a whole first: when enough rows read it. Fewer read it where it lies if its columns are
@@ -524,14 +514,24 @@ static int run_empty_k(const gemm_task *t)
     return 0;
 }
 
-/* c^T = b^T a^T: the same sums, with rows and columns changing places. */
+/* c^T = b^T a^T: the same sums, with rows and columns changing places. A packed b is a vector here. */
 static int run_transposed(const gemm_task *t, const gemm_kernels *kernels)
 {
     gemm_task swapped = {
-        .dtype = t->dtype, .m = t->n, .n = t->m, .k = t->k, .accumulate = t->accumulate,
-        .a = t->b, .a_row = t->b_col, .a_col = t->b_row,
-        .b = t->a, .b_row = t->a_col, .b_col = t->a_row,
-        .c = t->c, .c_row = t->c_col, .c_col = t->c_row,
+        .dtype = t->dtype,
+        .m = t->n,
+        .n = t->m,
+        .k = t->k,
+        .accumulate = t->accumulate,
+        .a = t->packed_b ? t->packed_b : t->b,
+        .a_row = t->b_col,
+        .a_col = t->packed_b ? 1 : t->b_row,
+        .b = t->a,
+        .b_row = t->a_col,
+        .b_col = t->a_row,
+        .c = t->c,
+        .c_row = t->c_col,
+        .c_col = t->c_row,
     };
     if (run_tiled(&swapped, kernels))
         return -1;
@@ -540,9 +540,11 @@ static int run_transposed(const gemm_task *t, const gemm_kernels *kernels)
     return 0;
 }
 
-/* Whether c^T is the better problem: its rows are contiguous and those of c aren't, or c is a few columns high. */
+/* Whether c^T is the better problem: its rows are contiguous and those of c aren't, or c has few columns. */
 static bool should_transpose(const gemm_task *t, const gemm_kernels *kernels)
 {
+    if (t->n == 1)
+        return true;
     if (t->packed_b || t->m == 1)
         return false;
     if (t->c_col != 1)
@@ -557,7 +559,7 @@ int gemm_run(const gemm_task *t)
     if (t->n <= 0 || t->k <= 0)
         return run_empty_k(t);
     const gemm_kernels *kernels = kernels_for(t->dtype);
-    if (t->n == 1)
+    if (t->n == 1 && (t->a_row != 1 || t->a_col == 1))
         return run_dots(t, kernels);
     return should_transpose(t, kernels) ? run_transposed(t, kernels) : run_tiled(t, kernels);
 }
@@ -615,8 +617,7 @@ int gemm_run_batch(const gemm_task *task, const gemm_batch *batch)
     for (int d = 0; d < job.batch.ndim; d++)
         count *= job.batch.sizes[d];
     const gemm_task *t = &job.task;
-    const double one_ns =
-        2.0 * (double)t->m * (double)t->n * (double)t->k / kernels_for(t->dtype)->flops_per_ns + 100;
+    const double one_ns = 2.0 * (double)t->m * (double)t->n * (double)t->k / kernels_for(t->dtype)->flops_per_ns + 100;
     /* A product that can occupy all threads for long does so; others are dealt out whole. */
     if (count >= 4 * bk_get_num_threads() || one_ns < 200e3)
         threads_for(count, 1 + (int64_t)(5e3 / one_ns), one_ns * (double)count, run_batch_range, &job);

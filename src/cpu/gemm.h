@@ -1,8 +1,8 @@
 /* gemm.h: matrix products, c = a b or c += a b, for float32, float64 and int64 with any strides.
  *
- * An element of c is always the same sum in the same order, a function of k and of the instruction set alone: neither
- * the number of threads, nor m, nor the strides, nor whether b came packed can change a bit of it (n == 1 has an order
- * of its own, that of dot products). */
+ * An element of c is always the same sum in the same order, a function of k and of the instruction set: neither the
+ * number of threads, nor m, nor whether b came packed can change a bit of it, nor can strides unless n == 1 (a's rows
+ * times a vector are dot products and have their order; a's columns times a vector have that of all other products). */
 #ifndef BK_CPU_GEMM_H
 #define BK_CPU_GEMM_H
 #include "brisk.h"

@@ -6,9 +6,11 @@
  * Contraction to fused multiply-adds is wanted here, and here alone: compile with -ffp-contract=fast. */
 #include "cpu/gemm_kernels.h"
 
-#define JOIN_(a, b)   a##b
-#define JOIN(a, b)    JOIN_(a, b)
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define VECTORS_PER_LINE (64 / VECTOR_BYTES)
+#define JOIN_(a, b)      a##b
+#define JOIN(a, b)       JOIN_(a, b)
+#define ALWAYS_INLINE    static inline __attribute__((always_inline))
+#define HIDE(x)          __asm__("" : "+r"(x)) /* the compiler forgets how x was computed */
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -21,10 +23,11 @@
 #define SPEED        1.0
 #define PIN(v)       __asm__("" : "+v"(v))
 #define TILES                                                                                                          \
-    TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1) TILE(7, 1) TILE(8, 1) TILE(9, 1) TILE(10, 1)     \
-    TILE(11, 1) TILE(12, 1) TILE(13, 1) TILE(14, 1)
-#define WIDE_TILES                                                                                                     \
-    WIDE_TILE(1, 4) WIDE_TILE(2, 4) WIDE_TILE(3, 4) WIDE_TILE(4, 2) WIDE_TILE(5, 2) WIDE_TILE(6, 2)
+    TILE(1, 1)                                                                                                         \
+    TILE(2, 1)                                                                                                         \
+    TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1) TILE(7, 1) TILE(8, 1) TILE(9, 1) TILE(10, 1) TILE(11, 1) TILE(12, 1)   \
+        TILE(13, 1) TILE(14, 1)
+#define WIDE_TILES WIDE_TILE(1, 4) WIDE_TILE(2, 4) WIDE_TILE(3, 4) WIDE_TILE(4, 2) WIDE_TILE(5, 2) WIDE_TILE(6, 2)
 #elif defined(__AVX2__)
 #define VECTOR_BYTES 32
 #define TILE_ROWS    6

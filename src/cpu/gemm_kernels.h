@@ -16,6 +16,8 @@ typedef struct gemm_steps { /* strides in elements; columns of b and c are conti
     int64_t a_row, a_col;
     int64_t b_row, b_panel;
     int64_t c_row;
+    const void *next;  /* what to bring into L2 meanwhile: an address for each k, next_step bytes apart */
+    int64_t next_step; /* 0 when there is nothing to bring */
 } gemm_steps;
 
 /* c = a b, or c += a b when `add`. */
@@ -23,14 +25,22 @@ typedef void (*gemm_tile_fn)(const gemm_steps *steps, const void *a, const void 
 /* out[i] = the dot product of row i of a (contiguous, a_row apart) and x, for `rows` rows. */
 typedef void (*gemm_dots_fn)(int64_t rows, int64_t k, const void *a, int64_t a_row, const void *x, void *out);
 
+/* c = (c +) a tile of contiguous panel rows, its first `cols` columns. */
+typedef void (*gemm_store_fn)(int rows, int64_t cols, const void *tile, void *c, int64_t c_row, int64_t c_col,
+                              bool add);
+/* c[i] = (c[i] +) sums[0][i] + sums[1][i] + ..., in that order, for m elements. */
+typedef void (*gemm_add_up_fn)(int64_t m, int64_t steps, const void *sums, void *c, int64_t c_row, bool add);
+
 typedef struct gemm_kernels {
     int size; /* bytes per element */
     int mr, nr;
-    double flops_per_ns; /* of one thread, roughly: what the thread pool is told */
-    gemm_tile_fn tile[GEMM_MAX_ROWS + 1];      /* by rows, one panel wide */
-    gemm_tile_fn wide[GEMM_MAX_ROWS + 1];      /* by rows, wide_panels wide: few rows need more columns in flight */
+    double flops_per_ns;                  /* of one thread, roughly: what the thread pool is told */
+    gemm_tile_fn tile[GEMM_MAX_ROWS + 1]; /* by rows, one panel wide */
+    gemm_tile_fn wide[GEMM_MAX_ROWS + 1]; /* by rows, wide_panels wide: few rows need more columns in flight */
     uint8_t wide_panels[GEMM_MAX_ROWS + 1];
     gemm_dots_fn dots;
+    gemm_store_fn store;
+    gemm_add_up_fn add_up;
 } gemm_kernels;
 
 enum { GEMM_F32, GEMM_F64, GEMM_I64, GEMM_TYPES };

@@ -15,15 +15,29 @@ ALWAYS_INLINE void NAME(tile)(const int rows, const int panels, const gemm_steps
                               ELEM *c, bool add)
 {
     const int wide = 2 * panels;
-    const int64_t a_row = s->a_row, a_col = s->a_col, b_row = s->b_row, b_panel = s->b_panel;
+    const int64_t a_col = s->a_col, b_row = s->b_row, b_panel = s->b_panel;
+    /* Rows of a: three pointers and multiples of the stride that an address can hold. Left alone, gcc keeps one offset
+     * per row, runs out of integer registers, and moves them through the vector unit. */
+    const int64_t row = s->a_row;
+    int64_t row3 = 3 * s->a_row;
+    const ELEM *rows0 = a, *rows5 = a + 5 * s->a_row, *rows10 = a + 10 * s->a_row;
+    HIDE(row3);
+    HIDE(rows5);
+    HIDE(rows10);
     VEC sum[GEMM_MAX_ROWS][8];
     UNROLL for (int i = 0; i < rows; i++)
     {
-        __builtin_prefetch(c + i * s->c_row, 1);
+        UNROLL for (int j = 0; j < wide; j += VECTORS_PER_LINE) __builtin_prefetch(c + i * s->c_row + j * LANES, 1);
         UNROLL for (int j = 0; j < wide; j++) sum[i][j] = (VEC){ 0 };
     }
+    const char *next = s->next;
+    const int64_t next_step = s->next_step;
     for (int64_t k = s->k; k > 0; k--) {
         VEC right[8];
+        if (rows > 4) {
+            __builtin_prefetch(next, 0, 2);
+            next += next_step;
+        }
         UNROLL for (int j = 0; j < wide; j++)
         {
             right[j] = *(const LOOSE *)(b + j / 2 * b_panel + j % 2 * LANES);
@@ -32,10 +46,13 @@ ALWAYS_INLINE void NAME(tile)(const int rows, const int panels, const gemm_steps
         }
         UNROLL for (int i = 0; i < rows; i++)
         {
-            const VEC left = a[i * a_row] - (VEC){ 0 };
+            const ELEM *group = i < 5 ? rows0 : i < 10 ? rows5 : rows10;
+            const VEC left = group[i % 5 == 3 ? row3 : i % 5 * row] - (VEC){ 0 };
             UNROLL for (int j = 0; j < wide; j++) sum[i][j] += left * right[j];
         }
-        a += a_col;
+        rows0 += a_col;
+        rows5 += a_col;
+        rows10 += a_col;
         b += b_row;
     }
     UNROLL for (int i = 0; i < rows; i++)
@@ -65,17 +82,13 @@ ALWAYS_INLINE void NAME(dot_rows)(const int rows, int64_t n, const ELEM *a, int6
 {
     enum { DEPTH = 4 };
     VEC sum[2][DEPTH];
-    UNROLL for (int i = 0; i < rows; i++)
-    {
-        UNROLL for (int j = 0; j < DEPTH; j++) sum[i][j] = (VEC){ 0 };
-    }
+    UNROLL for (int i = 0; i < rows; i++) { UNROLL for (int j = 0; j < DEPTH; j++) sum[i][j] = (VEC){ 0 }; }
     int64_t k = 0;
     for (; k + DEPTH * LANES <= n; k += DEPTH * LANES) {
         UNROLL for (int j = 0; j < DEPTH; j++)
         {
             const VEC right = *(const LOOSE *)(x + k + j * LANES);
-            UNROLL for (int i = 0; i < rows; i++)
-                sum[i][j] += *(const LOOSE *)(a + i * a_row + k + j * LANES) * right;
+            UNROLL for (int i = 0; i < rows; i++) sum[i][j] += *(const LOOSE *)(a + i * a_row + k + j * LANES) * right;
         }
     }
     for (; k + LANES <= n; k += LANES) {
@@ -104,17 +117,39 @@ static void NAME(dots)(int64_t rows, int64_t k, const void *a, int64_t a_row, co
         NAME(dot_rows)(1, k, row + i * a_row, a_row, x, to + i);
 }
 
+static void NAME(store)(int rows, int64_t cols, const void *tile, void *c, int64_t c_row, int64_t c_col, bool add)
+{
+    for (int i = 0; i < rows; i++) {
+        const ELEM *from = (const ELEM *)tile + i * 2 * LANES;
+        ELEM *to = (ELEM *)c + i * c_row;
+        for (int64_t j = 0; j < cols; j++)
+            to[j * c_col] = add ? to[j * c_col] + from[j] : from[j];
+    }
+}
+
+static void NAME(add_up)(int64_t m, int64_t steps, const void *sums, void *c, int64_t c_row, bool add)
+{
+    for (int64_t i = 0; i < m; i++) {
+        const ELEM *sum = (const ELEM *)sums + i;
+        ELEM *to = (ELEM *)c + i * c_row;
+        ELEM total = add ? *to + sum[0] : sum[0];
+        for (int64_t step = 1; step < steps; step++)
+            total += sum[step * m];
+        *to = total;
+    }
+}
+
 #define TILE(rows, panels)      .tile[rows] = NAME(tile_##rows##_##panels),
 #define WIDE_TILE(rows, panels) .wide[rows] = NAME(tile_##rows##_##panels), .wide_panels[rows] = panels,
-#define TABLE                                                                                                          \
-    {                                                                                                                  \
-        .size = sizeof(ELEM), .mr = TILE_ROWS, .nr = 2 * LANES, .flops_per_ns = FLOPS_PER_NS, TILES WIDE_TILES.dots =  \
-            NAME(dots)                                                                                                 \
-    }
-static const gemm_kernels NAME(table) = TABLE;
+/* clang-format off */
+static const gemm_kernels NAME(table) = {
+    .size = sizeof(ELEM), .mr = TILE_ROWS, .nr = 2 * LANES, .flops_per_ns = FLOPS_PER_NS,
+    TILES WIDE_TILES
+    .dots = NAME(dots), .store = NAME(store), .add_up = NAME(add_up),
+};
+/* clang-format on */
 #undef TILE
 #undef WIDE_TILE
-#undef TABLE
 #undef VEC
 #undef LOOSE
 #undef LANES
