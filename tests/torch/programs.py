@@ -15,13 +15,31 @@ What makes a comparison fair:
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tests.torch.compare import REF, RTOL, SUT, Difference, check_tensor, dtype_name, outcome, Raised, same_exception
+from tests.torch.compare import REF, SUT, Difference, Raised, check_tensor, dtype_name, outcome, same_exception
 
 FLOAT_NAMES = ("float32", "float32", "float32", "float64", "float16", "bfloat16")
 INT_NAMES = ("int64", "int64", "int32", "int16", "int8", "uint8")
-SHAPES = ((), (1,), (3,), (4,), (7,), (2, 3), (3, 4), (4, 3), (3, 1), (1, 4), (4, 4), (2, 3, 4), (2, 1, 3), (0, 3), (17,), (33,), (5, 7))
+SHAPES = (
+    (),
+    (1,),
+    (3,),
+    (4,),
+    (7,),
+    (2, 3),
+    (3, 4),
+    (4, 3),
+    (3, 1),
+    (1, 4),
+    (4, 4),
+    (2, 3, 4),
+    (2, 1, 3),
+    (0, 3),
+    (17,),
+    (33,),
+    (5, 7),
+)
 # Relative tolerance of what a rounding function makes, before the few steps that follow widen it.
 TAINT = {"float64": 1e-11, "float32": 2e-5, "float16": 2e-2, "bfloat16": 1.5e-1}
 POOL = 7  # tensors alive at a time: older ones are deleted, so that liveness varies
@@ -361,7 +379,9 @@ def view_expression(g, x):
         lambda: f"{x}.permute({', '.join(map(str, axes))})" if d else f"{x}.view(1)",
         lambda: f"{x}.reshape{factors(rng, t.numel())}",
         lambda: f"{x}.view{factors(rng, t.numel())}",
-        lambda: f"{x}.expand({', '.join(str(s if s != 1 else rng.choice((1, 3))) for s in (*((1,) if rng.random() < 0.3 else ()), *t.shape)) or 2})",
+        lambda: (
+            f"{x}.expand({', '.join(str(s if s != 1 else rng.choice((1, 3))) for s in (*((1,) if rng.random() < 0.3 else ()), *t.shape)) or 2})"
+        ),
         lambda: f"{x}.squeeze({rng.choice(('', str(a)))})",
         lambda: f"{x}.unsqueeze({rng.randint(-d - 1, d)})",
         lambda: f"{x}.narrow({a}, {start}, {rng.randint(0, n - start)})",
@@ -408,7 +428,9 @@ def in_place(g):
         op = rng.choice(ARITHMETIC)
         g.write(x, f"{prefix}{target} {op}= {scalar(rng)}", (x,))
     elif kind < 0.45:
-        op = rng.choice(("fill_(2)", "zero_()", "neg_()", "mul_(0.5)", "add_(1)", "clamp_(-1, 2)", "tanh_()", "sigmoid_()"))
+        op = rng.choice(
+            ("fill_(2)", "zero_()", "neg_()", "mul_(0.5)", "add_(1)", "clamp_(-1, 2)", "tanh_()", "sigmoid_()")
+        )
         g.write(x, f"{prefix}{target}.{op}", (x,), rounds=op[0] in "ts")
     elif kind < 0.8:
         y = partner(g, x)
@@ -416,7 +438,12 @@ def in_place(g):
             return
         source = y if not shares_memory(g, x, y) or x == y and target == x else f"{y}.clone()"
         form = rng.choice(("{} += {}", "{} *= {}", "{} -= {}", "{}.copy_({})", "{}.add_({})"))
-        if is_float(g.tensor(y)) and not is_float(t) and (g.tolerance(y) or dtype_name(t.dtype) != "int64") and "copy" in form:
+        if (
+            is_float(g.tensor(y))
+            and not is_float(t)
+            and (g.tolerance(y) or dtype_name(t.dtype) != "int64")
+            and "copy" in form
+        ):
             return
         g.write(x, prefix + form.format(target, source), (x, y))
     else:
@@ -454,7 +481,10 @@ def advanced_get(g):
         g.make(rng.choice((f"{x}[torch.tensor({first}), ..., torch.tensor({last})]", f"{x}[:, {index_list(rng, t.shape[1], 2)}]",
                            f"{x}[1:, {index_list(rng, t.shape[1], 2)}]")), (x,))  # fmt: skip
     else:
-        g.make(f"{x}.index_select(0, torch.tensor({index_list(rng, t.shape[0], 2)}, dtype=torch.int64).remainder({max(t.shape[0], 1)}))", (x,))
+        g.make(
+            f"{x}.index_select(0, torch.tensor({index_list(rng, t.shape[0], 2)}, dtype=torch.int64).remainder({max(t.shape[0], 1)}))",
+            (x,),
+        )
 
 
 def advanced_set(g):
@@ -466,7 +496,13 @@ def advanced_set(g):
     value = rng.choice(("1", "0", "2"))
     kind = rng.random()
     if kind < 0.4 and g.tolerance(x) == 0:
-        g.write(x, f"{x}[{x} > {value}] = {rng.choice((value, '-1'))}" if dtype_name(t.dtype) != "uint8" else f"{x}[{x} > 2] = 1", (x,))
+        g.write(
+            x,
+            f"{x}[{x} > {value}] = {rng.choice((value, '-1'))}"
+            if dtype_name(t.dtype) != "uint8"
+            else f"{x}[{x} > 2] = 1",
+            (x,),
+        )
     elif kind < 0.7:
         g.write(x, f"{x}[{index_list(rng, t.shape[0], 2)}] = {value}", (x,))
     elif kind < 0.85:
@@ -492,7 +528,9 @@ def reduction(g):
     floats = is_float(t)
     dim = rng.randint(-t.dim(), t.dim() - 1) if t.dim() else 0
     where_ = rng.choice(("", f"{dim}", f"{dim}, keepdim=True"))
-    op = rng.choice(("sum", "sum", "mean", "amax", "amin", "all", "any", "cumsum", "softmax", "logsumexp", "var", "argmax", "max"))
+    op = rng.choice(
+        ("sum", "sum", "mean", "amax", "amin", "all", "any", "cumsum", "softmax", "logsumexp", "var", "argmax", "max")
+    )
     if op in ("argmax", "max", "all", "any"):
         if g.tolerance(x) or g.grad:
             return
@@ -507,7 +545,11 @@ def reduction(g):
         g.make(f"{x}.logsumexp({dim})", (x,), rounds=True)
     elif op == "var":
         if floats and t.numel() > 1:
-            g.make(f"{x}.var({where_ or 'unbiased=False'})" if t.shape[dim] > 1 else f"{x}.var(unbiased=False)", (x,), rounds=True)
+            g.make(
+                f"{x}.var({where_ or 'unbiased=False'})" if t.shape[dim] > 1 else f"{x}.var(unbiased=False)",
+                (x,),
+                rounds=True,
+            )
     else:
         g.make(f"{x}.{op}({where_})", (x,), rounds=floats)
 
@@ -623,9 +665,9 @@ def run(program, module=None, around=None):
 def compare_errors(number, step, got, expected):
     if isinstance(expected, Raised) != isinstance(got, Raised):
         who = f"PyTorch {expected!r}" if isinstance(expected, Raised) else f"we {got!r}"
-        raise Failure(number, "raises", f"`{step.line}`: only one of both raised: {who}")
+        raise Failure(number, f"raises {step.line}", f"`{step.line}`: only one of both raised: {who}")
     if isinstance(expected, Raised) and not same_exception(got.error, expected.error):
-        raise Failure(number, "error type", f"`{step.line}`: we {got!r}; PyTorch {expected!r}")
+        raise Failure(number, f"error type {step.line}", f"`{step.line}`: we {got!r}; PyTorch {expected!r}")
 
 
 def compare_pools(number, step, ours, theirs, tolerances):
@@ -638,7 +680,8 @@ def compare_pools(number, step, ours, theirs, tolerances):
             scale = float(expected.detach().abs().max()) if tolerance and expected.numel() else 0.0
             check_tensor(ours[name], expected, where, rtol=tolerance, atol=tolerance * max(scale, 1.0))
         except Difference as difference:
-            raise Failure(number, str(difference).split(" is ")[0][-12:], str(difference)) from None
+            what = str(difference)[len(where) + 2 :].split()[0]
+            raise Failure(number, f"{name} {'values' if what.isdigit() else what}", str(difference)) from None
         except Exception as error:
             raise Failure(number, "read", f"{where}: reading raised {type(error).__name__}: {error}") from None
 
@@ -661,7 +704,7 @@ def shrink(program, failure, **how):
         while at < len(steps):
             shorter = Program(steps[:at] + steps[at + size :], program.seed)
             if shorter.steps:
-                shorter.steps[-1].check = True
+                shorter.steps[-1] = replace(shorter.steps[-1], check=True)
                 again = failure_of(shorter, **how)
                 if again and again.kind == kind:
                     steps = shorter.steps[: again.step + 1]

@@ -412,7 +412,9 @@ def gradients_pass_masks_gathers_and_scatters(m):
 @program
 def gradients_of_reductions_with_ties(m):
     x = tensor_of(m, np.array([[1, 3, 3, 0], [2, 2, 2, 2]], "float32")).requires_grad_()
-    (x.max() + x.amax(1).sum() * 2 + x.max(0)[0].sum() * 3 + x.min(1)[0].sum() * 5 + x.sort(1)[0][:, 1].sum() * 7).backward()
+    (
+        x.max() + x.amax(1).sum() * 2 + x.max(0)[0].sum() * 3 + x.min(1)[0].sum() * 5 + x.sort(1)[0][:, 1].sum() * 7
+    ).backward()
     return x.grad
 
 

@@ -208,7 +208,9 @@ def test_a_numpy_array_that_is_not_writable_is_taken_with_a_warning():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             assert m.from_numpy(array).sum().item() == 0
-        assert REF is SUT or m is REF or caught and "writable" in str(caught[0].message)  # PyTorch itself warns once per process
+        assert (
+            REF is SUT or m is REF or caught and "writable" in str(caught[0].message)
+        )  # PyTorch itself warns once per process
 
 
 def test_fill_reaches_expanded_memory_although_arithmetic_may_not():
@@ -258,7 +260,12 @@ def test_a_failed_step_leaves_its_target_as_it_was():
     for m in (REF, SUT):
         x = m.arange(3.0)
         y = x * 2
-        for bad in (lambda: x.add_(m.ones(4)), lambda: x.__setitem__(9, 1.0), lambda: x.copy_(m.ones(5)), lambda: m.mm(x, x)):
+        for bad in (
+            lambda: x.add_(m.ones(4)),
+            lambda: x.__setitem__(9, 1.0),
+            lambda: x.copy_(m.ones(5)),
+            lambda: m.mm(x, x),
+        ):
             error = outcome(bad)
             assert isinstance(error, Raised)
         assert x.tolist() == [0, 1, 2] and y.tolist() == [0, 2, 4]

@@ -176,14 +176,14 @@ def test_values_leave_as_python_objects():
         x = torch.zeros(3); y = np.from_dlpack(x); x[0] = 4 :: y
         torch.from_dlpack(np.arange(3.0))
         torch.zeros(2).__dlpack_device__()
-        x = torch.ones(3).numpy(); x.flags.writeable
+        x = torch.ones(3).numpy() :: x.flags.writeable
         memoryview(torch.arange(3).numpy()).tolist()
         x = torch.arange(3.0); y = copy.copy(x); y[0] = 9 :: x
         x = torch.arange(3.0); y = copy.deepcopy(x); y[0] = 9 :: x
         x = torch.arange(6.0).reshape(2, 3); y = copy.deepcopy([x, x.t()]); y[0][0, 1] = 9 :: y
         x = torch.arange(6.0).reshape(2, 3); y = copy.deepcopy({'a': x, 'b': x}) :: y['a'] is y['b']
         x = torch.ones(2, requires_grad=True); x.sum().backward(); y = copy.deepcopy(x) :: (y, y.grad, y.is_leaf)
-        x = torch.ones(2, requires_grad=True); copy.deepcopy(x * 2)
+        x = torch.ones(2, requires_grad=True) :: copy.deepcopy(x * 2)
         x = torch.arange(6.0).reshape(2, 3).t() :: (pickle.loads(pickle.dumps(x)), pickle.loads(pickle.dumps(x)).stride())
         x = torch.ones(2, requires_grad=True) :: pickle.loads(pickle.dumps(x))
         x = torch.arange(6.0); a, b = pickle.loads(pickle.dumps((x, x[2:]))); a[2] = 9 :: b
