@@ -50,7 +50,8 @@ def main(arguments=None):
                 break
     seconds = time.time() - start
     print(
-        f"{done} programs, {steps} steps, {sum(failures.values())} failures, {seconds:.1f} s ({1e3 * seconds / done:.2f} ms each)"
+        f"{done} programs, {steps} steps, {sum(failures.values())} failures, "
+        f"{seconds:.1f} s ({1e3 * seconds / done:.2f} ms each)"
     )
     return 1 if failures else 0
 

@@ -312,15 +312,19 @@ SET = """
 INDEXING = [
     Row("getitem", [p.strip() for line in lines(GET) for p in line.split(" ; ")], ("x:3,5 i:4<3 j:4<5 b:3,5",)),
     Row("getitem_of_three_dims",
-        ["x[i]", "x[i, j]", "x[:, j]", "x[i, :, k]", "x[:, i, k]", "x[i, j, k]", "x[..., k]", "x[1, :, k]", "x[i, :, 1]", "x[:, 1, k]",
-         "x[i[:, None], :, k]", "x[x > 0]", "x[0, 1]", "x[0, 1, 2]", "x[0][1][2]", "x[:, :, ::3]", "x[:, None, 1:, ::2]", "x[i, None, j]",
+        ["x[i]", "x[i, j]", "x[:, j]", "x[i, :, k]", "x[:, i, k]", "x[i, j, k]", "x[..., k]", "x[1, :, k]",
+        "x[i, :, 1]", "x[:, 1, k]",
+         "x[i[:, None], :, k]", "x[x > 0]", "x[0, 1]", "x[0, 1, 2]", "x[0][1][2]", "x[:, :, ::3]",
+         "x[:, None, 1:, ::2]", "x[i, None, j]",
          "x[None, i, ..., k]", "x[..., 0]", "x[..., 1, :]", "x[[0, 1], ..., [0, 1]]"],
         ("x:2,3,4 i:3<2 j:3<3 k:3<4", "x:2,3,4 i:3<2 j:1<3 k:2,3<4")),
-    Row("getitem_of_no_dims", ["x[()]", "x[...]", "x[None]", "x[0]", "x[True]", "x[x > 0]", "x[None, None]", "x[:]", "x[torch.tensor(False)]"],
+    Row("getitem_of_no_dims", ["x[()]", "x[...]", "x[None]", "x[0]", "x[True]", "x[x > 0]", "x[None, None]", "x[:]",
+        "x[torch.tensor(False)]"],
         ("x:()",)),
     Row("setitem", [p.strip() for line in lines(SET) for p in line.split(" ; ")],
         ("x:3,5 y:3,5 i:4<3 j:4<5 k:3<1 b:3,5",)),
-    Row("setitem_of_no_dims", ["x[()] = 1", "x[...] = 2", "x[0] = 1", "x[None] = 3", "x[True] = 4", "x[torch.tensor(False)] = 4"], ("x:()",)),
+    Row("setitem_of_no_dims", ["x[()] = 1", "x[...] = 2", "x[0] = 1", "x[None] = 3", "x[True] = 4",
+        "x[torch.tensor(False)] = 4"], ("x:()",)),
 ]  # fmt: skip
 GATHERS = rows(
     """
@@ -371,11 +375,13 @@ def products(text, *inputs):
 PRODUCTS = (
     products("mm | torch.mm(x, y) ; x.mm(y) ; x @ y ; torch.mm(x, y, out=torch.empty(0, dtype=x.dtype)) \
         ; torch.mm(x, x)",
-             "x:3,5 y:5,4", "x:1,1 y:1,1", "x:0,3 y:3,2", "x:3,0 y:0,2", "x:17,33 y:33,18", "x:7,130 y:130,65", "x:3,4 y:3,4")
+             "x:3,5 y:5,4", "x:1,1 y:1,1", "x:0,3 y:3,2", "x:3,0 y:0,2", "x:17,33 y:33,18", "x:7,130 y:130,65",
+             "x:3,4 y:3,4")
     + products("bmm | torch.bmm(x, y) ; x.bmm(y) \
         ; x @ y", "x:2,3,5 y:2,5,4", "x:0,3,5 y:0,5,4", "x:2,3,0 y:2,0,4", "x:2,3,5 y:3,5,4", "x:9,4,4 y:9,4,4")
     + products("matmul | torch.matmul(x, y) ; x @ y ; x.matmul(y)",
-               "x:5 y:5", "x:3,5 y:5", "x:5 y:5,4", "x:2,3,5 y:5,4", "x:2,3,5 y:5", "x:5 y:2,5,4", "x:2,1,3,5 y:4,5,2", "x:2,3,5 y:2,5,4", "x:3,5 y:4,5",
+               "x:5 y:5", "x:3,5 y:5", "x:5 y:5,4", "x:2,3,5 y:5,4", "x:2,3,5 y:5", "x:5 y:2,5,4",
+               "x:2,1,3,5 y:4,5,2", "x:2,3,5 y:2,5,4", "x:3,5 y:4,5",
                "x:() y:3", "x:0 y:0", "x:3,5 y:2,5,4", "x:2,3,4,5 y:2,3,5,4", "x:2,3,5 y:3,5,2")
     + products("mv | torch.mv(x, y) ; x.mv(y)", "x:3,5 y:5", "x:3,0 y:0", "x:3,5 y:4", "x:33,129 y:129")
     + products("dot | torch.dot(x, y) ; x.dot(y) ; torch.inner(x, y) \

@@ -28,5 +28,5 @@ def compare_lines(text, **how):
     for line in lines_of(text):
         for part in line.rpartition(" :: ")[::2]:
             compile(part, line, "exec")  # a misspelt line must not pass as an exception that both raise
-        report.check(lambda m: evaluate(m, line), line, **how)
+        report.check(lambda m, line=line: evaluate(m, line), line, **how)
     report.finish()
