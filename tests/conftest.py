@@ -7,6 +7,7 @@ PyTorch against itself: each must pass there, which proves that a test asks for 
 import importlib
 import importlib.util
 import os
+import sys
 
 import pytest
 
@@ -34,17 +35,11 @@ def torch():
 def fresh_settings():
     """Printing options, the default dtype and the random state do not leak from one test into the next."""
     yield
-    for name in {MODULE, "torch"}:
+    for name in {MODULE, "torch"} & set(sys.modules):
+        module = sys.modules[name]
         try:
-            module = importlib.import_module(name)
-        except ImportError:
-            continue
-        for call in (
-            lambda: module.set_printoptions(profile="default", sci_mode=None),
-            lambda: module.set_default_dtype(module.float32),
-            lambda: module.manual_seed(0),
-        ):
-            try:
-                call()
-            except AttributeError:
-                pass  # a module that lacks the setting fails in the test of that setting, not here
+            module.set_printoptions(profile="default", sci_mode=None)
+            module.set_default_dtype(module.float32)
+            module.manual_seed(0)
+        except AttributeError:
+            pass  # a module that lacks a setting fails in the test of that setting, not here

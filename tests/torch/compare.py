@@ -77,8 +77,8 @@ def make_data(dtype, shape, domain="any", seed=0):
     return np.asarray(values).astype(kind)
 
 
-SPECIALS = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, 1e-7, -1e-7, 88.0, -88.0,
-            100.0, -100.0, 6e4, 20.0, -20.0, 0.999, 1e-3)  # fmt: skip
+SPECIALS = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, 1e-7, -1e-7, 88.0,
+            -88.0, 100.0, -100.0, 6e4, 20.0, -20.0, 0.999, 1e-3)  # fmt: skip
 
 
 def special_values(kind, shape):
@@ -302,27 +302,33 @@ def describe(x):
 
 
 class Report:
-    """Collects the differences of one test, so that one run shows them all (the first dozen in words)."""
+    """Collects the differences of one test, so that one run shows them all: the first of each kind in words."""
 
     def __init__(self):
-        self.failures, self.count = [], 0
+        self.failures, self.count = {}, 0  # what was computed -> its differences
 
-    def check(self, fn, where, inputs=(), **how):
+    def check(self, fn, what, inputs=(), **how):
         """Runs fn(m, *inputs) in both modules and notes how the outcomes differ."""
         self.count += 1
         theirs = outcome(fn, REF, *[i.make(REF) for i in inputs])
         ours = outcome(lambda: fn(SUT, *[i.make(SUT) for i in inputs]))
-        where = f"{where}({', '.join(map(repr, inputs))})" if inputs else where
+        where = f"{what}({', '.join(map(repr, inputs))})" if inputs else what
         try:
             check_same(ours, theirs, where, **how)
         except Difference as difference:
-            self.failures.append(str(difference))
+            self.note(what, str(difference))
         except Exception as error:
-            self.failures.append(f"{where}: comparing raised {type(error).__name__}: {error}")
-        return theirs
+            self.note(what, f"{where}: comparing raised {type(error).__name__}: {error}")
+
+    def note(self, what, message):
+        self.failures.setdefault(what, []).append(message)
 
     def finish(self):
         assert self.count, "a test that compares nothing"
         if self.failures:
-            shown = "\n  ".join(self.failures[:12])
-            raise Difference(f"{len(self.failures)} of {self.count} comparisons differ:\n  {shown}")
+            total = sum(len(found) for found in self.failures.values())
+            shown = [f"{found[0]}  [{len(found)} like it]" for found in self.failures.values()]
+            if len(shown) == 1:
+                shown = next(iter(self.failures.values()))
+            text = "\n  ".join(shown[:16])
+            raise Difference(f"{total} of {self.count} comparisons differ:\n  {text}")

@@ -49,7 +49,10 @@ def main(arguments=None):
             if sum(failures.values()) >= options.stop_after:
                 break
     seconds = time.time() - start
-    print(f"{done} programs, {steps} steps, {sum(failures.values())} failures, {seconds:.1f} s ({1e3 * seconds / done:.2f} ms each)")
+    print(
+        f"{done} programs, {steps} steps, {sum(failures.values())} failures, "
+        f"{seconds:.1f} s ({1e3 * seconds / done:.2f} ms each)"
+    )
     return 1 if failures else 0
 
 

@@ -1,5 +1,5 @@
-"""PyTorch broken on purpose, to prove that the comparison notices, and PyTorch rounded otherwise, to prove that it does not
-complain about what no library can promise."""
+"""PyTorch broken on purpose, to prove that the comparison notices, and PyTorch rounded otherwise, to prove that it
+does not complain about what no library can promise."""
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -19,7 +19,8 @@ class Mutant(TorchFunctionMode):
 class Ulp(Mutant):
     """Harmless: functions that round may differ in the last digit or two."""
 
-    NAMES = {"tanh", "sigmoid", "sin", "cos", "exp", "erf", "atan", "expm1", "log", "sqrt", "rsqrt", "gelu", "softplus", "silu",
+    NAMES = {"tanh", "sigmoid", "sin", "cos", "exp", "erf", "atan", "expm1", "log", "sqrt", "rsqrt", "gelu",
+             "softplus", "silu",
              "sum", "mean", "matmul", "__matmul__", "softmax", "logsumexp", "var", "cumsum", "reciprocal"}  # fmt: skip
 
     def change(self, name, args, result):

@@ -1,8 +1,8 @@
 """Random programs: sequences of moves over a pool of tensors, as source lines that both libraries run.
 
-A program is a list of steps; a step is one line of PyTorch source and a flag that says whether the whole pool is compared
-after it (which forces evaluation) or not (so that recorded work piles up). Lines are generated while PyTorch runs them, so
-that shapes fit most of the time; lines that raise are kept, for both libraries must raise.
+A program is a list of steps; a step is one line of PyTorch source and a flag that says whether the whole pool is
+compared after it (which forces evaluation) or not (so that recorded work piles up). Lines are generated while PyTorch
+runs them, so that shapes fit most of the time; lines that raise are kept, for both libraries must raise.
 
 What makes a comparison fair:
   - A tensor is *exact* as long as only ops with one correct answer made it (arithmetic, moves, comparisons of exact
@@ -15,13 +15,31 @@ What makes a comparison fair:
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tests.torch.compare import REF, RTOL, SUT, Difference, check_tensor, dtype_name, outcome, Raised, same_exception
+from tests.torch.compare import REF, SUT, Difference, Raised, check_tensor, dtype_name, outcome, same_exception
 
 FLOAT_NAMES = ("float32", "float32", "float32", "float64", "float16", "bfloat16")
 INT_NAMES = ("int64", "int64", "int32", "int16", "int8", "uint8")
-SHAPES = ((), (1,), (3,), (4,), (7,), (2, 3), (3, 4), (4, 3), (3, 1), (1, 4), (4, 4), (2, 3, 4), (2, 1, 3), (0, 3), (17,), (33,), (5, 7))
+SHAPES = (
+    (),
+    (1,),
+    (3,),
+    (4,),
+    (7,),
+    (2, 3),
+    (3, 4),
+    (4, 3),
+    (3, 1),
+    (1, 4),
+    (4, 4),
+    (2, 3, 4),
+    (2, 1, 3),
+    (0, 3),
+    (17,),
+    (33,),
+    (5, 7),
+)
 # Relative tolerance of what a rounding function makes, before the few steps that follow widen it.
 TAINT = {"float64": 1e-11, "float32": 2e-5, "float16": 2e-2, "bfloat16": 1.5e-1}
 POOL = 7  # tensors alive at a time: older ones are deleted, so that liveness varies
@@ -246,8 +264,10 @@ def unary(g):
     elif kind < 0.6:
         x = g.pick(is_float)
         if x:
-            form = rng.choice(("({}.square() + 0.5).log()", "({}.square() + 0.5).sqrt()", "({}.square() + 1).rsqrt()", "torch.nn.functional.gelu({})",
-                               "torch.nn.functional.softplus({})", "torch.nn.functional.silu({})", "1 / ({}.square() + 1)"))  # fmt: skip
+            form = rng.choice(("({}.square() + 0.5).log()", "({}.square() + 0.5).sqrt()",
+                              "({}.square() + 1).rsqrt()", "torch.nn.functional.gelu({})",
+                               "torch.nn.functional.softplus({})", "torch.nn.functional.silu({})",
+                               "1 / ({}.square() + 1)"))  # fmt: skip
             g.make(form.format(x), (x,), rounds=True)
     elif kind < 0.8:
         x = g.exact()
@@ -346,6 +366,12 @@ def factors(rng, n):
     return rng.choice(options)
 
 
+def wider_shape(rng, shape):
+    """What a tensor of this shape can be expanded to."""
+    shape = (1, *shape) if rng.random() < 0.3 else shape
+    return ", ".join(str(n if n != 1 else rng.choice((1, 3))) for n in shape) or "2"
+
+
 def view_expression(g, x):
     rng, t = g.rng, g.tensor(x)
     d = t.dim()
@@ -361,7 +387,7 @@ def view_expression(g, x):
         lambda: f"{x}.permute({', '.join(map(str, axes))})" if d else f"{x}.view(1)",
         lambda: f"{x}.reshape{factors(rng, t.numel())}",
         lambda: f"{x}.view{factors(rng, t.numel())}",
-        lambda: f"{x}.expand({', '.join(str(s if s != 1 else rng.choice((1, 3))) for s in (*((1,) if rng.random() < 0.3 else ()), *t.shape)) or 2})",
+        lambda: f"{x}.expand({wider_shape(rng, t.shape)})",
         lambda: f"{x}.squeeze({rng.choice(('', str(a)))})",
         lambda: f"{x}.unsqueeze({rng.randint(-d - 1, d)})",
         lambda: f"{x}.narrow({a}, {start}, {rng.randint(0, n - start)})",
@@ -408,7 +434,9 @@ def in_place(g):
         op = rng.choice(ARITHMETIC)
         g.write(x, f"{prefix}{target} {op}= {scalar(rng)}", (x,))
     elif kind < 0.45:
-        op = rng.choice(("fill_(2)", "zero_()", "neg_()", "mul_(0.5)", "add_(1)", "clamp_(-1, 2)", "tanh_()", "sigmoid_()"))
+        op = rng.choice(
+            ("fill_(2)", "zero_()", "neg_()", "mul_(0.5)", "add_(1)", "clamp_(-1, 2)", "tanh_()", "sigmoid_()")
+        )
         g.write(x, f"{prefix}{target}.{op}", (x,), rounds=op[0] in "ts")
     elif kind < 0.8:
         y = partner(g, x)
@@ -416,7 +444,12 @@ def in_place(g):
             return
         source = y if not shares_memory(g, x, y) or x == y and target == x else f"{y}.clone()"
         form = rng.choice(("{} += {}", "{} *= {}", "{} -= {}", "{}.copy_({})", "{}.add_({})"))
-        if is_float(g.tensor(y)) and not is_float(t) and (g.tolerance(y) or dtype_name(t.dtype) != "int64") and "copy" in form:
+        if (
+            is_float(g.tensor(y))
+            and not is_float(t)
+            and (g.tolerance(y) or dtype_name(t.dtype) != "int64")
+            and "copy" in form
+        ):
             return
         g.write(x, prefix + form.format(target, source), (x, y))
     else:
@@ -451,10 +484,14 @@ def advanced_get(g):
         g.make(f"{x}[{index_list(rng, t.shape[0], rng.randint(1, 4))}]", (x,))
     elif kind < 0.8 and t.dim() > 1:
         first, last = (index_list(rng, n, 3) for n in (t.shape[0], t.shape[-1]))
-        g.make(rng.choice((f"{x}[torch.tensor({first}), ..., torch.tensor({last})]", f"{x}[:, {index_list(rng, t.shape[1], 2)}]",
+        g.make(rng.choice((f"{x}[torch.tensor({first}), ..., torch.tensor({last})]",
+               f"{x}[:, {index_list(rng, t.shape[1], 2)}]",
                            f"{x}[1:, {index_list(rng, t.shape[1], 2)}]")), (x,))  # fmt: skip
     else:
-        g.make(f"{x}.index_select(0, torch.tensor({index_list(rng, t.shape[0], 2)}, dtype=torch.int64).remainder({max(t.shape[0], 1)}))", (x,))
+        g.make(
+            f"{x}.index_select(0, torch.tensor({index_list(rng, t.shape[0], 2, distinct=True)}, dtype=torch.int64))",
+            (x,),
+        )
 
 
 def advanced_set(g):
@@ -466,7 +503,13 @@ def advanced_set(g):
     value = rng.choice(("1", "0", "2"))
     kind = rng.random()
     if kind < 0.4 and g.tolerance(x) == 0:
-        g.write(x, f"{x}[{x} > {value}] = {rng.choice((value, '-1'))}" if dtype_name(t.dtype) != "uint8" else f"{x}[{x} > 2] = 1", (x,))
+        g.write(
+            x,
+            f"{x}[{x} > {value}] = {rng.choice((value, '-1'))}"
+            if dtype_name(t.dtype) != "uint8"
+            else f"{x}[{x} > 2] = 1",
+            (x,),
+        )
     elif kind < 0.7:
         g.write(x, f"{x}[{index_list(rng, t.shape[0], 2)}] = {value}", (x,))
     elif kind < 0.85:
@@ -492,7 +535,9 @@ def reduction(g):
     floats = is_float(t)
     dim = rng.randint(-t.dim(), t.dim() - 1) if t.dim() else 0
     where_ = rng.choice(("", f"{dim}", f"{dim}, keepdim=True"))
-    op = rng.choice(("sum", "sum", "mean", "amax", "amin", "all", "any", "cumsum", "softmax", "logsumexp", "var", "argmax", "max"))
+    op = rng.choice(
+        ("sum", "sum", "mean", "amax", "amin", "all", "any", "cumsum", "softmax", "logsumexp", "var", "argmax", "max")
+    )
     if op in ("argmax", "max", "all", "any"):
         if g.tolerance(x) or g.grad:
             return
@@ -507,7 +552,11 @@ def reduction(g):
         g.make(f"{x}.logsumexp({dim})", (x,), rounds=True)
     elif op == "var":
         if floats and t.numel() > 1:
-            g.make(f"{x}.var({where_ or 'unbiased=False'})" if t.shape[dim] > 1 else f"{x}.var(unbiased=False)", (x,), rounds=True)
+            g.make(
+                f"{x}.var({where_ or 'unbiased=False'})" if t.shape[dim] > 1 else f"{x}.var(unbiased=False)",
+                (x,),
+                rounds=True,
+            )
     else:
         g.make(f"{x}.{op}({where_})", (x,), rounds=floats)
 
@@ -545,8 +594,539 @@ def rearrange(g):
     t = g.tensor(x)
     d = t.dim()
     a = rng.randint(-d, d - 1) if d else 0
-    form = rng.choice((f"{x}.flip({a})", f"{x}.roll({rng.randint(-3, 3)}, {a})", f"{x}.repeat({', '.join(['2'] + ['1'] * max(d - 1, 0))})",
-                       f"{x}.tril()", f"{x}.repeat_interleave(2, {a})", f"{x}.contiguous()", f"{x}.clone()", f"torch.zeros_like({x})"))  # fmt: skip
+    form = rng.choice((f"{x}.flip({a})", f"{x}.roll({rng.randint(-3, 3)}, {a})",
+                      f"{x}.repeat({', '.join(['2'] + ['1'] * max(d - 1, 0))})",
+                       f"{x}.tril()", f"{x}.repeat_interleave(2, {a})", f"{x}.contiguous()", f"{x}.clone()",
+                       f"torch.zeros_like({x})"))  # fmt: skip
+    if t.numel() < 2000:
+        g.make(form, (x,))
+
+
+def read(g):
+    """Reads a value in the middle: forces evaluation, and the value steers nothing else."""
+    x = g.exact(lambda t: t.numel() > 0)
+    if not x:
+        return
+    t = g.tensor(x)
+    if t.dim() and t.numel() > 1:
+        g.emit(f"assert {x}.reshape(-1)[{g.rng.randint(0, t.numel() - 1)}].item() is not None")
+    else:
+        g.make(f"torch.tensor({x}.item())", (x,))
+
+
+def backward(g):
+    """The gradients of everything that requires them, summed into one loss."""
+    names = [n for n in g.pool if g.tensor(n).requires_grad and is_float(g.tensor(n))]
+    leaves = [n for n in g.pool if g.tensor(n).requires_grad and g.tensor(n).is_leaf]
+    if not names or not leaves:
+        return
+    loss = " + ".join(f"{n}.double().sum()" for n in names)
+    if not g.emit(f"({loss}).backward()"):
+        g.steps[-1].line = "pass"  # where PyTorch refuses, an answer is not wrong
+        return
+    worst = max(g.taint.values(), default=0.0)  # a gradient has seen every value
+    for name in leaves:
+        made = g.make(f"torch.zeros(1) if {name}.grad is None else {name}.grad", (name,), rounds=True)
+        if made:
+            g.mark(g.tensor(made), [worst], rounds=True)
+
+
+MOVES, MOVE_WEIGHTS)[0] if len(self.pool) > 1 else create
+            move(self)
+            if not lazy and self.steps and self.rng.random() < 0.4:
+                self.steps[-1].check = True
+        if self.grad:
+            backward(self)
+        self.steps[-1].check = True
+        self.steps[-1].tolerance = self.tolerances()
+        return Program(self.steps, seed)
+
+    # What the pool holds.
+
+    def pick(self, want=None):
+        """The name of a tensor of the pool that satisfies want, or None."""
+        names = [n for n in self.pool if want is None or want(self.scope[n])]
+        return self.rng.choice(names) if names else None
+
+    def tensor(self, name):
+        return self.scope[name]
+
+    def tolerance(self, name):
+        return self.taint.get(self.scope[name].untyped_storage().data_ptr(), 0.0)
+
+    def tolerances(self):
+        found = {name: self.tolerance(name) for name in self.pool}
+        return {name: tolerance for name, tolerance in found.items() if tolerance}
+
+    def exact(self, want=None):
+        return self.pick(lambda t: (want is None or want(t)) and not self.taint.get(t.untyped_storage().data_ptr()))
+
+    # Writing lines.
+
+    def emit(self, line):
+        """Runs a line in PyTorch and keeps it. Whether it raised is returned."""
+        error = outcome(exec, line, self.scope)
+        self.steps.append(Step(line))
+        self.steps[-1].tolerance = self.tolerances()
+        return not isinstance(error, Raised)
+
+    def make(self, expression, sources=(), rounds=False, view=False):
+        """A new tensor of the pool."""
+        name = f"t{self.count}"
+        self.count += 1
+        if not self.emit(f"{name} = {expression}"):
+            return None
+        made = self.scope[name]
+        if not isinstance(made, REF.Tensor):
+            return None
+        self.pool.append(name)
+        self.mark(made, [self.tolerance(s) for s in sources], rounds)
+        self.steps[-1].tolerance = self.tolerances()
+        self.moderate(name)
+        if len(self.pool) > POOL:
+            gone = self.rng.choice(self.pool[:-1])
+            self.pool.remove(gone)
+            self.emit(f"del {gone}")
+        return name
+
+    def write(self, target, line, sources=(), rounds=False):
+        """A line that writes to a tensor of the pool."""
+        tolerances = [self.tolerance(s) for s in (*sources, target)]
+        if self.emit(line):
+            self.mark(self.scope[target], tolerances, rounds)
+            self.steps[-1].tolerance = self.tolerances()
+            self.moderate(target)
+
+    def mark(self, tensor, tolerances, rounds):
+        tolerance = max(tolerances, default=0.0)
+        name = dtype_name(tensor.dtype)
+        if rounds or tolerance:
+            tolerance = min(max(4 * tolerance if rounds else tolerance, TAINT.get(name, 0.0)), 0.2)
+        storage = tensor.untyped_storage()
+        if tolerance > self.taint.get(storage.data_ptr(), 0.0):
+            self.taint[storage.data_ptr()] = tolerance
+            self.keep.append(storage)
+
+    def moderate(self, name):
+        """Brings large values back, in the program itself."""
+        tensor = self.scope[name].detach()
+        if not tensor.is_floating_point() or tensor.numel() == 0:
+            return
+        largest = float(tensor.abs().max())
+        if not largest < 30:  # NaN too
+            fix = "tanh" if largest == largest and largest < 1e4 and self.rng.random() < 0.3 else "clamp"
+            call = f"torch.nan_to_num({name}).clamp(-4, 4)" if fix == "clamp" else f"{name}.tanh()"
+            tolerance = self.tolerance(name)
+            self.emit(f"{name} = {call}")
+            self.mark(self.scope[name], [tolerance], fix == "tanh")
+            self.steps[-1].tolerance = self.tolerances()
+
+
+def is_float(t):
+    return t.is_floating_point()
+
+
+def has_dims(n):
+    return lambda t: t.dim() >= n
+
+
+def dense(t):
+    """No two elements share memory, so that a write is defined; strides of zero are refused by PyTorch itself."""
+    spans = sorted((st, n) for n, st in zip(t.shape, t.stride()) if n > 1)
+    reach = 1
+    for stride, size in spans:
+        if stride < reach:
+            return False
+        reach = stride * (size - 1) + reach
+    return True
+
+
+def literal(rng, shape, name):
+    if not shape:
+        if name == "bool":
+            return str(rng.random() < 0.5)
+        if name in INT_NAMES:
+            return str(rng.randint(0 if name == "uint8" else -6, 6))
+        return str(rng.randint(-12, 12) / 4)
+    return "[" + ", ".join(literal(rng, shape[1:], name) for _ in range(shape[0])) + "]"
+
+
+def create(g):
+    rng = g.rng
+    name = rng.choice(("float32", rng.choice(FLOAT_NAMES), rng.choice(INT_NAMES), "bool"))
+    shape = rng.choice(SHAPES)
+    dtype = f"dtype=torch.{name}"
+    kind = rng.random()
+    leaf = ".requires_grad_()" if g.grad and name in FLOAT_NAMES and rng.random() < 0.7 else ""
+    if kind < 0.6:
+        data = literal(rng, shape, name)
+        tail = f".reshape{shape}" if shape and 0 in shape else ""
+        g.make(f"torch.tensor({data}, {dtype}){tail}{leaf}")
+    elif kind < 0.75:
+        g.make(f"torch.{rng.choice(('zeros', 'ones'))}({shape}, {dtype}){leaf}")
+    elif kind < 0.85 and name != "bool":
+        size = rng.choice((5, 12, 31, 64, 257, 1025))
+        low = "" if name == "uint8" else " - 5"
+        g.make(f"(torch.arange({size}) * 7 % 11{low}).to(torch.{name}){leaf}")
+    elif kind < 0.92 and name in FLOAT_NAMES:
+        g.make(f"torch.full({shape}, {rng.randint(-8, 8) / 4}, {dtype}){leaf}")
+    else:
+        g.make(f"torch.eye({rng.randint(1, 4)}, {rng.randint(1, 4)}, {dtype})")
+
+
+SMOOTH = ("tanh", "sigmoid", "sin", "cos", "exp", "erf", "atan", "expm1")
+EXACT_UNARY = ("neg", "square", "abs", "relu", "clone", "contiguous")
+JUMPS = ("floor", "ceil", "round", "trunc", "sign", "isnan", "bool", "logical_not")
+
+
+def unary(g):
+    rng = g.rng
+    kind = rng.random()
+    if kind < 0.45:
+        x = g.pick()
+        if g.grad and is_float(g.tensor(x)) or rng.random() < 0.6:
+            op = rng.choice(SMOOTH + ("neg", "square", "clone"))
+            g.make(f"{x}.{op}()", (x,), rounds=op in SMOOTH)
+        else:
+            op = rng.choice(EXACT_UNARY)
+            g.make(f"{x}.{op}()", (x,))
+    elif kind < 0.6:
+        x = g.pick(is_float)
+        if x:
+            form = rng.choice(("({}.square() + 0.5).log()", "({}.square() + 0.5).sqrt()",
+                              "({}.square() + 1).rsqrt()", "torch.nn.functional.gelu({})",
+                               "torch.nn.functional.softplus({})", "torch.nn.functional.silu({})",
+                               "1 / ({}.square() + 1)"))  # fmt: skip
+            g.make(form.format(x), (x,), rounds=True)
+    elif kind < 0.8:
+        x = g.exact()
+        if x:
+            op = rng.choice(JUMPS + EXACT_UNARY)
+            g.make(f"{x}.{op}()", (x,))
+    else:
+        x = g.pick()
+        to = rng.choice(FLOAT_NAMES)
+        if is_float(g.tensor(x)) and g.tolerance(x) == 0 and rng.random() < 0.4:
+            to = rng.choice(("int64", "int32", "bool"))
+        g.make(f"{x}.to(torch.{to})", (x,))
+
+
+ARITHMETIC = ("+", "-", "*")
+COMPARISONS = ("<", "<=", "==", "!=", ">", ">=")
+
+
+def scalar(rng):
+    return rng.choice(("2", "-1", "3", "0.5", "-1.5", "True", "0.25", "0"))
+
+
+def partner(g, x):
+    """A second operand, mostly one that broadcasts with x."""
+    if g.rng.random() < 0.1:
+        return g.pick()
+    shape = tuple(g.tensor(x).shape)
+
+    def fits(t):
+        return all(a == b or a == 1 or b == 1 for a, b in zip(reversed(shape), reversed(t.shape)))
+
+    return g.pick(fits)
+
+
+def binary(g):
+    rng = g.rng
+    x = g.pick()
+    kind = rng.random()
+    if kind < 0.25:
+        op, s = rng.choice(ARITHMETIC + ("/",)), scalar(rng)
+        if op == "/":
+            g.make(f"{x} / {rng.choice(('2', '4', '-0.5'))}", (x,))
+        else:
+            g.make(rng.choice((f"{x} {op} {s}", f"{s} {op} {x}")), (x,))
+    elif kind < 0.7:
+        y = partner(g, x)
+        op = rng.choice(ARITHMETIC)
+        g.make(f"{x} {op} {y}", (x, y))
+    elif kind < 0.8:
+        y = partner(g, x)
+        op = rng.choice(("torch.maximum", "torch.minimum", "torch.fmax"))
+        if not g.grad:
+            g.make(f"{op}({x}, {y})", (x, y))
+    elif kind < 0.9:
+        x, y = g.exact(), g.exact()
+        if x and y:
+            op = rng.choice(COMPARISONS + ("&", "|", "^"))
+            g.make(f"{x} {op} {y}", (x, y))
+    else:
+        x = g.exact()
+        if x:
+            op = rng.choice(("%", "//")) if not is_float(g.tensor(x)) else "%"
+            g.make(f"{x} {op} {rng.choice(('3', '2', '-2'))}", (x,))
+
+
+def index(rng, n):
+    return rng.randint(-n, n - 1) if n and rng.random() < 0.97 else rng.choice((n, -n - 1))
+
+
+def a_slice(rng, n):
+    a = rng.randint(0, n) if rng.random() < 0.7 else ""
+    b = rng.randint(0, n) if rng.random() < 0.4 else ""
+    step = f":{rng.choice((1, 2, 3))}" if rng.random() < 0.4 else ""
+    return f"{a}:{b}{step}"
+
+
+def basic_index(rng, shape):
+    """A subscript of ints, slices, None and Ellipsis."""
+    parts = []
+    for n in shape[: rng.randint(0, len(shape))]:
+        kind = rng.random()
+        parts.append(str(index(rng, n)) if kind < 0.35 else a_slice(rng, n) if kind < 0.9 else ":")
+    if rng.random() < 0.15:
+        parts.insert(rng.randint(0, len(parts)), "None")
+    if rng.random() < 0.1:
+        parts.append("...")
+    return ", ".join(parts) or "..."
+
+
+def factors(rng, n):
+    """A shape of n elements."""
+    options = [(n,), (-1,), (1, n), (n, 1), (-1, 1)]
+    for a in range(2, n):
+        if n % a == 0:
+            options += [(a, n // a), (a, -1), (1, n // a, a)]
+    return rng.choice(options)
+
+
+def wider_shape(rng, shape):
+    """What a tensor of this shape can be expanded to."""
+    shape = (1, *shape) if rng.random() < 0.3 else shape
+    return ", ".join(str(n if n != 1 else rng.choice((1, 3))) for n in shape) or "2"
+
+
+def view_expression(g, x):
+    rng, t = g.rng, g.tensor(x)
+    d = t.dim()
+    axes = list(range(d))
+    rng.shuffle(axes)
+    a, b = (rng.randint(-d, d - 1), rng.randint(-d, d - 1)) if d else (0, 0)
+    n = t.shape[a] if d else 1
+    start = rng.randint(0, n)
+    forms = [
+        lambda: f"{x}[{basic_index(rng, t.shape)}]",
+        lambda: f"{x}[{basic_index(rng, t.shape)}]",
+        lambda: f"{x}.transpose({a}, {b})",
+        lambda: f"{x}.permute({', '.join(map(str, axes))})" if d else f"{x}.view(1)",
+        lambda: f"{x}.reshape{factors(rng, t.numel())}",
+        lambda: f"{x}.view{factors(rng, t.numel())}",
+        lambda: f"{x}.expand({wider_shape(rng, t.shape)})",
+        lambda: f"{x}.squeeze({rng.choice(('', str(a)))})",
+        lambda: f"{x}.unsqueeze({rng.randint(-d - 1, d)})",
+        lambda: f"{x}.narrow({a}, {start}, {rng.randint(0, n - start)})",
+        lambda: f"{x}.diagonal({rng.choice(('', '1', '-1'))})",
+        lambda: f"{x}.unfold({a}, {rng.randint(1, max(n, 1))}, {rng.randint(1, 3)})",
+        lambda: f"{x}.flatten()",
+        lambda: f"{x}.T" if d == 2 else f"{x}.select({a}, {index(rng, n)})",
+        lambda: f"{x}.detach()",
+        lambda: f"{x}.movedim({a}, {b})",
+    ]
+    if not g.grad:  # PyTorch refuses taped writes to the results of functions that return several views
+        forms += [
+            lambda: f"{x}.split({rng.randint(1, 3)}, {a})[0]",
+            lambda: f"{x}.chunk(2, {a})[-1]",
+            lambda: f"{x}.unbind({a})[0]",
+        ]
+    return rng.choice(forms)()
+
+
+def view(g):
+    x = g.pick()
+    made = g.make(view_expression(g, x), (x,), view=True)
+    if made and g.rng.random() < 0.4:  # views of views
+        g.make(view_expression(g, made), (made,), view=True)
+
+
+def shares_memory(g, x, y):
+    return g.tensor(x).untyped_storage().data_ptr() == g.tensor(y).untyped_storage().data_ptr()
+
+
+def in_place(g):
+    """A write to a tensor or, most of the time, through a view of it."""
+    rng = g.rng
+    x = g.pick(dense) or g.pick()
+    t = g.tensor(x)
+    if not dense(t) and 0 not in t.stride():
+        return
+    prefix = "with torch.no_grad(): " if g.grad and rng.random() < 0.3 else ""
+    target = x
+    if t.dim() and rng.random() < 0.5:
+        target = f"{x}[{basic_index(rng, t.shape)}]"
+    kind = rng.random()
+    if kind < 0.3:
+        op = rng.choice(ARITHMETIC)
+        g.write(x, f"{prefix}{target} {op}= {scalar(rng)}", (x,))
+    elif kind < 0.45:
+        op = rng.choice(
+            ("fill_(2)", "zero_()", "neg_()", "mul_(0.5)", "add_(1)", "clamp_(-1, 2)", "tanh_()", "sigmoid_()")
+        )
+        g.write(x, f"{prefix}{target}.{op}", (x,), rounds=op[0] in "ts")
+    elif kind < 0.8:
+        y = partner(g, x)
+        if not y:
+            return
+        source = y if not shares_memory(g, x, y) or x == y and target == x else f"{y}.clone()"
+        form = rng.choice(("{} += {}", "{} *= {}", "{} -= {}", "{}.copy_({})", "{}.add_({})"))
+        if (
+            is_float(g.tensor(y))
+            and not is_float(t)
+            and (g.tolerance(y) or dtype_name(t.dtype) != "int64")
+            and "copy" in form
+        ):
+            return
+        g.write(x, prefix + form.format(target, source), (x, y))
+    else:
+        y = partner(g, x)
+        if not y or not t.dim() or (is_float(g.tensor(y)) and not is_float(t)):
+            return
+        source = f"{y}.clone()" if shares_memory(g, x, y) else y
+        g.write(x, f"{prefix}{x}[{basic_index(rng, t.shape)}] = {rng.choice((source, scalar(rng)))}", (x, y))
+
+
+def index_list(rng, n, size, distinct=False):
+    if n == 0:
+        return "[]"
+    chosen = rng.sample(range(n), min(size, n)) if distinct else [rng.randint(-n, n - 1) for _ in range(size)]
+    return str(chosen)
+
+
+def advanced_get(g):
+    rng = g.rng
+    x = g.pick(has_dims(1))
+    if not x:
+        return
+    t = g.tensor(x)
+    kind = rng.random()
+    if kind < 0.3:
+        mask = g.exact(lambda m: dtype_name(m.dtype) == "bool" and m.shape == t.shape)
+        if mask:
+            g.make(f"{x}[{mask}]", (x, mask))
+        elif g.tolerance(x) == 0:
+            g.make(f"{x}[{x} > 0]", (x,))
+    elif kind < 0.6:
+        g.make(f"{x}[{index_list(rng, t.shape[0], rng.randint(1, 4))}]", (x,))
+    elif kind < 0.8 and t.dim() > 1:
+        first, last = (index_list(rng, n, 3) for n in (t.shape[0], t.shape[-1]))
+        g.make(rng.choice((f"{x}[torch.tensor({first}), ..., torch.tensor({last})]",
+               f"{x}[:, {index_list(rng, t.shape[1], 2)}]",
+                           f"{x}[1:, {index_list(rng, t.shape[1], 2)}]")), (x,))  # fmt: skip
+    else:
+        g.make(
+            f"{x}.index_select(0, torch.tensor({index_list(rng, t.shape[0], 2, distinct=True)}, dtype=torch.int64))",
+            (x,),
+        )
+
+
+def advanced_set(g):
+    rng = g.rng
+    x = g.pick(lambda t: t.dim() > 0 and dense(t))
+    if not x:
+        return
+    t = g.tensor(x)
+    value = rng.choice(("1", "0", "2"))
+    kind = rng.random()
+    if kind < 0.4 and g.tolerance(x) == 0:
+        g.write(
+            x,
+            f"{x}[{x} > {value}] = {rng.choice((value, '-1'))}"
+            if dtype_name(t.dtype) != "uint8"
+            else f"{x}[{x} > 2] = 1",
+            (x,),
+        )
+    elif kind < 0.7:
+        g.write(x, f"{x}[{index_list(rng, t.shape[0], 2)}] = {value}", (x,))
+    elif kind < 0.85:
+        g.write(x, f"{x}[{index_list(rng, t.shape[0], 2, distinct=True)}] += {value}", (x,))
+    else:
+        mask = g.exact(lambda m: dtype_name(m.dtype) == "bool" and m.shape == t.shape)
+        if mask and not shares_memory(g, x, mask):
+            g.write(x, f"{x}.masked_fill_({mask}, {value})", (x, mask))
+
+
+def where(g):
+    mask = g.exact(lambda m: dtype_name(m.dtype) == "bool")
+    if mask:
+        x = partner(g, mask)
+        y = g.rng.choice((partner(g, mask), "1"))
+        g.make(f"torch.where({mask}, {x}, {y})", (x, *((y,) if y != "1" else ())))
+
+
+def reduction(g):
+    rng = g.rng
+    x = g.pick()
+    t = g.tensor(x)
+    floats = is_float(t)
+    dim = rng.randint(-t.dim(), t.dim() - 1) if t.dim() else 0
+    where_ = rng.choice(("", f"{dim}", f"{dim}, keepdim=True"))
+    op = rng.choice(
+        ("sum", "sum", "mean", "amax", "amin", "all", "any", "cumsum", "softmax", "logsumexp", "var", "argmax", "max")
+    )
+    if op in ("argmax", "max", "all", "any"):
+        if g.tolerance(x) or g.grad:
+            return
+        x_max = f"{x}.max({dim})[0]" if where_ else f"{x}.max()"
+        g.make(x_max if op == "max" else f"{x}.{op}({where_})", (x,))
+    elif op in ("amax", "amin"):
+        if not g.grad:
+            g.make(f"{x}.{op}({where_})", (x,))
+    elif op in ("cumsum", "softmax"):
+        g.make(f"{x}.{op}({dim})", (x,), rounds=floats)
+    elif op == "logsumexp":
+        g.make(f"{x}.logsumexp({dim})", (x,), rounds=True)
+    elif op == "var":
+        if floats and t.numel() > 1:
+            g.make(
+                f"{x}.var({where_ or 'unbiased=False'})" if t.shape[dim] > 1 else f"{x}.var(unbiased=False)",
+                (x,),
+                rounds=True,
+            )
+    else:
+        g.make(f"{x}.{op}({where_})", (x,), rounds=floats)
+
+
+def product(g):
+    x = g.pick(has_dims(1))
+    if not x:
+        return
+    t = g.tensor(x)
+    inner = t.shape[-1]
+    y = g.pick(lambda u: u.dim() > 0 and u.dtype == t.dtype and u.shape[-2 if u.dim() > 1 else 0] == inner)
+    if y and g.rng.random() < 0.9:
+        g.make(f"{x} @ {y}", (x, y), rounds=True)
+    elif t.dim() == 2:
+        g.make(f"{x} @ {x}.t()", (x,), rounds=True)
+
+
+def join(g):
+    rng = g.rng
+    x = g.pick()
+    t = g.tensor(x)
+    others = [n for n in g.pool if g.tensor(n).shape == t.shape]
+    chosen = [x] + rng.sample(others, min(len(others), rng.randint(0, 2)))
+    if rng.random() < 0.5:
+        g.make(f"torch.stack([{', '.join(chosen)}], {rng.randint(-t.dim() - 1, t.dim())})", chosen)
+    else:
+        if rng.random() < 0.15:
+            chosen.append(g.pick())
+        g.make(f"torch.cat([{', '.join(chosen)}], {rng.randint(-max(t.dim(), 1), max(t.dim() - 1, 0))})", chosen)
+
+
+def rearrange(g):
+    rng = g.rng
+    x = g.pick()
+    t = g.tensor(x)
+    d = t.dim()
+    a = rng.randint(-d, d - 1) if d else 0
+    form = rng.choice((f"{x}.flip({a})", f"{x}.roll({rng.randint(-3, 3)}, {a})",
+                      f"{x}.repeat({', '.join(['2'] + ['1'] * max(d - 1, 0))})",
+                       f"{x}.tril()", f"{x}.repeat_interleave(2, {a})", f"{x}.contiguous()", f"{x}.clone()",
+                       f"torch.zeros_like({x})"))  # fmt: skip
     if t.numel() < 2000:
         g.make(form, (x,))
 
@@ -578,7 +1158,8 @@ def backward(g):
 
 
 MOVES, MOVE_WEIGHTS = zip(
-    (create, 2.2), (unary, 3), (binary, 4), (view, 4), (in_place, 5), (advanced_get, 1), (advanced_set, 1.2), (where, 0.6),
+    (create, 2.2), (unary, 3), (binary, 4), (view, 4), (in_place, 5), (advanced_get, 1), (advanced_set, 1.2),
+    (where, 0.6),
     (reduction, 1.5), (product, 0.8), (join, 1), (rearrange, 0.8), (read, 0.5),
 )  # fmt: skip
 
@@ -623,9 +1204,9 @@ def run(program, module=None, around=None):
 def compare_errors(number, step, got, expected):
     if isinstance(expected, Raised) != isinstance(got, Raised):
         who = f"PyTorch {expected!r}" if isinstance(expected, Raised) else f"we {got!r}"
-        raise Failure(number, "raises", f"`{step.line}`: only one of both raised: {who}")
+        raise Failure(number, f"raises {step.line}", f"`{step.line}`: only one of both raised: {who}")
     if isinstance(expected, Raised) and not same_exception(got.error, expected.error):
-        raise Failure(number, "error type", f"`{step.line}`: we {got!r}; PyTorch {expected!r}")
+        raise Failure(number, f"error type {step.line}", f"`{step.line}`: we {got!r}; PyTorch {expected!r}")
 
 
 def compare_pools(number, step, ours, theirs, tolerances):
@@ -638,7 +1219,8 @@ def compare_pools(number, step, ours, theirs, tolerances):
             scale = float(expected.detach().abs().max()) if tolerance and expected.numel() else 0.0
             check_tensor(ours[name], expected, where, rtol=tolerance, atol=tolerance * max(scale, 1.0))
         except Difference as difference:
-            raise Failure(number, str(difference).split(" is ")[0][-12:], str(difference)) from None
+            what = str(difference)[len(where) + 2 :].split()[0]
+            raise Failure(number, f"{name} {'values' if what.isdigit() else what}", str(difference)) from None
         except Exception as error:
             raise Failure(number, "read", f"{where}: reading raised {type(error).__name__}: {error}") from None
 
@@ -661,7 +1243,7 @@ def shrink(program, failure, **how):
         while at < len(steps):
             shorter = Program(steps[:at] + steps[at + size :], program.seed)
             if shorter.steps:
-                shorter.steps[-1].check = True
+                shorter.steps[-1] = replace(shorter.steps[-1], check=True)
                 again = failure_of(shorter, **how)
                 if again and again.kind == kind:
                     steps = shorter.steps[: again.step + 1]

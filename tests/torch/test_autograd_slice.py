@@ -412,17 +412,22 @@ def gradients_pass_masks_gathers_and_scatters(m):
 @program
 def gradients_of_reductions_with_ties(m):
     x = tensor_of(m, np.array([[1, 3, 3, 0], [2, 2, 2, 2]], "float32")).requires_grad_()
-    (x.max() + x.amax(1).sum() * 2 + x.max(0)[0].sum() * 3 + x.min(1)[0].sum() * 5 + x.sort(1)[0][:, 1].sum() * 7).backward()
+    (
+        x.max() + x.amax(1).sum() * 2 + x.max(0)[0].sum() * 3 + x.min(1)[0].sum() * 5 + x.sort(1)[0][:, 1].sum() * 7
+    ).backward()
     return x.grad
 
 
-UNARY_AT_EDGES = "abs relu sign floor sqrt clamp01 max0 hardtanh leaky_relu softplus gelu silu elu prod var norm cumprod logsumexp softmax"
+UNARY_AT_EDGES = """abs relu sign floor sqrt clamp01 max0 hardtanh leaky_relu softplus gelu silu elu prod var norm
+    cumprod logsumexp softmax"""
 
 
 def apply_named(m, name, x):
     special = {
-        "clamp01": lambda: x.clamp(0, 1), "max0": lambda: m.maximum(x, m.zeros(())), "prod": lambda: x.prod(0), "var": lambda: x.var(),
-        "norm": lambda: x.norm(), "cumprod": lambda: x.cumprod(0), "logsumexp": lambda: x.logsumexp(0), "softmax": lambda: x.softmax(0),
+        "clamp01": lambda: x.clamp(0, 1), "max0": lambda: m.maximum(x, m.zeros(())), "prod": lambda: x.prod(0),
+        "var": lambda: x.var(),
+        "norm": lambda: x.norm(), "cumprod": lambda: x.cumprod(0), "logsumexp": lambda: x.logsumexp(0),
+        "softmax": lambda: x.softmax(0),
         "sqrt": lambda: x.abs().sqrt(),
     }  # fmt: skip
     if name in special:
@@ -489,7 +494,7 @@ def freed_parts_of_a_graph_do_not_matter_to_the_rest(m):
 def a_graph_of_five_thousand_steps(m):
     x = leaf(m, 2)
     y = x
-    for k in range(5000):
+    for _ in range(5000):
         y = y * 0.999 + 0.001
     y.sum().backward()
     return x.grad, y

@@ -7,10 +7,10 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.torch.compare import SUT, outcome, same_exception, REF, Raised
+from tests.torch.compare import REF, SUT, Raised, outcome, same_exception
 from tests.torch.scripts import compare_lines, evaluate
 
-# line | what the message must contain (words that PyTorch's message contains too)
+# A line, and after | words that the message must contain (PyTorch's contains them too)
 MESSAGES = """
 torch.ones(2, 3) + torch.ones(4) | size of tensor a (3) must match the size of tensor b (4)
 torch.ones(2, 3) @ torch.ones(4, 5) | 2x3 and 4x5
@@ -48,17 +48,17 @@ torch.ones(3).expand(2, 4) | expanded size
 bool(torch.ones(2)) | Boolean value of Tensor with more than one value is ambiguous
 bool(torch.ones(0)) | Boolean value of Tensor with no values is ambiguous
 torch.ones(2).item() | a Tensor with 2 elements cannot be converted to Scalar
-int(torch.ones(2)) | 
-float(torch.ones(0)) | 
+int(torch.ones(2))
+float(torch.ones(0))
 torch.ones(2, requires_grad=True).numpy() | detach
-torch.ones(2).mean(dtype=torch.int64) | 
-torch.tensor([1, 2]).mean() | 
+torch.ones(2).mean(dtype=torch.int64)
+torch.tensor([1, 2]).mean()
 torch.ones(2, dtype=torch.int64).requires_grad_() | floating point
 torch.tensor([1, 2], requires_grad=True) | floating point
 torch.ones(2).backward() | does not require grad
 torch.ones(2, requires_grad=True).mul(2).backward() | grad can be implicitly created only for scalar outputs
 torch.arange(0, 5, 0) | step must be nonzero
-torch.arange(0, 5, -1) | 
+torch.arange(0, 5, -1)
 torch.ones(3).scatter_(0, torch.tensor([5]), 1.0) | index 5 is out of bounds for dimension 0 with size 3
 torch.ones(3).gather(0, torch.tensor([5])) | index 5 is out of bounds for dimension 0 with size 3
 torch.ones(3).index_select(0, torch.tensor([5])) | out of range
@@ -69,80 +69,80 @@ F.one_hot(torch.tensor([5]), 3) | smaller than num_classes
 torch.bincount(torch.tensor([-1])) | non-negative
 torch.ones(2, 3).squeeze(4) | Dimension out of range
 torch.ones(2).argmax(3) | Dimension out of range
-torch.ones(0).argmax() | 
-torch.ones(0).max() | 
+torch.ones(0).argmax()
+torch.ones(0).max()
 torch.ones(2, 3).topk(5) | out of range
 torch.tensor([1]) // torch.tensor([0]) | ZeroDivisionError
 torch.tensor([1]) % torch.tensor([0]) | ZeroDivisionError
 torch.tensor([2]) ** -1 | negative integer powers
 torch.ones(2).bool() - torch.ones(2).bool() | not supported
 -torch.ones(2).bool() | not supported
-torch.ones(2) & torch.ones(2) | 
-torch.ones(2).bitwise_not() | 
+torch.ones(2) & torch.ones(2)
+torch.ones(2).bitwise_not()
 torch.ones(2, 3).split([1, 3]) | split_with_sizes
 torch.ones(2, 3).chunk(0) | chunk expects
 torch.ones(2, 3).unflatten(1, (2, 2)) | unflatten
 torch.ones(2, 3).narrow(0, 1, 5) | exceeds dimension size
-torch.ones(2, 3).diagonal(0, 0, 0) | 
+torch.ones(2, 3).diagonal(0, 0, 0)
 torch.ones(2).unfold(0, 3, 1) | maximum size
-torch.einsum('ij,jk->ik', torch.ones(2, 3), torch.ones(4, 5)) | 
-torch.einsum('ij', torch.ones(2)) | 
+torch.einsum('ij,jk->ik', torch.ones(2, 3), torch.ones(4, 5))
+torch.einsum('ij', torch.ones(2))
 F.linear(torch.ones(2, 3), torch.ones(4, 5)) | 2x3 and 5x4
-torch.bmm(torch.ones(2, 3, 4), torch.ones(2, 5, 6)) | 
-torch.dot(torch.ones(2), torch.ones(3)) | 
-torch.mv(torch.ones(2, 3), torch.ones(2)) | 
-torch.ones(2).to('cuda') | 
-torch.zeros(2, device='cuda') | 
-torch.ones(2).cuda() | 
-torch.ones(2).to('nonsense') | 
-torch.device('nonsense') | 
+torch.bmm(torch.ones(2, 3, 4), torch.ones(2, 5, 6))
+torch.dot(torch.ones(2), torch.ones(3))
+torch.mv(torch.ones(2, 3), torch.ones(2))
+torch.ones(2).to('cuda')
+torch.zeros(2, device='cuda')
+torch.ones(2).cuda()
+torch.ones(2).to('nonsense')
+torch.device('nonsense')
 torch.ones(2).foo | has no attribute
 torch.foo_bar | has no attribute
-torch.ones(2, dtype='float32') | 
+torch.ones(2, dtype='float32')
 torch.ones(2).to(torch.float31) | has no attribute
-torch.add('a', torch.ones(2)) | 
-torch.ones(2) + 'a' | 
-'a' + torch.ones(2) | 
-torch.ones(2) + None | 
-torch.ones(2) + [1, 2] | 
-torch.exp(2) | 
-torch.exp([1.0]) | 
-torch.ones(2).exp(1, 2, 3) | 
-torch.sum(torch.ones(2), nonsense=1) | 
+torch.add('a', torch.ones(2))
+torch.ones(2) + 'a'
+'a' + torch.ones(2)
+torch.ones(2) + None
+torch.ones(2) + [1, 2]
+torch.exp(2)
+torch.exp([1.0])
+torch.ones(2).exp(1, 2, 3)
+torch.sum(torch.ones(2), nonsense=1)
 torch.ones(2).clamp() | At least one of
-torch.multinomial(torch.tensor([1., -1.]), 1) | 
-torch.linspace(0, 1, -1) | 
-torch.eye(-1) | 
-torch.randint(3, 3, (2,)) | 
-torch.randperm(-1) | 
-torch.full((2,), 'a') | 
-torch.ones(2).fill_('a') | 
-torch.ones(2).fill_(torch.ones(2)) | 
-torch.ones(2).copy_(torch.ones(3)) | 
-torch.from_numpy([1]) | 
-torch.allclose(torch.ones(2), torch.ones(2).long()) | 
-torch.where(torch.ones(2), torch.ones(2), torch.ones(2)) | 
-torch.masked_select(torch.ones(2), torch.ones(2)) | 
-torch.ones(2, 3).t_(5) | 
-torch.ones(2, 2, 2).t() | 
-torch.ones(2)[torch.ones(2)] | 
-torch.empty(2**62) | 
-torch.empty(2**40, 2**40) | 
-torch.ones(1).expand(-2) | 
-torch.ones(2).repeat() | 
-torch.ones(2, 3).repeat(2) | 
-torch.ones(2).roll((1, 2), 0) | 
-torch.set_default_dtype(torch.int32) | 
-torch.manual_seed('a') | 
-next(iter(torch.tensor(1))) | 
-len(torch.tensor(1)) | 
-torch.ones(3).tolist(1) | 
-torch.cdist(torch.ones(2, 3), torch.ones(2, 4)) | 
-torch.tensordot(torch.ones(2, 3), torch.ones(2, 3), 1) | 
+torch.multinomial(torch.tensor([1., -1.]), 1)
+torch.linspace(0, 1, -1)
+torch.eye(-1)
+torch.randint(3, 3, (2,))
+torch.randperm(-1)
+torch.full((2,), 'a')
+torch.ones(2).fill_('a')
+torch.ones(2).fill_(torch.ones(2))
+torch.ones(2).copy_(torch.ones(3))
+torch.from_numpy([1])
+torch.allclose(torch.ones(2), torch.ones(2).long())
+torch.where(torch.ones(2), torch.ones(2), torch.ones(2))
+torch.masked_select(torch.ones(2), torch.ones(2))
+torch.ones(2, 3).t_(5)
+torch.ones(2, 2, 2).t()
+torch.ones(2)[torch.ones(2)]
+torch.empty(2**62)
+torch.empty(2**40, 2**40)
+torch.ones(1).expand(-2)
+torch.ones(2).repeat()
+torch.ones(2, 3).repeat(2)
+torch.ones(2).roll((1, 2), 0)
+torch.set_default_dtype(torch.int32)
+torch.manual_seed('a')
+next(iter(torch.tensor(1)))
+len(torch.tensor(1))
+torch.ones(3).tolist(1)
+torch.cdist(torch.ones(2, 3), torch.ones(2, 4))
+torch.tensordot(torch.ones(2, 3), torch.ones(2, 3), 1)
 torch.nn.Linear(3, 2)(torch.ones(2, 4)) | 2x4 and 3x2
-torch.nn.functional.cross_entropy(torch.ones(2, 3), torch.tensor([0, 5])) | 
-torch.nn.functional.mse_loss(torch.ones(2), torch.ones(2, 3, 4)) | 
-torch.autograd.grad(torch.ones(1), torch.ones(1)) | 
+torch.nn.functional.cross_entropy(torch.ones(2, 3), torch.tensor([0, 5]))
+torch.nn.functional.mse_loss(torch.ones(2), torch.ones(2, 3, 4))
+torch.autograd.grad(torch.ones(1), torch.ones(1))
 torch.ones(2, requires_grad=True).add_(1) | leaf
 """
 # setup :: expression | words
@@ -150,37 +150,37 @@ SCRIPTS = """
 x = torch.zeros(1).expand(3) :: x.add_(1) | single memory location
 x = torch.arange(8.) :: x[1:].copy_(x[:-1]) | single memory location
 x = torch.arange(8.) :: x[1:].add_(x[:-1]) | single memory location
-x = torch.arange(4.).reshape(2, 2) :: x.add_(x.t()) | 
+x = torch.arange(4.).reshape(2, 2) :: x.add_(x.t())
 x = torch.arange(4.).reshape(2, 2) :: x.copy_(x.t()) | single memory location
 x = torch.zeros(1, 3).expand(2, 3) :: x.copy_(torch.ones(2, 3)) | single memory location
-x = torch.ones(2, dtype=torch.int64) :: x.add_(0.5) | 
+x = torch.ones(2, dtype=torch.int64) :: x.add_(0.5)
 x = torch.ones(2, dtype=torch.int64) :: x.mul_(torch.ones(2)) | can't be cast
 x = torch.ones(2, dtype=torch.bool) :: x.add_(1) | can't be cast
-x = torch.ones(2) :: x.add_(torch.ones(3, 2)) | 
+x = torch.ones(2) :: x.add_(torch.ones(3, 2))
 x = torch.ones(2) :: torch.add(x, x, out=torch.ones(2, dtype=torch.int64)) | can't be cast
-x = torch.ones(2, requires_grad=True) :: torch.add(x, x, out=torch.ones(2)) | 
+x = torch.ones(2, requires_grad=True) :: torch.add(x, x, out=torch.ones(2))
 x = torch.ones(2, requires_grad=True); y = x.exp().sum(); y.backward() :: y.backward() | second time
 x = torch.ones(2, requires_grad=True) :: x[0].fill_(1) | leaf
-x = torch.ones(2) :: setattr(x, 'grad', torch.ones(3)) | 
-x = torch.ones(2) :: setattr(x, 'grad', 5) | 
-x = torch.ones(2) :: setattr(x, 'shape', (1,)) | 
-x = torch.ones(2) :: setattr(x, 'data', 5) | 
-x = torch.ones(2) :: x.__delitem__(0) | 
+x = torch.ones(2) :: setattr(x, 'grad', torch.ones(3))
+x = torch.ones(2) :: setattr(x, 'grad', 5)
+x = torch.ones(2) :: setattr(x, 'shape', (1,))
+x = torch.ones(2) :: setattr(x, 'data', 5)
+x = torch.ones(2) :: x.__delitem__(0)
 x = torch.ones(3) :: x.__setitem__(3, 1.0) | index 3 is out of bounds for dimension 0 with size 3
-x = torch.ones(3) :: x.__setitem__(0, torch.ones(2)) | 
-x = torch.ones(3) :: x.__setitem__(slice(None), torch.ones(2)) | 
+x = torch.ones(3) :: x.__setitem__(0, torch.ones(2))
+x = torch.ones(3) :: x.__setitem__(slice(None), torch.ones(2))
 x = torch.ones(3) :: x.__setitem__(torch.tensor([5]), 1.0) | out of bounds
-x = torch.ones(3) :: x.__setitem__(0, 'a') | 
-x = torch.zeros(3, 3) :: x.__setitem__((0, 0), torch.ones(2)) | 
+x = torch.ones(3) :: x.__setitem__(0, 'a')
+x = torch.zeros(3, 3) :: x.__setitem__((0, 0), torch.ones(2))
 a = np.arange(6.)[::-1] :: torch.from_numpy(a) | negative
-a = np.array(['x']) :: torch.tensor(a) | 
-a = np.array([1, 'x'], dtype=object) :: torch.tensor(a) | 
+a = np.array(['x']) :: torch.tensor(a)
+a = np.array([1, 'x'], dtype=object) :: torch.tensor(a)
 """
 
 
 def cases(text):
     for line in text.strip("\n").split("\n"):
-        code, _, words = line.rpartition("|")
+        code, _, words = line.partition(" | ")
         yield code.strip(), words.strip()
 
 
@@ -208,7 +208,9 @@ def test_a_numpy_array_that_is_not_writable_is_taken_with_a_warning():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             assert m.from_numpy(array).sum().item() == 0
-        assert REF is SUT or m is REF or caught and "writable" in str(caught[0].message)  # PyTorch itself warns once per process
+        assert (
+            REF is SUT or m is REF or caught and "writable" in str(caught[0].message)
+        )  # PyTorch itself warns once per process
 
 
 def test_fill_reaches_expanded_memory_although_arithmetic_may_not():
@@ -258,7 +260,12 @@ def test_a_failed_step_leaves_its_target_as_it_was():
     for m in (REF, SUT):
         x = m.arange(3.0)
         y = x * 2
-        for bad in (lambda: x.add_(m.ones(4)), lambda: x.__setitem__(9, 1.0), lambda: x.copy_(m.ones(5)), lambda: m.mm(x, x)):
+        for bad in (
+            lambda: x.add_(m.ones(4)),
+            lambda: x.__setitem__(9, 1.0),
+            lambda: x.copy_(m.ones(5)),
+            lambda: m.mm(x, x),
+        ):
             error = outcome(bad)
             assert isinstance(error, Raised)
         assert x.tolist() == [0, 1, 2] and y.tolist() == [0, 2, 4]

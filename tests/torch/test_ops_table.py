@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.torch import op_rows
-from tests.torch.compare import DTYPES, FLOATS, In, REF, Report, layouts_of, outcome
+from tests.torch.compare import DTYPES, FLOATS, REF, In, Report, layouts_of, outcome
 
 INDEX_NAMES = "ijk"
 COMPILED = {}
@@ -142,7 +142,8 @@ def test_elementwise(row):
     report.finish()
 
 
-BROADCASTS = [((3, 1), (1, 4)), ((), (3,)), ((0,), (1,)), ((5,), (5,)), ((2, 3, 4), (4,)), ((3,), (4,)), ((1025,), (1025,)),
+BROADCASTS = [((3, 1), (1, 4)), ((), (3,)), ((0,), (1,)), ((5,), (5,)), ((2, 3, 4), (4,)), ((3,), (4,)), ((1025,),
+              (1025,)),
               ((1023,), ()), ((2, 1, 4), (3, 1)), ((0, 3), (3,)), ((2, 3), (3, 2)), ((1, 1), (1,))]  # fmt: skip
 
 
@@ -194,8 +195,10 @@ def test_ternary(row):
 
 
 SCALARS = ["2", "-3", "0", "0.5", "-1.5", "True", "False", "float('inf')", "float('nan')", "1e30", "2**40"]
-SCALAR_LINES = ["x + {}", "{} + x", "x - {}", "{} - x", "x * {}", "{} * x", "x / {}", "{} / x", "x == {}", "x < {}", "{} >= x",
-                "torch.maximum(x, torch.tensor({}))", "torch.where(x > 0, x, {})", "torch.where(x > 0, {}, 1)", "x.eq({})",
+SCALAR_LINES = ["x + {}", "{} + x", "x - {}", "{} - x", "x * {}", "{} * x", "x / {}", "{} / x", "x == {}", "x < {}",
+                "{} >= x",
+                "torch.maximum(x, torch.tensor({}))", "torch.where(x > 0, x, {})", "torch.where(x > 0, {}, 1)",
+                "x.eq({})",
                 "torch.full((2,), {}, dtype=x.dtype) if abs({}) < 100 else 0"]  # fmt: skip
 
 
@@ -247,7 +250,8 @@ def test_shape(row):
 
 
 # What allocates its result: strides along dimensions of one element mean nothing there.
-NEW_MEMORY = ("cat", "stack", "hstack", "vstack", "repeat", "tile", "repeat_interleave", "roll", "flip", "rot90", "diagonal",
+NEW_MEMORY = ("cat", "stack", "hstack", "vstack", "repeat", "tile", "repeat_interleave", "roll", "flip", "rot90",
+              "diagonal",
               "tril", "triu", "meshgrid", "combinations")  # fmt: skip
 WRITE_AND_LOOK = """
 def run(torch, x):

@@ -1,4 +1,4 @@
-"""Getting values out: printing, item, tolist, numpy, the buffer protocol, DLPack, iteration, copies, pickles, formats."""
+"""Getting values out: printing, item, tolist, numpy, buffers, DLPack, iteration, copies, pickles, formats."""
 
 import pytest
 
@@ -72,7 +72,8 @@ torch.full((3,), 100000.)
 torch.max(torch.tensor([[1., 2], [3, 4]]), 1)
 torch.tensor([[1., 2]]).sort()
 """
-OPTIONS = ["precision=2", "precision=8", "threshold=5", "edgeitems=1, threshold=5", "linewidth=40", "sci_mode=True", "sci_mode=False", "profile='short'",
+OPTIONS = ["precision=2", "precision=8", "threshold=5", "edgeitems=1, threshold=5", "linewidth=40", "sci_mode=True",
+           "sci_mode=False", "profile='short'",
            "profile='full'", "threshold=float('inf')"]  # fmt: skip
 
 
@@ -88,8 +89,8 @@ def test_tensors_print_as_in_pytorch():
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_print_options_change_what_is_printed(option):
-    compare_lines("\n".join(f"torch.manual_seed(0); torch.set_printoptions(profile='default'); torch.set_printoptions({option}) :: repr({line})"
-                            for line in lines(PRINTED)))  # fmt: skip
+    setup = f"torch.manual_seed(0); torch.set_printoptions(profile='default'); torch.set_printoptions({option})"
+    compare_lines("\n".join(f"{setup} :: repr({line})" for line in lines(PRINTED)))
 
 
 OUT_BY_DTYPE = """
@@ -176,15 +177,15 @@ def test_values_leave_as_python_objects():
         x = torch.zeros(3); y = np.from_dlpack(x); x[0] = 4 :: y
         torch.from_dlpack(np.arange(3.0))
         torch.zeros(2).__dlpack_device__()
-        x = torch.ones(3).numpy(); x.flags.writeable
+        x = torch.ones(3).numpy() :: x.flags.writeable
         memoryview(torch.arange(3).numpy()).tolist()
         x = torch.arange(3.0); y = copy.copy(x); y[0] = 9 :: x
         x = torch.arange(3.0); y = copy.deepcopy(x); y[0] = 9 :: x
         x = torch.arange(6.0).reshape(2, 3); y = copy.deepcopy([x, x.t()]); y[0][0, 1] = 9 :: y
         x = torch.arange(6.0).reshape(2, 3); y = copy.deepcopy({'a': x, 'b': x}) :: y['a'] is y['b']
         x = torch.ones(2, requires_grad=True); x.sum().backward(); y = copy.deepcopy(x) :: (y, y.grad, y.is_leaf)
-        x = torch.ones(2, requires_grad=True); copy.deepcopy(x * 2)
-        x = torch.arange(6.0).reshape(2, 3).t() :: (pickle.loads(pickle.dumps(x)), pickle.loads(pickle.dumps(x)).stride())
+        x = torch.ones(2, requires_grad=True) :: copy.deepcopy(x * 2)
+        x = torch.arange(6.0).reshape(2, 3).t() :: pickle.loads(pickle.dumps(x))
         x = torch.ones(2, requires_grad=True) :: pickle.loads(pickle.dumps(x))
         x = torch.arange(6.0); a, b = pickle.loads(pickle.dumps((x, x[2:]))); a[2] = 9 :: b
         f = io.BytesIO(); torch.save({'w': torch.arange(3.), 'n': 5}, f); f.seek(0) :: torch.load(f)

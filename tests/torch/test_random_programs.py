@@ -37,7 +37,11 @@ CONFIGURATIONS = [
 ] + [{"BRISK_ISA": level} for level in instruction_sets()]
 
 
-@pytest.mark.parametrize("number", range(len(CONFIGURATIONS)), ids=[" ".join(f"{k}={v}" for k, v in c.items()) or "default" for c in CONFIGURATIONS])
+@pytest.mark.parametrize(
+    "number",
+    range(len(CONFIGURATIONS)),
+    ids=[" ".join(f"{k}={v}" for k, v in c.items()) or "default" for c in CONFIGURATIONS],
+)
 def test_random_programs_agree_with_pytorch(number):
     share = max(PROGRAMS * 4 // 5 // len(CONFIGURATIONS), 1)
     command = [sys.executable, "-m", "tests.torch.fuzz", "--programs", str(share), "--seed", str(number + 1)]
