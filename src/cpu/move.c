@@ -259,7 +259,8 @@ ELEMENT_INLINE void tile_any(char *d, int64_t ds, const char *s, int64_t ss, int
             memcpy(d + (c * ds + r) * (int64_t)size, s + (r * ss + c) * (int64_t)size, size);
 }
 
-static void tile_move(const transposition *t, char *d, int64_t ds, const char *s, int64_t ss, int64_t rows, int64_t cols)
+static void tile_move(const transposition *t, char *d, int64_t ds, const char *s, int64_t ss, int64_t rows,
+                      int64_t cols)
 {
     if (t->size == 4 && rows == 16 && cols == 16) {
         tile_words(d, ds, s, ss);
@@ -328,7 +329,9 @@ static void transpose(const view *dst, const view *src, int across)
 
 /* --- copy and fill ----------------------------------------------------------------------------------------- */
 
-typedef struct copy { const view *dst, *src; } copy;
+typedef struct copy {
+    const view *dst, *src;
+} copy;
 
 static void copy_piece(void *arg, int64_t begin, int64_t end)
 {
