@@ -30,15 +30,19 @@ static PyObject *apply_in_place(int op, const arg *a)
     return good ? py_in_place(&a[0], status) : NULL;
 }
 
+/* The ternary ones have signatures of their own: where and lerp stand below, the others where they are composed. */
 #define UNARY(name, ...)                                                                                               \
     static PyObject *py_##name(const arg *a) { return apply(EW_##name, a); }                                           \
     static PyObject *py_##name##_(const arg *a) { return apply_in_place(EW_##name, a); }
 #define BINARY(name, ...) UNARY(name)
-#define TERNARY(name, ...) UNARY(name)
+#define TERNARY(name, ...)
 #include "brisk/ops.def"
+#undef TERNARY
+
+static PyObject *py_where(const arg *a) { return apply(EW_where, a); }
+UNARY(lerp)
 #undef UNARY
 #undef BINARY
-#undef TERNARY
 
 enum { BOTH = AS_FUNCTION | AS_METHOD };
 

@@ -3,9 +3,11 @@
  * Invariant: a handle has at most one Python object (handle->front), so identity is as in PyTorch: x.grad is x.grad.
  * Objects without a __dict__ cannot be part of a cycle and are not shown to the garbage collector; a freelist keeps
  * them warm: making and dropping one costs about 10 ns. */
-#include <stddef.h>
-
 #include "binds.h"
+
+#include <stddef.h>
+#include <structmember.h>
+
 #include "core/lock.h"
 #include "graph/log.h"
 #include "ops/elementwise.h"
