@@ -34,5 +34,8 @@ int log_flush(void);
 /* Evaluates until n has data. */
 int log_evaluate(node *n);
 bool log_eager(void); /* BRISK_EAGER=1 */
+/* Parts of a flush, for the bench: looking the plan up, and making it. The log stays as it is. */
+bool flush_lookup(void);
+bool flush_plan(void);
 
 #endif
