@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autograd/backward.h"
 #include "autograd/function.h"
 #include "autograd/rules.h"
 #include "core/error.h"
@@ -17,8 +18,6 @@
 #include "core/tensor.h"
 #include "graph/log.h"
 #include "ops/elementwise.h"
-
-bk_tensor *add_view_gradient(const node *n, bk_tensor *g, bk_tensor *into);
 
 typedef struct step {
     node *node;
@@ -293,7 +292,7 @@ static bk_tensor *first_gradient(const bk_tensor *t, const bk_tensor *gradient)
     return bk_to(gradient, tensor_dtype(t));
 }
 
-int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph)
+int backward_record(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph)
 {
     if (!t)
         return -1;
@@ -315,5 +314,10 @@ int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool
     bk_scope_pop();
     grad_set_enabled(was);
     pass_free(&p);
-    return status < 0 ? -1 : bk_sync();
+    return status;
+}
+
+int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph)
+{
+    return backward_record(t, gradient, retain_graph, create_graph) < 0 ? -1 : bk_sync();
 }

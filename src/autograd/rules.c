@@ -136,7 +136,6 @@ static bk_tensor *fold_repeated(bk_tensor *g, const layout *l, const layout **on
     return !*once ? NULL : dims ? bk_sum(g, dims, true) : g;
 }
 
-/* Adds g, the gradient of a view, to the gradient of the whole; into == NULL makes a new one. */
 bk_tensor *add_view_gradient(const node *n, bk_tensor *g, bk_tensor *into)
 {
     const layout *whole = n->attr.region.layout, *once;

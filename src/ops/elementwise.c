@@ -349,6 +349,22 @@ int ew_apply_in_place(int op, bk_tensor *t, const operand *in)
     return status;
 }
 
+/* x ** 2 is x * x: the powers that PyTorch computes without pow. */
+static int cheaper_power(const operand *in)
+{
+    if (in[1].value || !in[0].value || !dtype_is_float((bk_dtype)in[0].value->dtype))
+        return EW_pow;
+    double p = in[1].d;
+    return p == 2 ? EW_square : p == 0.5 ? EW_sqrt : p == -0.5 ? EW_rsqrt : p == -1 ? EW_reciprocal : EW_pow;
+}
+
+bk_tensor *ew_apply_python(int op, const operand *in) { return ew_apply(op == EW_pow ? cheaper_power(in) : op, in); }
+
+int ew_apply_python_in_place(int op, bk_tensor *t, const operand *in)
+{
+    return ew_apply_in_place(op == EW_pow ? cheaper_power(in) : op, t, in);
+}
+
 /* --- the public functions, one per row ---------------------------------------------------------------------------- */
 
 static bk_tensor *apply_tensors(int op, const bk_tensor *const *in)
