@@ -210,3 +210,17 @@ int grad_matmul(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     }
     return 0;
 }
+
+/* --- triangles --------------------------------------------------------------------------------------------------------- */
+
+int grad_tril(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+{
+    grads[0] = bk_tril(g, n->attr.i[0]);
+    return grads[0] ? 0 : -1;
+}
+
+int grad_triu(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+{
+    grads[0] = bk_triu(g, n->attr.i[0]);
+    return grads[0] ? 0 : -1;
+}

@@ -13,5 +13,7 @@ int grad_expand(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_matmul(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_sum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_tril(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_triu(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 
 #endif

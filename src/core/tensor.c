@@ -140,7 +140,7 @@ bk_tensor *tensor_from_node(node *value)
         }
         place_set(t->track, value);
     }
-    if (log_eager() && log_flush() < 0) {
+    if (log_due() && log_flush() < 0) {
         bk_release(t);
         return NULL;
     }
@@ -404,8 +404,8 @@ void cell_move(cell *c, node *value)
 /* Memory that somebody else can see must receive the write itself, now. */
 static bool must_stay(const cell *c)
 {
-    const storage *s = c->value->memory;
-    return s && (s->exports || s->pinned);
+    storage *s = c->value->memory;
+    return s && (s->pinned || (s->exports && storage_shared(s)));
 }
 
 static node *update_node(const bk_tensor *t, operand value, node *place, bool add)
@@ -447,7 +447,7 @@ int tensor_write(bk_tensor *t, operand value, bool add)
     }
     bool stay = must_stay(t->cell);
     cell_move(t->cell, n);
-    return stay || log_eager() ? log_flush() : 0;
+    return stay || log_due() ? log_flush() : 0;
 }
 
 static void take_memory(bk_tensor *t, const bk_tensor *from)

@@ -204,6 +204,7 @@ static void settle(op_log *log)
     log->count = log->leaf_count = 0;
     log->hash = 0;
     log->bytes = 0;
+    log->reads_shared = false;
     log->epoch++;
     for (int i = 0; i < count; i++)
         node_release(log->nodes[i]);

@@ -99,6 +99,8 @@ int log_append(node *n)
             int32_t leaf = leaf_number(log, in);
             if (leaf < 0)
                 return -1;
+            if (in->memory && in->memory->exports && storage_shared(in->memory))
+                log->reads_shared = true;
             key->in[k] = -1 - leaf;
         }
         h = mix(h, (uint64_t)(uint32_t)key->in[k]);
