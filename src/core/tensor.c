@@ -364,7 +364,7 @@ static bool read_with(bk_tensor *t, bool with_edge, operand *out)
     return out->value != NULL;
 }
 
-bool tensor_read(const bk_tensor *t, operand *out)
+bool tensor_read_slow(const bk_tensor *t, operand *out)
 {
     return read_with((bk_tensor *)t, grad_enabled(), out);
 }

@@ -19,14 +19,12 @@ op_log the_log = { .epoch = 1 };
 enum { SOFT_RECORDS = 1 << 17, HARD_RECORDS = 1 << 18 };
 static const int64_t SOFT_BYTES = (int64_t)1 << 30;
 
-bool log_eager(void)
+bool log_is_eager;
+
+__attribute__((constructor)) static void read_settings(void)
 {
-    static int eager = -1;
-    if (eager < 0) {
-        const char *text = getenv("BRISK_EAGER");
-        eager = text && *text && strcmp(text, "0") != 0;
-    }
-    return eager;
+    const char *text = getenv("BRISK_EAGER");
+    log_is_eager = text && *text && strcmp(text, "0") != 0;
 }
 
 static uint64_t mix(uint64_t h, uint64_t word)
