@@ -103,9 +103,9 @@ int log_append(node *n)
         }
         h = mix(h, (uint64_t)(uint32_t)key->in[k]);
     }
-    for (int i = 0; i < 4; i++)
-        if (n->attr.i[i])
-            h = mix(h, (uint64_t)n->attr.i[i] + (uint64_t)i);
+    if (n->op >= EW_COUNT) /* rows of ops.def have no attributes */
+        for (int i = 0; i < 4; i++)
+            h = mix(h, (uint64_t)n->attr.i[i]);
     log->hash = h;
     log->bytes += n->layout->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
     n->slot = log->count;
