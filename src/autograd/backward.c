@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autograd/backward.h"
 #include "autograd/function.h"
 #include "autograd/rules.h"
 #include "core/error.h"
@@ -18,9 +19,12 @@
 #include "graph/log.h"
 #include "ops/elementwise.h"
 
+<<<<<<< HEAD
 bk_tensor *add_view_gradient(const node *n, bk_tensor *g, bk_tensor *into);
 bool reorder_gradient(const node *n, bk_tensor *g, bk_tensor **out);
 
+=======
+>>>>>>> main
 typedef struct step {
     node *node;
     bk_tensor *grad;
@@ -297,7 +301,7 @@ static bk_tensor *first_gradient(const bk_tensor *t, const bk_tensor *gradient)
     return bk_to(gradient, tensor_dtype(t));
 }
 
-int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph)
+int backward_record(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph)
 {
     if (!t)
         return -1;
@@ -319,5 +323,10 @@ int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool
     bk_scope_pop();
     grad_set_enabled(was);
     pass_free(&p);
-    return status < 0 ? -1 : bk_sync();
+    return status;
+}
+
+int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph)
+{
+    return backward_record(t, gradient, retain_graph, create_graph) < 0 ? -1 : bk_sync();
 }

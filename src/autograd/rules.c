@@ -137,6 +137,7 @@ static bk_tensor *fold_repeated(bk_tensor *g, const layout *l, const layout **on
     return !*once ? NULL : dims ? bk_sum(g, dims, true) : g;
 }
 
+<<<<<<< HEAD
 /* The gradient of a view that only orders the elements of the whole anew is g ordered back, without a copy. False where
  * the view is of another kind; *out is NULL on failure. */
 bool reorder_gradient(const node *n, bk_tensor *g, bk_tensor **out)
@@ -165,6 +166,8 @@ bool reorder_gradient(const node *n, bk_tensor *g, bk_tensor **out)
 }
 
 /* Adds g, the gradient of a view, to the gradient of the whole; into == NULL makes a new one. */
+=======
+>>>>>>> main
 bk_tensor *add_view_gradient(const node *n, bk_tensor *g, bk_tensor *into)
 {
     const layout *whole = n->attr.region.layout, *once;
@@ -248,4 +251,18 @@ int grad_matmul(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
             return -1;
     }
     return 0;
+}
+
+/* --- triangles --------------------------------------------------------------------------------------------------------- */
+
+int grad_tril(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+{
+    grads[0] = bk_tril(g, n->attr.i[0]);
+    return grads[0] ? 0 : -1;
+}
+
+int grad_triu(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+{
+    grads[0] = bk_triu(g, n->attr.i[0]);
+    return grads[0] ? 0 : -1;
 }

@@ -66,11 +66,16 @@ typedef struct storage {
     char *data;
     size_t bytes;
     void (*release)(void *owner); /* NULL: pool memory */
+    bool (*reachable)(void *owner); /* whether others than us hold the owner; NULL: they may */
     void *owner;
 } storage;
 
 storage *storage_new(size_t bytes);
+storage *storage_adopt(void *data, size_t bytes); /* memory of pool_take(bytes), bytes > 0; given back on failure */
 storage *storage_foreign(void *data, size_t bytes, void (*release)(void *), void *owner);
+/* Whether a foreign owner can still reach exported memory. Memory of an owner that only we hold is ours from then on. */
+bool storage_shared(storage *s);
+void storage_unexport(storage *s); /* a foreign holder is gone, and with it its reference */
 void storage_release(storage *s);
 
 /* --- nodes ---------------------------------------------------------------------------------------------------- */

@@ -5,5 +5,6 @@
 struct kernel_call;
 int run_matmul(const struct kernel_call *call);
 int run_reduce(const struct kernel_call *call);
+int run_triangle(const struct kernel_call *call);
 
 #endif

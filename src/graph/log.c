@@ -16,7 +16,7 @@ op_log the_log = { .epoch = 1 };
 
 /* A loop that never reads a value must not grow without bound. Past the soft limit the log is flushed where it comes
  * round to the line it began with, so that the pieces of a repeated loop look alike and hit the cache. */
-enum { SOFT_RECORDS = 1 << 15, HARD_RECORDS = 1 << 17 };
+enum { SOFT_RECORDS = 1 << 17, HARD_RECORDS = 1 << 18 };
 static const int64_t SOFT_BYTES = (int64_t)1 << 30;
 
 bool log_eager(void)
@@ -99,6 +99,8 @@ int log_append(node *n)
             int32_t leaf = leaf_number(log, in);
             if (leaf < 0)
                 return -1;
+            if (in->memory && in->memory->exports && storage_shared(in->memory))
+                log->reads_shared = true;
             key->in[k] = -1 - leaf;
         }
         h = mix(h, (uint64_t)(uint32_t)key->in[k]);
