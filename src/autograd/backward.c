@@ -19,6 +19,12 @@
 #include "graph/log.h"
 #include "ops/elementwise.h"
 
+<<<<<<< HEAD
+bk_tensor *add_view_gradient(const node *n, bk_tensor *g, bk_tensor *into);
+bool reorder_gradient(const node *n, bk_tensor *g, bk_tensor **out);
+
+=======
+>>>>>>> main
 typedef struct step {
     node *node;
     bk_tensor *grad;
@@ -128,6 +134,9 @@ static int send(pass *p, node *edge, bk_tensor *g)
 static int send_view(pass *p, node *n, bk_tensor *g)
 {
     step *s = &p->steps[n->edge[0]->visit];
+    bk_tensor *reordered;
+    if (reorder_gradient(n, g, &reordered))
+        return reordered ? send(p, n->edge[0], reordered) : -1;
     bool into = s->grad && s->own && s->grad->layout == n->attr.region.layout && tensor_whole(s->grad);
     bk_tensor *sum = add_view_gradient(n, g, into ? s->grad : NULL);
     if (!sum)

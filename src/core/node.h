@@ -97,6 +97,10 @@ typedef union attr {
         int64_t unused;
         const layout *from; /* that of the input */
     } reduce;
+    struct {
+        const layout *a, *b; /* those of the factors */
+        int64_t unused[2];
+    } product;
 } attr;
 
 typedef struct source_line {
