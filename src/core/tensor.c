@@ -450,6 +450,20 @@ int tensor_write(bk_tensor *t, operand value, bool add)
     return stay || log_eager() ? log_flush() : 0;
 }
 
+int tensor_move(bk_tensor *t, node *n)
+{
+    if (n->flags & NODE_TAPED) {
+        if (!tensor_track(t)) {
+            node_release(n);
+            return -1;
+        }
+        place_set(t->track, n);
+    }
+    bool stay = must_stay(t->cell);
+    cell_move(t->cell, n);
+    return stay || log_eager() ? log_flush() : 0;
+}
+
 /* --- what a tensor is ------------------------------------------------------------------------------------------ */
 
 char *tensor_data(const bk_tensor *t)
