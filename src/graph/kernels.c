@@ -3,6 +3,7 @@
 
 #include "cpu/gemm.h"
 #include "cpu/reduce.h"
+#include "cpu/triangle.h"
 #include "graph/plan.h"
 
 /* (..., m, k) x (..., k, n): batch dimensions are equal in number; a size of 1 or a stride of 0 repeats. */
@@ -42,4 +43,11 @@ int run_reduce(const kernel_call *call)
         }
     }
     return reduce_run((reduce_kind)call->attr->reduce.kind, &dst, src, dims);
+}
+
+/* attr: the diagonal; tril and triu differ by their op. */
+int run_triangle(const kernel_call *call)
+{
+    triangle_copy(&call->out, &call->in[0], call->attr->i[0], call->op == OP_triu);
+    return 0;
 }

@@ -5,6 +5,7 @@
 struct kernel_call;
 int run_matmul(const struct kernel_call *call);
 int run_reduce(const struct kernel_call *call);
+int run_triangle(const struct kernel_call *call);
 
 /* kernels_index.c */
 int run_gather(const struct kernel_call *call);
