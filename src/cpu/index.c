@@ -441,7 +441,8 @@ static void advanced_piece(void *arg, int64_t begin, int64_t end)
 }
 
 /* Splits `plain` into the index's dimensions and the rest, `indexed` into the indexed dimensions and the rest. */
-static advanced advanced_init(const view *indexed, const view *plain, const view *const *indices, int count, bool getting)
+static advanced advanced_init(const view *indexed, const view *plain, const view *const *indices, int count,
+                              bool getting)
 {
     advanced a = { .indices = indices, .count = count, .indexed = indexed->data, .getting = getting };
     int lead = indices[0]->ndim;

@@ -7,7 +7,14 @@
 #define BK_CPU_INDEX_H
 #include "cpu/view.h"
 
-typedef enum scatter_mode { SCATTER_SET, SCATTER_ADD, SCATTER_MUL, SCATTER_AMAX, SCATTER_AMIN, SCATTER_MODES } scatter_mode;
+typedef enum scatter_mode {
+    SCATTER_SET,
+    SCATTER_ADD,
+    SCATTER_MUL,
+    SCATTER_AMAX,
+    SCATTER_AMIN,
+    SCATTER_MODES
+} scatter_mode;
 
 /* Whether all indices are in [-size, size); if not, *bad is the first that is not. */
 bool index_check(const view *index, int64_t size, int64_t *bad);
@@ -28,8 +35,8 @@ void index_put(const view *dst, const view *src, const view *const *indices, int
 
 /* src and mask have equal sizes; elements are taken in row-major order. */
 int64_t mask_count(const view *mask);
-int mask_select(const view *dst, const view *src, const view *mask);  /* dst is 1-d, as long as the count */
-int mask_scatter(const view *dst, const view *mask, const view *src); /* src is 1-d, at least as long */
+int mask_select(const view *dst, const view *src, const view *mask);    /* dst is 1-d, as long as the count */
+int mask_scatter(const view *dst, const view *mask, const view *src);   /* src is 1-d, at least as long */
 void mask_fill(const view *dst, const view *mask, const void *element); /* an element of dst's dtype */
 
 int64_t nonzero_count(const view *src);

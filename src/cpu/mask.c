@@ -126,15 +126,15 @@ int64_t mask_count(const view *mask) { return nonzero_count(mask); }
 /* --- select and scatter ------------------------------------------------------------------------------------ */
 
 typedef struct masking {
-    view full, mask;      /* row-major, merged */
-    char *line;           /* the 1-d side */
-    int64_t step;         /* its byte step */
+    view full, mask; /* row-major, merged */
+    char *line;      /* the 1-d side */
+    int64_t step;    /* its byte step */
     const int64_t *starts;
 } masking;
 
 /* Takes elements until `count` of them are found: so no write goes past the chunk's part. */
-ELEMENT_INLINE int64_t select_sized(char *d, int64_t ds, const char *s, int64_t ss, const char *m, int64_t ms, int64_t n,
-                                    int64_t count, size_t bytes)
+ELEMENT_INLINE int64_t select_sized(char *d, int64_t ds, const char *s, int64_t ss, const char *m, int64_t ms,
+                                    int64_t n, int64_t count, size_t bytes)
 {
     int64_t k = 0;
     for (int64_t i = 0; i < n && k < count; i++) {
@@ -144,8 +144,8 @@ ELEMENT_INLINE int64_t select_sized(char *d, int64_t ds, const char *s, int64_t 
     return k;
 }
 
-ELEMENT_INLINE int64_t select_dense(char *d, int64_t ds, const char *s, int64_t ss, const char *m, int64_t ms, int64_t n,
-                                    int64_t count, size_t bytes)
+ELEMENT_INLINE int64_t select_dense(char *d, int64_t ds, const char *s, int64_t ss, const char *m, int64_t ms,
+                                    int64_t n, int64_t count, size_t bytes)
 {
     int64_t b = (int64_t)bytes;
     if (ds == b && ss == b && ms == 1)
@@ -221,8 +221,8 @@ static void scatter_piece(void *arg, int64_t begin, int64_t end)
     walk w = walk_start((const view *const[]){ &g->full, &g->mask }, 2, begin);
     for (int64_t n; begin < end && k < last; begin += n, walk_skip(&w, n)) {
         n = walk_run(&w, end - begin);
-        k += scatter_run(w.p[0], walk_step(&w, 0), g->line + k * g->step, g->step, w.p[1], walk_step(&w, 1), n, last - k,
-                         dtype_size(g->full.dtype));
+        k += scatter_run(w.p[0], walk_step(&w, 0), g->line + k * g->step, g->step, w.p[1], walk_step(&w, 1), n,
+                         last - k, dtype_size(g->full.dtype));
     }
 }
 

@@ -19,19 +19,19 @@
 #include <string.h>
 
 enum {
-    CHUNK = 1 << 16,         /* elements of one output reduced by one task */
-    COLUMN_CHUNK = 1 << 19,  /* elements of one tile of columns reduced by one task */
-    FEW_TILES = 16,          /* so many tiles keep all threads busy without chunks */
-    GRAIN = 1 << 15,         /* elements per piece */
-    FOLDED = 512,            /* columns that narrow dense rows are widened to */
-    SMALL = 512              /* accumulators that fit on the stack */
+    CHUNK = 1 << 16,        /* elements of one output reduced by one task */
+    COLUMN_CHUNK = 1 << 19, /* elements of one tile of columns reduced by one task */
+    FEW_TILES = 16,         /* so many tiles keep all threads busy without chunks */
+    GRAIN = 1 << 15,        /* elements per piece */
+    FOLDED = 512,           /* columns that narrow dense rows are widened to */
+    SMALL = 512             /* accumulators that fit on the stack */
 };
 
 typedef struct reduction {
     reduce_rows_fn rows;
     reduce_columns_fn columns;
     reduce_kind kind;
-    view kept, reduced; /* the source, split; both at the source's address */
+    view kept, reduced;     /* the source, split; both at the source's address */
     int64_t outputs, count; /* elements of each */
     int64_t chunk, chunks;  /* of the reduced elements */
     int64_t width, tiles;   /* columns: the last kept dimension, and how many tiles it makes */

@@ -21,6 +21,7 @@
 
 enum {
     BLOCK = 2048,    /* elements in float lanes: 32 per lane at 64 lanes; 2048 * 32768 fits into 32 bits */
+    ARG_BLOCK = 256, /* elements searched one by one for a place */
     LANE_ROWS = 128, /* rows in float lanes */
     MOMENT_ROWS = 32 /* rows read twice: 128 KB of floats, in L2 at the second reading */
 };

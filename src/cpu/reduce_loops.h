@@ -5,21 +5,21 @@
  * add in (unsigned for integers: they wrap), MASK, what comparing them gives, and ACC, in which blocks are joined. */
 
 #if FAMILY == FLOAT_LANES || FAMILY == DOUBLE_LANES
-#define ACC        double
-#define WRAP       double
-#define GET        element_double
-#define LOWEST(t)  (-(t)INFINITY)
-#define HIGHEST(t) ((t)INFINITY)
-#define IS_NAN(x)  ((x) != (x)) /* of elements and of vectors */
+#define ACC          double
+#define WRAP         double
+#define GET          element_double
+#define LOWEST(t)    (-(t)INFINITY)
+#define HIGHEST(t)   ((t)INFINITY)
+#define IS_NAN(x)    ((x) != (x)) /* of elements and of vectors */
 #define NONZERO_BITS (sizeof(MASK) == 4 ? (MASK)INT32_MAX : (MASK)INT64_MAX)
 #else
-#define ACC        int64_t
-#define WRAP       uint64_t
-#define GET        element_int
-#define LOWEST(t)  (sizeof(t) == 4 ? (t)INT32_MIN : (t)INT64_MIN)
-#define HIGHEST(t) (sizeof(t) == 4 ? (t)INT32_MAX : (t)INT64_MAX)
-#define IS_NAN(x)  0
-#define NONZERO_BITS ((MASK)-1)
+#define ACC          int64_t
+#define WRAP         uint64_t
+#define GET          element_int
+#define LOWEST(t)    (sizeof(t) == 4 ? (t)INT32_MIN : (t)INT64_MIN)
+#define HIGHEST(t)   (sizeof(t) == 4 ? (t)INT32_MAX : (t)INT64_MAX)
+#define IS_NAN(x)    0
+#define NONZERO_BITS ((MASK) - 1)
 #endif
 
 #if FAMILY == FLOAT_LANES
@@ -82,8 +82,8 @@ ELEMENT_INLINE ACC N(join)(reduce_kind kind, ACC a, ACC b)
     case REDUCE_SUM: return (ACC)((WRAP)a + (WRAP)b);
     case REDUCE_PROD: return (ACC)((WRAP)a * (WRAP)b);
     case REDUCE_MAX:
-    case REDUCE_ANY: return a > b || IS_NAN(a) ? a : b;
-    default: return a < b || IS_NAN(a) ? a : b;
+    case REDUCE_ANY: return (a > b) | IS_NAN(a) ? a : b;
+    default: return (a < b) | IS_NAN(a) ? a : b;
     }
 }
 
@@ -243,27 +243,30 @@ ELEMENT_INLINE void N(columns)(reduce_kind kind, const char *p, int64_t rows, in
 
 ELEMENT_INLINE bool N(beats)(reduce_kind extreme, ACC x, ACC best)
 {
-    return (extreme == REDUCE_MAX ? x > best : x < best) || (IS_NAN(x) && !IS_NAN(best));
+    return (extreme == REDUCE_MAX ? x > best : x < best) | (IS_NAN(x) & !IS_NAN(best));
 }
 
 ELEMENT_INLINE void N(arg_strided)(reduce_kind extreme, const char *p, int64_t n, int64_t step, int64_t before, ACC *a,
                                    int64_t *b)
 {
+    ACC best = before ? *a : N(get)(extreme, p);
+    int64_t place = before ? *b : 0;
     for (int64_t i = 0; i < n; i++) {
         ACC x = N(get)(extreme, p + i * step);
-        if (before + i == 0 || N(beats)(extreme, x, *a)) {
-            *a = x;
-            *b = before + i;
-        }
+        bool beats = N(beats)(extreme, x, best);
+        best = beats ? x : best;
+        place = beats ? before + i : place;
     }
+    *a = best;
+    *b = place;
 }
 
 /* The extreme of each block by vectors; only in the last block that improved it is the place looked up. */
 ELEMENT_INLINE void N(arg_dense)(reduce_kind extreme, const char *p, int64_t n, int64_t before, ACC *a, int64_t *b)
 {
     int64_t found = -1;
-    for (int64_t i = 0; i < n; i += BLOCK) {
-        int64_t m = n - i < BLOCK ? n - i : BLOCK;
+    for (int64_t i = 0; i < n; i += ARG_BLOCK) {
+        int64_t m = n - i < ARG_BLOCK ? n - i : ARG_BLOCK;
         ACC x = N(dense)(extreme, p + i * (int64_t)sizeof(HELD), m);
         if (before + i == 0 || N(beats)(extreme, x, *a)) {
             *a = x;
@@ -390,7 +393,9 @@ static void N(moment_columns)(const char *p, int64_t rows, int64_t row_step, int
         }
         for (int64_t i = 0; i < m; i++)
             for (int64_t c = 0; c < n; c++) {
-                LANE x = (LANE)GET(DTYPE, q + i * row_step + c * (step == sizeof(HELD) ? (int64_t)sizeof(HELD) : step)) - mean[c];
+                LANE x =
+                    (LANE)GET(DTYPE, q + i * row_step + c * (step == sizeof(HELD) ? (int64_t)sizeof(HELD) : step)) -
+                    mean[c];
                 m2[c] += x * x;
             }
         for (int64_t c = 0; c < n; c++)

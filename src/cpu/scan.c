@@ -3,7 +3,8 @@
  * A lane is one run through the scanned dimension. Lanes are independent: they are split over threads and, where the
  * scanned dimension is not the dense one, go abreast, LANES of them, so that memory is read in its own order.
  *
- * Invariant: within a lane elements are taken in order by one thread; results do not depend on how lanes are grouped. */
+ * Invariant: within a lane elements are taken in order by one thread; results do not depend on how lanes are grouped.
+ */
 #include "cpu/scan.h"
 
 #include "core/threads.h"

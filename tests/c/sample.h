@@ -17,7 +17,10 @@ static inline uint64_t sample_bits(void)
     return sample_state;
 }
 
-static inline int64_t sample_int(int64_t low, int64_t high) { return low + (int64_t)(sample_bits() % (uint64_t)(high - low + 1)); }
+static inline int64_t sample_int(int64_t low, int64_t high)
+{
+    return low + (int64_t)(sample_bits() % (uint64_t)(high - low + 1));
+}
 
 typedef struct sample {
     view v;

@@ -54,7 +54,8 @@ static void test_casts(void)
         for (int from = 0; from < BK_DTYPE_COUNT; from++)
             right &= copies_random((bk_dtype)to, (bk_dtype)from, to == from ? 300 : 40);
         char name[80];
-        snprintf(name, sizeof name, "copies of any strides and dtype into %s give what single casts give", dtypes[to].name);
+        snprintf(name, sizeof name, "copies of any strides and dtype into %s give what single casts give",
+                 dtypes[to].name);
         tap_ok(right, name);
     }
 }

@@ -61,7 +61,11 @@ static bool near(double a, double b, bk_dtype t)
 {
     if (same_double(a, b))
         return true;
-    double eps = t == BK_FLOAT64 ? 1e-13 : t == BK_FLOAT32 ? 2e-6 : t == BK_FLOAT16 ? 2e-3 : t == BK_BFLOAT16 ? 1e-2 : 0;
+    double eps = t == BK_FLOAT64    ? 1e-13
+                 : t == BK_FLOAT32  ? 2e-6
+                 : t == BK_FLOAT16  ? 2e-3
+                 : t == BK_BFLOAT16 ? 1e-2
+                                    : 0;
     return fabs(a - b) <= eps * (fabs(a) + fabs(b) + 10);
 }
 
@@ -79,13 +83,18 @@ static bool reduces(reduce_kind kind, bk_dtype t, int ndim, const int64_t *sizes
     sample s = sample_make(t, ndim, sizes, contiguous, kind != REDUCE_SUM && kind != REDUCE_PROD);
     int64_t n = view_numel(&s.v), out_sizes[BK_MAX_NDIM];
     for (int64_t i = 0; i < n && kind == REDUCE_PROD; i++) /* factors that stay exact: 1, -1 and a few 2 */
-        dtype_store_int(t, view_at(&s.v, i), sample_int(0, n / 3 + 60) == 0 ? 2 : t == BK_UINT8 || sample_int(0, 1) ? 1 : -1);
+        dtype_store_int(t, view_at(&s.v, i),
+                        sample_int(0, n / 3 + 60) == 0      ? 2
+                        : t == BK_UINT8 || sample_int(0, 1) ? 1
+                                                            : -1);
     for (int d = 0; d < ndim; d++)
         out_sizes[d] = dims >> d & 1 ? 1 : sizes[d];
     sample r = sample_make(result_dtype(kind, t), ndim, out_sizes, false, false);
     int64_t outputs = view_numel(&r.v);
     bool nothing = n == 0 && outputs > 0;
-    naive e = { &s.v, kind, calloc((size_t)outputs + 1, 8), NULL, calloc((size_t)outputs + 1, 8), calloc((size_t)outputs + 1, 8) };
+    naive e = {
+        &s.v, kind, calloc((size_t)outputs + 1, 8), NULL, calloc((size_t)outputs + 1, 8), calloc((size_t)outputs + 1, 8)
+    };
     bool right = true;
     if (!nothing || kind == REDUCE_SUM || kind == REDUCE_PROD || kind == REDUCE_ANY || kind == REDUCE_ALL) {
         visit(&s.v, dims, naive_step, &e);
@@ -143,14 +152,18 @@ static void test_moments(void)
 {
     bool right = true;
     for (int i = 0; i < 400; i++) {
-        int64_t sizes[3] = { sample_int(1, 6), sample_int(1, i % 7 ? 30 : 3000), sample_int(1, i % 5 ? 30 : 1500) }, out[3];
+        int64_t sizes[3] = { sample_int(1, 6), sample_int(1, i % 7 ? 30 : 3000), sample_int(1, i % 5 ? 30 : 1500) },
+                out[3];
         uint32_t dims = (uint32_t)sample_int(1, 7);
         sample s = sample_make((bk_dtype)(i % 4), 3, sizes, i & 4, false);
         for (int d = 0; d < 3; d++)
             out[d] = dims >> d & 1 ? 1 : sizes[d];
         sample mean = sample_make(BK_FLOAT64, 3, out, false, false), m2 = sample_make(BK_FLOAT64, 3, out, false, false);
         int64_t outputs = view_numel(&mean.v);
-        naive e = { &s.v, REDUCE_MOMENTS, calloc((size_t)outputs, 8), calloc((size_t)outputs, 8), calloc((size_t)outputs, 8), NULL };
+        naive e = {
+            &s.v, REDUCE_MOMENTS, calloc((size_t)outputs, 8), calloc((size_t)outputs, 8), calloc((size_t)outputs, 8),
+            NULL
+        };
         visit(&s.v, dims, naive_step, &e);
         right &= reduce_moments(&mean.v, &m2.v, &s.v, dims) == 0;
         double *spread = calloc((size_t)outputs, 8);
