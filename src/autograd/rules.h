@@ -9,6 +9,23 @@ int grad_view(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_expand(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_matmul(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+
+/* rules_reduce.c */
 int grad_sum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_mean(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_prod(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_var(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_std(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_evenly(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_shares(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_norm(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_logsumexp(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_softmax(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_log_softmax(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_cumsum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_cumprod(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_logcumsumexp(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_pick(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_place(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 
 #endif

@@ -39,16 +39,14 @@ static int check_norm(const layout *l, double p, uint32_t dims)
 {
     if (p >= 0 && p != INFINITY)
         return 0;
-    char order[32];
-    snprintf(order, sizeof order, "%g", p);
     if (!dims)
         return l->numel ? 0
-                        : error_int(BK_RUNTIME_ERROR, "linalg.vector_norm cannot compute the %s norm on an empty tensor "
-                                    "because the operation does not have an identity", order);
+                        : error_int(BK_RUNTIME_ERROR, "linalg.vector_norm cannot compute the %g norm on an empty tensor "
+                                    "because the operation does not have an identity", p);
     for (int d = 0; d < l->ndim; d++)
         if (dims >> d & 1 && !l->sizes[d])
-            return error_int(BK_RUNTIME_ERROR, "linalg.vector_norm cannot compute the %s norm on the dimension %dbecause "
-                             "this dimension is empty and the operation does not have an identity", order, d);
+            return error_int(BK_RUNTIME_ERROR, "linalg.vector_norm cannot compute the %g norm on the dimension %dbecause "
+                             "this dimension is empty and the operation does not have an identity", p, d);
     return 0;
 }
 

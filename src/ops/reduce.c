@@ -115,6 +115,14 @@ bk_tensor *record_pick(int op, const bk_tensor *t, const bk_tensor *indices, int
     return record_two(op, in, at, indices->layout, (attr){ .reduce = { .dims = 1u << dim, .from = t->layout } });
 }
 
+bk_tensor *record_place(const bk_tensor *g, const bk_tensor *indices, int dim, const layout *like)
+{
+    operand in, at;
+    if (!g || !indices || !tensor_read(g, &in) || !tensor_read(indices, &at))
+        return NULL;
+    return record_two(OP_place, in, at, like->plain, (attr){ .reduce = { .dims = 1u << dim, .from = like->plain } });
+}
+
 bk_tensor *record_reduction(int op, reduce_kind kind, operand in, bk_dtype dtype, uint32_t dims, bool keepdim)
 {
     const layout *l = in.value->layout; /* what the gradient grows back to */
@@ -140,12 +148,12 @@ static bk_dtype sum_dtype(bk_dtype d) { return dtype_is_float(d) ? d : BK_INT64;
 
 bk_tensor *bk_sum(const bk_tensor *t, uint32_t dims, bool keepdim)
 {
-    return t ? reduction(OP_sum, REDUCE_SUM, t, sum_dtype(tensor_dtype(t)), dims, keepdim) : NULL;
+    return t ? reduction(dims ? OP_sum_dim : OP_sum, REDUCE_SUM, t, sum_dtype(tensor_dtype(t)), dims, keepdim) : NULL;
 }
 
 bk_tensor *bk_prod(const bk_tensor *t, uint32_t dims, bool keepdim)
 {
-    return t ? reduction(OP_prod, REDUCE_PROD, t, sum_dtype(tensor_dtype(t)), dims, keepdim) : NULL;
+    return t ? reduction(dims ? OP_prod_dim : OP_prod, REDUCE_PROD, t, sum_dtype(tensor_dtype(t)), dims, keepdim) : NULL;
 }
 
 bk_tensor *bk_mean(const bk_tensor *t, uint32_t dims, bool keepdim)
@@ -155,7 +163,7 @@ bk_tensor *bk_mean(const bk_tensor *t, uint32_t dims, bool keepdim)
     if (!dtype_is_float(tensor_dtype(t)))
         return error_null(BK_RUNTIME_ERROR, "mean(): could not infer output dtype. Input dtype must be either a floating "
                           "point or complex dtype. Got: %s", dtypes[tensor_dtype(t)].type_name);
-    return reduction(OP_mean, REDUCE_SUM, t, tensor_dtype(t), dims, keepdim);
+    return reduction(dims ? OP_mean_dim : OP_mean, REDUCE_SUM, t, tensor_dtype(t), dims, keepdim);
 }
 
 /* x with 0 for NaN. */

@@ -31,6 +31,9 @@ bk_tensor *record_named(int op, const bk_tensor *t, const bk_tensor *value, attr
  * tape. */
 bk_tensor *record_pick(int op, const bk_tensor *t, const bk_tensor *indices, int dim);
 
+/* Its reverse: zeros of the sizes of `like`, to which g is added at the indices. */
+bk_tensor *record_place(const bk_tensor *g, const bk_tensor *indices, int dim, const layout *like);
+
 /* Ends the innermost scope with two results made inside it; *out (if wanted) takes the second. Both or none. */
 static inline bk_tensor *scope_return_two(bk_tensor *first, bk_tensor *second, bk_tensor **out)
 {
