@@ -89,7 +89,6 @@ BK_API int bk_get_num_threads(void);
 BK_API int bk_set_num_threads(int n);
 BK_API bk_dtype bk_get_default_dtype(void);
 BK_API int bk_set_default_dtype(bk_dtype dtype);
-BK_API void bk_manual_seed(uint64_t seed);
 
 /* --- evaluation -------------------------------------------------------------------------------------------- */
 
@@ -110,6 +109,9 @@ BK_API bk_tensor *bk_zeros(int ndim, const int64_t *sizes, bk_dtype dtype);
 BK_API bk_tensor *bk_ones(int ndim, const int64_t *sizes, bk_dtype dtype);
 BK_API bk_tensor *bk_full(int ndim, const int64_t *sizes, double value, bk_dtype dtype);
 BK_API bk_tensor *bk_full_int(int ndim, const int64_t *sizes, int64_t value, bk_dtype dtype);
+BK_API bk_tensor *bk_empty_strided(int ndim, const int64_t *sizes, const int64_t *strides, bk_dtype dtype);
+BK_API bk_tensor *bk_empty_like(const bk_tensor *t, bk_dtype dtype);
+BK_API bk_tensor *bk_full_like(const bk_tensor *t, double value, bk_dtype dtype);
 BK_API bk_tensor *bk_zeros_like(const bk_tensor *t);
 BK_API bk_tensor *bk_ones_like(const bk_tensor *t);
 BK_API bk_tensor *bk_scalar(double value, bk_dtype dtype);
@@ -119,6 +121,54 @@ BK_API bk_tensor *bk_from_data(const void *data, int ndim, const int64_t *sizes,
  * last tensor on it is gone. Strides in elements, NULL for row-major. */
 BK_API bk_tensor *bk_from_memory(void *data, int ndim, const int64_t *sizes, const int64_t *strides, bk_dtype dtype,
                                  void (*release)(void *owner), void *owner);
+
+/* start, start + step, ... below end; bk_range includes end. */
+BK_API bk_tensor *bk_arange(double start, double end, double step, bk_dtype dtype);
+BK_API bk_tensor *bk_arange_int(int64_t start, int64_t end, int64_t step, bk_dtype dtype);
+BK_API bk_tensor *bk_range(double start, double end, double step, bk_dtype dtype);
+BK_API bk_tensor *bk_linspace(double start, double end, int64_t steps, bk_dtype dtype);
+BK_API bk_tensor *bk_logspace(double start, double end, int64_t steps, double base, bk_dtype dtype);
+BK_API bk_tensor *bk_eye(int64_t rows, int64_t columns, bk_dtype dtype);
+/* out[k] (owned) is tensor k along dimension k of the grid; xy swaps the first two dimensions. */
+BK_API int bk_meshgrid(bk_tensor *const *tensors, int count, bool xy, bk_tensor **out);
+/* The elements on and below (above) the diagonal; 0 elsewhere. */
+BK_API bk_tensor *bk_tril(const bk_tensor *t, int64_t diagonal);
+BK_API bk_tensor *bk_triu(const bk_tensor *t, int64_t diagonal);
+BK_API bk_tensor *bk_tril_indices(int64_t rows, int64_t columns, int64_t offset, bk_dtype dtype);
+BK_API bk_tensor *bk_triu_indices(int64_t rows, int64_t columns, int64_t offset, bk_dtype dtype);
+
+/* --- random numbers: those of PyTorch for the same seed ---------------------------------------------------------- */
+
+typedef struct bk_generator bk_generator; /* NULL stands for the default one everywhere */
+enum { BK_GENERATOR_STATE_BYTES = 5056 };
+BK_API bk_generator *bk_generator_new(void);
+BK_API void bk_generator_free(bk_generator *g);
+BK_API void bk_generator_manual_seed(bk_generator *g, uint64_t seed);
+BK_API uint64_t bk_generator_seed(bk_generator *g); /* a seed that nobody can foresee, which it returns */
+BK_API uint64_t bk_generator_initial_seed(bk_generator *g);
+BK_API void bk_generator_get_state(bk_generator *g, void *bytes); /* PyTorch's bytes */
+BK_API int bk_generator_set_state(bk_generator *g, const void *bytes, int64_t count);
+BK_API void bk_manual_seed(uint64_t seed);
+
+BK_API bk_tensor *bk_rand(int ndim, const int64_t *sizes, bk_dtype dtype, bk_generator *g);
+BK_API bk_tensor *bk_randn(int ndim, const int64_t *sizes, bk_dtype dtype, bk_generator *g);
+BK_API bk_tensor *bk_randint(int64_t lo, int64_t hi, int ndim, const int64_t *sizes, bk_dtype dtype, bk_generator *g);
+BK_API bk_tensor *bk_randperm(int64_t n, bk_dtype dtype, bk_generator *g);
+/* Either may be NULL: the mean is then 0, the standard deviation 1. */
+BK_API bk_tensor *bk_normal(const bk_tensor *mean, const bk_tensor *std, bk_generator *g);
+BK_API bk_tensor *bk_bernoulli(const bk_tensor *p, bk_generator *g);
+BK_API bk_tensor *bk_poisson(const bk_tensor *rate, bk_generator *g);
+BK_API bk_tensor *bk_multinomial(const bk_tensor *weights, int64_t samples, bool replacement, bk_generator *g);
+BK_API int bk_uniform_(bk_tensor *t, double lo, double hi, bk_generator *g);
+BK_API int bk_normal_(bk_tensor *t, double mean, double std, bk_generator *g);
+BK_API int bk_log_normal_(bk_tensor *t, double mean, double std, bk_generator *g);
+BK_API int bk_exponential_(bk_tensor *t, double lambda, bk_generator *g);
+BK_API int bk_cauchy_(bk_tensor *t, double median, double sigma, bk_generator *g);
+BK_API int bk_geometric_(bk_tensor *t, double p, bk_generator *g);
+BK_API int bk_random_(bk_tensor *t, bk_generator *g); /* over the range of the dtype */
+BK_API int bk_random_range_(bk_tensor *t, int64_t lo, int64_t hi, bk_generator *g);
+BK_API int bk_bernoulli_(bk_tensor *t, double p, bk_generator *g);
+BK_API int bk_bernoulli_tensor_(bk_tensor *t, const bk_tensor *p, bk_generator *g);
 
 /* --- elementwise: one function per row of the op table ---------------------------------------------------------- */
 
@@ -140,6 +190,10 @@ BK_API bk_tensor *bk_clone(const bk_tensor *t);
 BK_API int bk_copy_(bk_tensor *t, const bk_tensor *from);
 BK_API int bk_fill_(bk_tensor *t, double value);
 BK_API int bk_zero_(bk_tensor *t);
+/* out takes the result's elements, and its sizes if they differ: PyTorch's out=. */
+BK_API int bk_copy_out(bk_tensor *out, const bk_tensor *result);
+/* t becomes a handle on the memory of `from`: PyTorch's t.data = from. */
+BK_API int bk_set_data(bk_tensor *t, const bk_tensor *from);
 
 /* --- shapes: views of the same memory where PyTorch gives views --------------------------------------------------- */
 
@@ -230,6 +284,28 @@ BK_API bk_tensor *bk_nonzero(const bk_tensor *t); /* [count, ndim] */
 /* --- products ----------------------------------------------------------------------------------------------------------- */
 
 BK_API bk_tensor *bk_matmul(const bk_tensor *a, const bk_tensor *b);
+BK_API bk_tensor *bk_mm(const bk_tensor *a, const bk_tensor *b);
+BK_API bk_tensor *bk_bmm(const bk_tensor *a, const bk_tensor *b);
+BK_API bk_tensor *bk_mv(const bk_tensor *a, const bk_tensor *b);
+BK_API bk_tensor *bk_dot(const bk_tensor *a, const bk_tensor *b);
+BK_API bk_tensor *bk_inner(const bk_tensor *a, const bk_tensor *b);
+BK_API bk_tensor *bk_outer(const bk_tensor *a, const bk_tensor *b);
+/* beta input + alpha a b; with beta == 0 the input is not read. */
+BK_API bk_tensor *bk_addmm(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b, double beta, double alpha);
+BK_API bk_tensor *bk_addmv(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b, double beta, double alpha);
+BK_API bk_tensor *bk_addr(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b, double beta, double alpha);
+BK_API bk_tensor *bk_addbmm(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b, double beta, double alpha);
+BK_API bk_tensor *bk_baddbmm(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b, double beta, double alpha);
+/* x weight^T + bias; bias may be NULL. */
+BK_API bk_tensor *bk_linear(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias);
+BK_API bk_tensor *bk_multi_dot(bk_tensor *const *tensors, int count); /* in the cheapest order */
+BK_API bk_tensor *bk_chain_matmul(bk_tensor *const *matrices, int count);
+BK_API bk_tensor *bk_matrix_power(const bk_tensor *t, int64_t n);
+/* Sums over count pairs of dimensions, dims_a[i] of a with dims_b[i] of b. */
+BK_API bk_tensor *bk_tensordot(const bk_tensor *a, const bk_tensor *b, int count, const int *dims_a, const int *dims_b);
+BK_API bk_tensor *bk_kron(const bk_tensor *a, const bk_tensor *b);
+/* "ij,jk->ik" and the like; letters, repeated letters, "...", spaces. */
+BK_API bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count);
 
 /* --- gradients ------------------------------------------------------------------------------------------------------ */
 

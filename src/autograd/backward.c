@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autograd/backward.h"
 #include "autograd/function.h"
 #include "autograd/rules.h"
 #include "core/error.h"
@@ -18,8 +19,12 @@
 #include "graph/log.h"
 #include "ops/elementwise.h"
 
+<<<<<<< HEAD
 bk_tensor *add_view_gradient(const node *n, bk_tensor *g, bk_tensor *into);
+bool reorder_gradient(const node *n, bk_tensor *g, bk_tensor **out);
 
+=======
+>>>>>>> main
 typedef struct step {
     node *node;
     bk_tensor *grad;
@@ -129,6 +134,9 @@ static int send(pass *p, node *edge, bk_tensor *g)
 static int send_view(pass *p, node *n, bk_tensor *g)
 {
     step *s = &p->steps[n->edge[0]->visit];
+    bk_tensor *reordered;
+    if (reorder_gradient(n, g, &reordered))
+        return reordered ? send(p, n->edge[0], reordered) : -1;
     bool into = s->grad && s->own && s->grad->layout == n->attr.region.layout && tensor_whole(s->grad);
     bk_tensor *sum = add_view_gradient(n, g, into ? s->grad : NULL);
     if (!sum)
@@ -293,7 +301,7 @@ static bk_tensor *first_gradient(const bk_tensor *t, const bk_tensor *gradient)
     return bk_to(gradient, tensor_dtype(t));
 }
 
-int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph)
+int backward_record(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph)
 {
     if (!t)
         return -1;
@@ -315,5 +323,10 @@ int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool
     bk_scope_pop();
     grad_set_enabled(was);
     pass_free(&p);
-    return status < 0 ? -1 : bk_sync();
+    return status;
+}
+
+int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph)
+{
+    return backward_record(t, gradient, retain_graph, create_graph) < 0 ? -1 : bk_sync();
 }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "autograd/backward.h"
+#include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
 #include "core/tensor.h"
@@ -101,3 +103,5 @@ int bk_function_apply(const bk_function *fn, bk_tensor *const *inputs, int input
         fn->free(fn->data);
     return status;
 }
+
+void callback_failed(void) { error_int(BK_CALLBACK_ERROR, "a callback failed"); }

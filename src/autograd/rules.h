@@ -3,12 +3,17 @@
 #define BK_AUTOGRAD_RULES_H
 #include "core/node.h"
 
+/* Adds g, the gradient of a view, to the gradient of the whole; into == NULL makes a new one. */
+bk_tensor *add_view_gradient(const node *n, bk_tensor *g, bk_tensor *into);
+
 int grad_elementwise(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_cast(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_view(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_expand(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_matmul(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_tril(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_triu(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 
 /* rules_reduce.c */
 int grad_sum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);

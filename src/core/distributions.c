@@ -456,6 +456,52 @@ int rng_bernoulli_tensor(rng *r, bk_dtype p_dtype, const void *p, bk_dtype dtype
     return 0;
 }
 
+/* --- poisson ----------------------------------------------------------------------------------------------- */
+
+/* Small rates: how many uniform factors it takes to fall to exp(-rate). */
+static double poisson_by_product(rng *r, double rate)
+{
+    double limit = exp(-rate), product = 1;
+    for (int64_t count = 0;; count++) {
+        product *= next_u53(r);
+        if (product <= limit)
+            return (double)count;
+    }
+}
+
+/* Transformed rejection (Hoermann 1993, PTRS). */
+static double poisson_by_rejection(rng *r, double rate)
+{
+    double log_rate = log(rate), b = 0.931 + 2.53 * sqrt(rate), a = -0.059 + 0.02483 * b;
+    double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), accepted = 0.9277 - 3.6224 / (b - 2);
+    for (;;) {
+        double u = next_u53(r) - 0.5, v = next_u53(r), us = 0.5 - fabs(u);
+        double k = floor((2 * a / us + b) * u + rate + 0.43);
+        if (us >= 0.07 && v <= accepted)
+            return k;
+        if (k < 0 || (us < 0.013 && v > us))
+            continue;
+        if (log(v) + log(inverse_alpha) - log(a / (us * us) + b) <= -rate + k * log_rate - lgamma(k + 1))
+            return k;
+    }
+}
+
+int rng_poisson(rng *r, bk_dtype dtype, const void *rates, void *data, int64_t n)
+{
+    if (require_float(dtype, "poisson_cpu") < 0)
+        return -1;
+    int64_t size = (int64_t)dtype_size(dtype);
+    for (int64_t i = 0; i < n; i++)
+        if (!(dtype_load_double(dtype, (const char *)rates + i * size) >= 0))
+            return error_int(BK_RUNTIME_ERROR, "invalid Poisson rate, expected rate to be non-negative");
+    for (int64_t i = 0; i < n; i++) {
+        double rate = dtype_load_double(dtype, (const char *)rates + i * size);
+        double x = rate >= 10 ? poisson_by_rejection(r, rate) : rate > 0 ? poisson_by_product(r, rate) : 0;
+        store_doubles(dtype, data, i, &x, 1);
+    }
+    return 0;
+}
+
 /* --- integers ---------------------------------------------------------------------------------------------- */
 
 static void store_ints(bk_dtype dtype, void *data, int64_t at, const int64_t *from, int64_t n)

@@ -205,3 +205,40 @@ const char *sizes_text(int ndim, const int64_t *sizes, char text[static 200])
 }
 
 const char *layout_text(const layout *l, char text[static 200]) { return sizes_text(l->ndim, l->sizes, text); }
+
+/* Whether dimension a comes after b, counted from the fastest; an expanded dimension stays where it is. */
+static int compare_strides(const layout *l, int a, int b)
+{
+    if (l->strides[a] == 0 || l->strides[b] == 0)
+        return 0;
+    if (l->strides[a] != l->strides[b])
+        return l->strides[a] < l->strides[b] ? -1 : 1;
+    return l->sizes[a] > l->sizes[b];
+}
+
+const layout *layout_packed(const layout *l)
+{
+    if (l->dense)
+        return l;
+    int order[BK_MAX_NDIM]; /* the fastest dimension first */
+    for (int i = 0; i < l->ndim; i++) {
+        order[i] = l->ndim - 1 - i;
+        for (int at = i, j = i - 1; j >= 0; j--) {
+            int before = compare_strides(l, order[j], order[at]);
+            if (before < 0)
+                break;
+            if (before == 0)
+                continue;
+            int moved = order[at];
+            order[at] = order[j];
+            order[j] = moved;
+            at = j;
+        }
+    }
+    int64_t strides[BK_MAX_NDIM], step = 1;
+    for (int i = 0; i < l->ndim; i++) {
+        strides[order[i]] = step;
+        step *= l->sizes[order[i]] > 1 ? l->sizes[order[i]] : 1;
+    }
+    return layout_get(l->ndim, l->sizes, strides);
+}

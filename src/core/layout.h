@@ -26,6 +26,10 @@ const layout *layout_get(int ndim, const int64_t *sizes, const int64_t *strides)
  * -1 and 0. */
 int layout_dim(const layout *l, int64_t d);
 
+/* The dense layout of the same sizes that keeps the order of l's strides: l itself when it is dense. What PyTorch gives
+ * a clone, and the order in which it fills l. */
+const layout *layout_packed(const layout *l);
+
 /* Whether the addresses of a at any offset in [a_low, a_high] can meet those of b at offset `b_at`. May say true for
  * regions that do not meet, never false for ones that do. */
 bool layout_meets(const layout *a, int64_t a_low, int64_t a_high, const layout *b, int64_t b_at);

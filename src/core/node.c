@@ -33,12 +33,37 @@ storage *storage_new(size_t bytes)
     return s;
 }
 
+storage *storage_adopt(void *data, size_t bytes)
+{
+    storage *s = freelist_take(&storages, sizeof *s);
+    if (s)
+        *s = (storage){ .refs = 1, .bytes = bytes, .data = data };
+    else
+        pool_give(data, bytes);
+    return s;
+}
+
 storage *storage_foreign(void *data, size_t bytes, void (*release)(void *), void *owner)
 {
     storage *s = freelist_take(&storages, sizeof *s);
     if (s)
         *s = (storage){ .refs = 1, .exports = 1, .data = data, .bytes = bytes, .release = release, .owner = owner };
     return s;
+}
+
+bool storage_shared(storage *s)
+{
+    if (s->reachable && !s->reachable(s->owner)) {
+        s->reachable = NULL; /* nobody can come to hold it again */
+        s->exports--;
+    }
+    return s->exports > 0;
+}
+
+void storage_unexport(storage *s)
+{
+    s->exports--;
+    storage_release(s);
 }
 
 void storage_release(storage *s)

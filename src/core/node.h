@@ -50,7 +50,8 @@ typedef struct op_info {
 
 enum { NEEDS_OUT = 1 << MAX_INPUTS };
 
-const op_info *op_get(int op);
+extern op_info op_infos[OP_COUNT]; /* read through op_get */
+static inline const op_info *op_get(int op) { return &op_infos[op]; }
 
 /* --- memory --------------------------------------------------------------------------------------------------- */
 
@@ -66,11 +67,16 @@ typedef struct storage {
     char *data;
     size_t bytes;
     void (*release)(void *owner); /* NULL: pool memory */
+    bool (*reachable)(void *owner); /* whether others than us hold the owner; NULL: they may */
     void *owner;
 } storage;
 
 storage *storage_new(size_t bytes);
+storage *storage_adopt(void *data, size_t bytes); /* memory of pool_take(bytes), bytes > 0; given back on failure */
 storage *storage_foreign(void *data, size_t bytes, void (*release)(void *), void *owner);
+/* Whether a foreign owner can still reach exported memory. Memory of an owner that only we hold is ours from then on. */
+bool storage_shared(storage *s);
+void storage_unexport(storage *s); /* a foreign holder is gone, and with it its reference */
 void storage_release(storage *s);
 
 /* --- nodes ---------------------------------------------------------------------------------------------------- */
@@ -91,6 +97,10 @@ typedef union attr {
         int64_t unused;
         const layout *from; /* that of the input */
     } reduce;
+    struct {
+        const layout *a, *b; /* those of the factors */
+        int64_t unused[2];
+    } product;
 } attr;
 
 typedef struct source_line {

@@ -44,6 +44,8 @@ int rng_randint(rng *r, bk_dtype dtype, void *data, int64_t n, int64_t lo, int64
 int rng_random(rng *r, bk_dtype dtype, void *data, int64_t n);
 int rng_bernoulli_p(rng *r, bk_dtype dtype, void *data, int64_t n, double p);
 int rng_bernoulli_tensor(rng *r, bk_dtype p_dtype, const void *p, bk_dtype dtype, void *data, int64_t n);
+/* A Poisson number for each rate. */
+int rng_poisson(rng *r, bk_dtype dtype, const void *rates, void *data, int64_t n);
 void rng_randperm(rng *r, int64_t *out, int64_t n);
 /* For each row of weights (rows, columns), `samples` column indices: out is (rows, samples). */
 int rng_multinomial(rng *r, bk_dtype dtype, const void *weights, int64_t rows, int64_t columns, int64_t samples,

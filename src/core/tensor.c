@@ -140,7 +140,7 @@ bk_tensor *tensor_from_node(node *value)
         }
         place_set(t->track, value);
     }
-    if (log_eager() && log_flush() < 0) {
+    if (log_due() && log_flush() < 0) {
         bk_release(t);
         return NULL;
     }
@@ -364,7 +364,7 @@ static bool read_with(bk_tensor *t, bool with_edge, operand *out)
     return out->value != NULL;
 }
 
-bool tensor_read(const bk_tensor *t, operand *out)
+bool tensor_read_slow(const bk_tensor *t, operand *out)
 {
     return read_with((bk_tensor *)t, grad_enabled(), out);
 }
@@ -404,8 +404,8 @@ void cell_move(cell *c, node *value)
 /* Memory that somebody else can see must receive the write itself, now. */
 static bool must_stay(const cell *c)
 {
-    const storage *s = c->value->memory;
-    return s && (s->exports || s->pinned);
+    storage *s = c->value->memory;
+    return s && (s->pinned || (s->exports && storage_shared(s)));
 }
 
 static node *update_node(const bk_tensor *t, operand value, node *place, bool add)
@@ -447,7 +447,60 @@ int tensor_write(bk_tensor *t, operand value, bool add)
     }
     bool stay = must_stay(t->cell);
     cell_move(t->cell, n);
-    return stay || log_eager() ? log_flush() : 0;
+    return stay || log_due() ? log_flush() : 0;
+}
+
+static void take_memory(bk_tensor *t, const bk_tensor *from)
+{
+    cell *old = t->cell;
+    forget(t);
+    from->cell->refs++;
+    t->cell = from->cell;
+    t->layout = from->layout;
+    t->offset = from->offset;
+    cell_release(old);
+}
+
+int bk_set_data(bk_tensor *t, const bk_tensor *from)
+{
+    if (!t || !from)
+        return -1;
+    lock_take();
+    int status = 0;
+    if (t->track && t->track->leaf && (from->layout->plain != t->layout->plain || tensor_dtype(from) != tensor_dtype(t)))
+        t->track->leaf->layout = from->layout; /* what its gradient will look like */
+    take_memory(t, from);
+    lock_give();
+    return status;
+}
+
+int bk_copy_out(bk_tensor *out, const bk_tensor *result)
+{
+    if (!out || !result)
+        return -1;
+    lock_take();
+    int status = 0;
+    bk_dtype to = tensor_dtype(out), from = tensor_dtype(result);
+    if (grad_enabled() && (on_tape(out) || on_tape(result)))
+        status = error_int(BK_RUNTIME_ERROR, "functions with out=... arguments don't support automatic differentiation, but "
+                           "one of the arguments requires grad.");
+    else if (dtypes[from].category > dtypes[to].category)
+        status = error_int(BK_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s",
+                           dtypes[from].type_name, dtypes[to].type_name);
+    else if (out->layout->plain == result->layout->plain)
+        status = bk_copy_(out, result);
+    else {
+        bk_tensor *sized = bk_to(result, to), *own = bk_contiguous(sized);
+        bk_tensor *copy = own == result ? bk_clone(own) : bk_retain(own);
+        if (copy)
+            take_memory(out, copy);
+        status = copy ? 0 : -1;
+        bk_release(copy);
+        bk_release(own);
+        bk_release(sized);
+    }
+    lock_give();
+    return status;
 }
 
 /* --- what a tensor is ------------------------------------------------------------------------------------------ */

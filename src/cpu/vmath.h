@@ -162,7 +162,7 @@ VM float exp_reduced_f(float x, int32_t *n)
 {
     float t = madd_f(x, (float)LOG2E, ROUNDER_F), k = t - ROUNDER_F;
     float r = madd_f(k, -1.42860682030941723212e-6f, madd_f(k, -0x1.62e4p-1f, x));
-    float q = POLY_4(madd_f, r, 0.5f, 0.16666576f, 0.041666554f, 0.0083632928f, 0.0013926326f); /* 1.4e-7 */
+    float q = POLY_5(madd_f, r, 0.5f, 0.16666667f, 0.041666463f, 0.0083333108f, 0.001393382f, 0.0001989118f); /* 3e-9 */
     *n = (int32_t)(bits_f(t) - bits_f(ROUNDER_F));
     return madd_f(r * r, q, r);
 }

@@ -2,6 +2,7 @@
 #include "graph/kernels.h"
 
 #include "cpu/gemm.h"
+#include "cpu/triangle.h"
 #include "graph/plan.h"
 
 /* (..., m, k) x (..., k, n): batch dimensions are equal in number; a size of 1 or a stride of 0 repeats. */
@@ -23,4 +24,11 @@ int run_matmul(const kernel_call *call)
         batch.c[d] = c->strides[d];
     }
     return gemm_run_batch(&task, &batch);
+}
+
+/* attr: the diagonal; tril and triu differ by their op. */
+int run_triangle(const kernel_call *call)
+{
+    triangle_copy(&call->out, &call->in[0], call->attr->i[0], call->op == OP_triu);
+    return 0;
 }

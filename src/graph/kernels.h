@@ -6,6 +6,7 @@
 
 struct kernel_call;
 int run_matmul(const struct kernel_call *call);
+int run_triangle(const struct kernel_call *call);
 
 /* kernels_reduce.c. attr.reduce: the dimensions, the kind */
 int run_reduce(const struct kernel_call *call);

@@ -23,6 +23,7 @@ typedef struct op_log {
     uint64_t hash;
     uint32_t epoch; /* a node's slot as a leaf is good while its epoch is this */
     int64_t bytes; /* what the results would take: the soft budget */
+    bool reads_shared; /* a record reads memory that others may change: it is evaluated before its op returns */
 } op_log;
 
 extern op_log the_log;
@@ -33,6 +34,12 @@ int log_append(node *n);
 int log_flush(void);
 /* Evaluates until n has data. */
 int log_evaluate(node *n);
-bool log_eager(void); /* BRISK_EAGER=1 */
+extern bool log_is_eager; /* BRISK_EAGER=1: every op is evaluated before it returns */
+static inline bool log_eager(void) { return log_is_eager; }
+/* Parts of a flush, for the bench: looking the plan up, and making it. The log stays as it is. */
+bool flush_lookup(void);
+bool flush_plan(void);
+/* Whether the op that was just recorded has to be evaluated before it returns. */
+static inline bool log_due(void) { return the_log.reads_shared || log_eager(); }
 
 #endif

@@ -7,7 +7,7 @@
 #include "ops/create.h"
 #include "ops/elementwise.h"
 
-static const layout *checked_layout(int ndim, const int64_t *sizes)
+const layout *checked_layout(int ndim, const int64_t *sizes)
 {
     char text[200];
     for (int d = 0; d < ndim && d < BK_MAX_NDIM; d++)
@@ -69,11 +69,47 @@ bk_tensor *bk_empty(int ndim, const int64_t *sizes, bk_dtype dtype)
     return t;
 }
 
-/* The strides that PyTorch's _like functions keep: those of a dense tensor. */
-static const layout *like(const bk_tensor *t) { return t->layout->dense ? t->layout : t->layout->plain; }
+bk_tensor *bk_empty_strided(int ndim, const int64_t *sizes, const int64_t *strides, bk_dtype dtype)
+{
+    lock_take();
+    bk_tensor *t = NULL;
+    const layout *l = checked_layout(ndim, sizes) ? layout_get(ndim, sizes, strides) : NULL;
+    storage *s = l ? storage_new((size_t)l->span * dtype_size(dtype)) : NULL;
+    if (s)
+        t = tensor_from_node(node_data(dtype, l, s, s->data));
+    lock_give();
+    return t;
+}
 
-bk_tensor *bk_zeros_like(const bk_tensor *t) { return t ? fill_layout(like(t), 0, tensor_dtype(t)) : NULL; }
-bk_tensor *bk_ones_like(const bk_tensor *t) { return t ? fill_layout(like(t), 1, tensor_dtype(t)) : NULL; }
+/* --- like another tensor: its sizes, and the order of its strides ------------------------------------------- */
+
+bk_tensor *bk_empty_like(const bk_tensor *t, bk_dtype dtype)
+{
+    if (!t)
+        return NULL;
+    lock_take();
+    const layout *l = layout_packed(t->layout);
+    bk_tensor *e = l ? tensor_from_node(record_node(node_new(OP_empty, dtype, l))) : NULL;
+    lock_give();
+    return e;
+}
+
+bk_tensor *bk_full_like(const bk_tensor *t, double value, bk_dtype dtype)
+{
+    return t ? fill_layout(layout_packed(t->layout), value, dtype) : NULL;
+}
+
+bk_tensor *bk_zeros_like(const bk_tensor *t) { return t ? bk_full_like(t, 0, tensor_dtype(t)) : NULL; }
+bk_tensor *bk_ones_like(const bk_tensor *t) { return t ? bk_full_like(t, 1, tensor_dtype(t)) : NULL; }
+
+/* --- from memory ------------------------------------------------------------------------------------------- */
+
+bk_tensor *tensor_adopt(storage *s, const layout *l, bk_dtype dtype)
+{
+    if (!l && s)
+        storage_release(s);
+    return s && l ? tensor_from_node(node_data(dtype, l, s, s->data)) : NULL;
+}
 
 bk_tensor *bk_from_data(const void *data, int ndim, const int64_t *sizes, bk_dtype dtype)
 {
@@ -81,10 +117,9 @@ bk_tensor *bk_from_data(const void *data, int ndim, const int64_t *sizes, bk_dty
     bk_tensor *t = NULL;
     const layout *l = checked_layout(ndim, sizes);
     storage *s = l ? storage_new((size_t)l->numel * dtype_size(dtype)) : NULL;
-    if (s) {
+    if (s && s->bytes)
         memcpy(s->data, data, s->bytes);
-        t = tensor_from_node(node_data(dtype, l, s, s->data));
-    }
+    t = tensor_adopt(s, l, dtype);
     lock_give();
     return t;
 }

@@ -8,6 +8,10 @@ bk_tensor *ew_apply(int op, const operand *in);
 /* t.op_(...): the result is written into t, which is in[0]. */
 int ew_apply_in_place(int op, bk_tensor *t, const operand *in);
 
+/* The same as a Python user means it: operators' special cases (powers, integer division) apply. */
+bk_tensor *ew_apply_python(int op, const operand *in);
+int ew_apply_python_in_place(int op, bk_tensor *t, const operand *in);
+
 /* PyTorch's result dtype for a mix of tensors and numbers. */
 bk_dtype operands_promote(const operand *in, int count);
 /* The sizes that all operands broadcast to, row-major; NULL with PyTorch's error. */

@@ -58,6 +58,16 @@ int tensor_pin(bk_tensor *t)
     return 0;
 }
 
+storage *tensor_export(bk_tensor *t)
+{
+    if (log_flush() < 0 || !tensor_data(t) || own_memory(t->cell) < 0)
+        return NULL;
+    storage *s = t->cell->value->memory;
+    s->exports++;
+    s->refs++;
+    return s;
+}
+
 void *bk_data(bk_tensor *t)
 {
     if (!t)

@@ -9,4 +9,8 @@ int tensor_view(const bk_tensor *t, view *out);
 /* Makes sure that t's cell has memory of its own, at an address that its later values keep. */
 int tensor_pin(bk_tensor *t);
 
+/* The memory of t's cell for a holder that we do not see, with a reference for storage_unexport; NULL with the error
+ * set. Nothing recorded so far reads it any more; what is recorded later is evaluated at once. */
+storage *tensor_export(bk_tensor *t);
+
 #endif

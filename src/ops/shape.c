@@ -350,7 +350,7 @@ bk_tensor *bk_unsqueeze(const bk_tensor *t, int dim)
 bk_tensor *copy_as(const bk_tensor *t, const layout *l, bk_dtype dtype)
 {
     operand in;
-    if (!tensor_read(t, &in))
+    if (!l || !tensor_read(t, &in))
         return NULL;
     node *n = node_new(OP_cast, dtype, l);
     if (!n)
@@ -366,7 +366,7 @@ bk_tensor *bk_clone(const bk_tensor *t)
     if (!t)
         return NULL;
     lock_take();
-    bk_tensor *c = copy_as(t, t->layout->dense ? t->layout : t->layout->plain, tensor_dtype(t));
+    bk_tensor *c = copy_as(t, layout_packed(t->layout), tensor_dtype(t));
     lock_give();
     return c;
 }
@@ -378,7 +378,7 @@ bk_tensor *bk_to(const bk_tensor *t, bk_dtype dtype)
     if (dtype == tensor_dtype(t))
         return tensor_same(t);
     lock_take();
-    bk_tensor *c = copy_as(t, t->layout->dense ? t->layout : t->layout->plain, dtype);
+    bk_tensor *c = copy_as(t, layout_packed(t->layout), dtype);
     lock_give();
     return c;
 }

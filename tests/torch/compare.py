@@ -239,8 +239,11 @@ def check_values(ours, theirs, dtype, where, rtol=None, atol=None, signed_zeros=
     if dtype not in RTOL:
         agree = ours == theirs
     else:
+        if atol is None:
+            atol = ATOL[dtype]
+        elif rtol is None:  # given for float32, and meant in proportion for the other dtypes
+            atol *= ATOL[dtype] / ATOL["float32"]
         rtol = RTOL[dtype] if rtol is None else rtol
-        atol = ATOL[dtype] if atol is None else atol
         with np.errstate(all="ignore"):
             a, b = ours.astype("float64"), theirs.astype("float64")
             agree = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= atol + rtol * np.abs(b))

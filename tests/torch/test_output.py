@@ -155,7 +155,7 @@ def test_values_leave_as_python_objects():
         3 in torch.arange(5)
         9 in torch.arange(5)
         torch.tensor([1, 2]) in [torch.tensor([1, 2])]
-        hash(torch.tensor(1)) == hash(torch.tensor(1))
+        x = torch.tensor(1); y = torch.tensor(1) :: (hash(x) == hash(y), hash(x) == hash(x))
         x = torch.tensor([1, 2]); d = {x: 5} :: d[x]
         x = torch.tensor([1, 2]); s = {x, x, torch.tensor([1, 2])} :: len(s)
         np.array([torch.tensor(1), torch.tensor(2)])

@@ -1,0 +1,180 @@
+/* bind_autograd.c: gradients from Python. */
+#include "binds.h"
+#include "autograd/backward.h"
+#include "core/lock.h"
+
+static PyObject *py_backward(const arg *a)
+{
+    bool retain = a[2].given ? a[2].b : a[3].b;
+    if (backward_record(a[0].tensor, a[1].tensor, retain, a[3].b) < 0)
+        return py_raise();
+    if (py_flush() < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_detach(const arg *a) { return py_wrap(bk_detach(a[0].tensor)); }
+
+static PyObject *py_requires_grad_(const arg *a) { return py_in_place(&a[0], bk_set_requires_grad(a[0].tensor, a[1].b)); }
+
+static PyObject *py_is_grad_enabled(const arg *a)
+{
+    (void)a;
+    return PyBool_FromLong(bk_grad_enabled());
+}
+
+static PyObject *py_set_grad_enabled(const arg *a) { return PyBool_FromLong(bk_set_grad_enabled(a[0].b)); }
+
+/* --- attributes ---------------------------------------------------------------------------------------------------- */
+
+static PyObject *get_requires_grad(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(bk_requires_grad(((py_tensor *)self)->t));
+}
+
+static int set_requires_grad(PyObject *self, PyObject *value, void *unused)
+{
+    (void)unused;
+    int on = value ? PyObject_IsTrue(value) : 0;
+    if (on < 0)
+        return -1;
+    if (bk_set_requires_grad(((py_tensor *)self)->t, on) < 0) {
+        py_raise();
+        return -1;
+    }
+    return 0;
+}
+
+static PyObject *get_grad(PyObject *self, void *unused)
+{
+    (void)unused;
+    bk_tensor *g = bk_grad_of(((py_tensor *)self)->t);
+    if (!g)
+        Py_RETURN_NONE;
+    return py_wrap(bk_retain(g));
+}
+
+static int set_grad(PyObject *self, PyObject *value, void *unused)
+{
+    (void)unused;
+    if (value && value != Py_None && !py_is_tensor(value)) {
+        PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type %s",
+                     py_type_name(value));
+        return -1;
+    }
+    bk_tensor *g = value && value != Py_None ? ((py_tensor *)value)->t : NULL;
+    if (bk_set_grad(((py_tensor *)self)->t, g) < 0) {
+        py_raise();
+        return -1;
+    }
+    return 0;
+}
+
+static PyObject *get_is_leaf(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(bk_is_leaf(((py_tensor *)self)->t));
+}
+
+static PyObject *get_data(PyObject *self, void *unused)
+{
+    (void)unused;
+    return py_wrap(bk_detach(((py_tensor *)self)->t));
+}
+
+static int set_data(PyObject *self, PyObject *value, void *unused)
+{
+    (void)unused;
+    if (!value || !py_is_tensor(value)) {
+        PyErr_SetString(PyExc_TypeError, "Variable data has to be a tensor");
+        return -1;
+    }
+    if (bk_set_data(((py_tensor *)self)->t, ((py_tensor *)value)->t) < 0) {
+        py_raise();
+        return -1;
+    }
+    return 0;
+}
+
+PyGetSetDef autograd_attributes[] = {
+    { "requires_grad", get_requires_grad, set_requires_grad, "Whether gradients are wanted.", NULL },
+    { "grad", get_grad, set_grad, "The gradient that backward() has accumulated.", NULL },
+    { "is_leaf", get_is_leaf, NULL, "Whether no recorded op made this tensor.", NULL },
+    { "data", get_data, set_data, "The same memory, on no tape.", NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+/* --- custom functions ------------------------------------------------------------------------------------------------- */
+
+/* Calls ctx._run_backward(grads) -> a tuple of gradients or None, one for each input. */
+static int call_backward(void *data, bk_tensor *const *output_grads, int outputs, bk_tensor **input_grads, int inputs)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    int status = -1;
+    PyObject *grads = PyTuple_New(outputs), *result = NULL;
+    for (int i = 0; grads && i < outputs; i++) {
+        PyObject *g = output_grads[i] ? py_wrap(bk_retain(output_grads[i])) : Py_NewRef(Py_None);
+        if (!g)
+            Py_CLEAR(grads);
+        else
+            PyTuple_SET_ITEM(grads, i, g);
+    }
+    if (grads)
+        result = PyObject_CallMethod(data, "_run_backward", "O", grads);
+    if (result && PyTuple_Check(result) && PyTuple_GET_SIZE(result) == inputs) {
+        status = 0;
+        for (int i = 0; i < inputs; i++) {
+            PyObject *g = PyTuple_GET_ITEM(result, i);
+            input_grads[i] = py_is_tensor(g) ? bk_retain(((py_tensor *)g)->t) : NULL;
+        }
+    }
+    if (status < 0)
+        callback_failed();
+    Py_XDECREF(grads);
+    Py_XDECREF(result);
+    PyGILState_Release(gil);
+    return status;
+}
+
+static void drop_context(void *data)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    Py_DECREF((PyObject *)data);
+    PyGILState_Release(gil);
+}
+
+/* (ctx, inputs, outputs): the outputs, put on the tape with ctx as their function. */
+static PyObject *py_function_apply(const arg *a)
+{
+    PyObject *ctx = a[0].object;
+    int inputs = a[1].tensors.n, outputs = a[2].tensors.n;
+    bk_tensor *out[outputs + 1];
+    for (int i = 0; i < outputs; i++)
+        out[i] = bk_retain(a[2].tensors.v[i]);
+    bk_function fn = { .name = Py_TYPE(ctx)->tp_name, .backward = call_backward, .free = drop_context,
+                       .data = Py_NewRef(ctx) };
+    int status = bk_function_apply(&fn, a[1].tensors.v, inputs, out, outputs);
+    PyObject *result = status == 0 ? PyTuple_New(outputs) : py_raise();
+    for (int i = 0; i < outputs; i++) {
+        PyObject *o = result ? py_wrap(out[i]) : NULL;
+        if (!result)
+            bk_release(out[i]);
+        else if (!o)
+            Py_CLEAR(result);
+        else
+            PyTuple_SET_ITEM(result, i, o);
+    }
+    return result;
+}
+
+const binding autograd_rows[] = {
+    { AS_METHOD, "_backward(Tensor self, Tensor? gradient=None, bool? retain_graph=None, bool create_graph=False)",
+      py_backward, NULL },
+    { AS_FUNCTION | AS_METHOD, "detach(Tensor self)", py_detach, "The same memory, on no tape." },
+    { AS_METHOD, "requires_grad_(Tensor self, bool requires_grad=True)", py_requires_grad_, NULL },
+    { AS_FUNCTION, "is_grad_enabled()", py_is_grad_enabled, NULL },
+    { AS_FUNCTION, "_set_grad_enabled(bool mode)", py_set_grad_enabled, NULL },
+    { AS_FUNCTION, "_function_apply(Object ctx, Tensor[] inputs, Tensor[] outputs)", py_function_apply, NULL },
+};
+const size_t autograd_row_count = sizeof autograd_rows / sizeof *autograd_rows;

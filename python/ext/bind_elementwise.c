@@ -1,0 +1,70 @@
+/* bind_elementwise.c: a function, a method and an in-place method from every row of the op table. */
+#include "binds.h"
+#include "core/lock.h"
+#include "ops/elementwise.h"
+
+/* Arguments a[0..arity) are operands, a[arity] is out. */
+static PyObject *apply(int op, const arg *a)
+{
+    operand in[MAX_INPUTS] = { { 0 } };
+    int arity = ew_infos[op].arity;
+    lock_take();
+    bool good = true;
+    for (int k = 0; good && k < arity; k++)
+        good = py_operand(&a[k], &in[k]);
+    bk_tensor *t = good ? ew_apply_python(op, in) : NULL;
+    lock_give();
+    return good ? py_out(t, &a[arity]) : NULL;
+}
+
+static PyObject *apply_in_place(int op, const arg *a)
+{
+    operand in[MAX_INPUTS] = { { 0 } };
+    int arity = ew_infos[op].arity;
+    lock_take();
+    bool good = true;
+    for (int k = 0; good && k < arity; k++)
+        good = py_operand(&a[k], &in[k]);
+    int status = good ? ew_apply_python_in_place(op, a[0].tensor, in) : -1;
+    lock_give();
+    return good ? py_in_place(&a[0], status) : NULL;
+}
+
+/* The ternary ones have signatures of their own: where and lerp stand below, the others where they are composed. */
+#define UNARY(name, ...)                                                                                               \
+    static PyObject *py_##name(const arg *a) { return apply(EW_##name, a); }                                           \
+    static PyObject *py_##name##_(const arg *a) { return apply_in_place(EW_##name, a); }
+#define BINARY(name, ...) UNARY(name)
+#define TERNARY(name, ...)
+#include "brisk/ops.def"
+#undef TERNARY
+
+static PyObject *py_where(const arg *a) { return apply(EW_where, a); }
+UNARY(lerp)
+#undef UNARY
+#undef BINARY
+
+enum { BOTH = AS_FUNCTION | AS_METHOD };
+
+#define UNARY(name, ...)                                                                                               \
+    { BOTH, #name "(Tensor self, *, Tensor? out=None)", py_##name, NULL },                                             \
+    { BOTH, #name "_(Tensor self)", py_##name##_, NULL },
+#define BINARY(name, ...)                                                                                              \
+    { BOTH, #name "(Tensor self, Tensor other, *, Tensor? out=None)", py_##name, NULL },                               \
+    { BOTH, #name "(Tensor self, Scalar other, *, Tensor? out=None)", py_##name, NULL },                               \
+    { AS_FUNCTION, #name "(Scalar self, Tensor other, *, Tensor? out=None)", py_##name, NULL },                        \
+    { BOTH, #name "_(Tensor self, Tensor other)", py_##name##_, NULL },                                                \
+    { BOTH, #name "_(Tensor self, Scalar other)", py_##name##_, NULL },
+#define TERNARY(name, ...)
+const binding elementwise_rows[] = {
+#include "brisk/ops.def"
+    { AS_FUNCTION, "where(Tensor condition, Tensor self, Tensor other, *, Tensor? out=None)", py_where, NULL },
+    { AS_FUNCTION, "where(Tensor condition, Tensor self, Scalar other, *, Tensor? out=None)", py_where, NULL },
+    { AS_FUNCTION, "where(Tensor condition, Scalar self, Tensor other, *, Tensor? out=None)", py_where, NULL },
+    { AS_FUNCTION, "where(Tensor condition, Scalar self, Scalar other, *, Tensor? out=None)", py_where, NULL },
+    { BOTH, "lerp(Tensor self, Tensor end, Tensor weight, *, Tensor? out=None)", py_lerp, NULL },
+    { BOTH, "lerp(Tensor self, Tensor end, Scalar weight, *, Tensor? out=None)", py_lerp, NULL },
+    { AS_METHOD, "lerp_(Tensor self, Tensor end, Tensor weight)", py_lerp_, NULL },
+    { AS_METHOD, "lerp_(Tensor self, Tensor end, Scalar weight)", py_lerp_, NULL },
+};
+const size_t elementwise_row_count = sizeof elementwise_rows / sizeof *elementwise_rows;

@@ -1,0 +1,43 @@
+/* binds.h: the lists of functions and methods, one per topic, and what they share. */
+#ifndef BK_BINDS_H
+#define BK_BINDS_H
+#include "args.h"
+#include "core/tensor.h"
+
+#define ROW_LISTS(X)                                                                                                   \
+    X(elementwise)                                                                                                     \
+    X(autograd)                                                                                                        \
+    X(basics)
+
+#define DECLARE_ROWS(topic)                                                                                            \
+    extern const binding topic##_rows[];                                                                               \
+    extern const size_t topic##_row_count;
+ROW_LISTS(DECLARE_ROWS)
+DECLARE_ROWS(functional) /* brisk._C._nn: what PyTorch has in nn.functional only */
+#undef DECLARE_ROWS
+
+/* The result as a Python object: itself, or written into out, which is then the one returned. Steals result. */
+PyObject *py_out(bk_tensor *result, const arg *out);
+/* self after an in-place op. status < 0 raises. */
+PyObject *py_in_place(const arg *self, int status);
+/* The operand of a tensor or number argument; false with a Python exception set. */
+bool py_operand(const arg *a, operand *out);
+
+/* tensor.c */
+int tensor_init(PyObject *module);
+/* Adds attributes to a type that is made already. The definitions must live as long as the process. */
+int py_add_attributes(PyTypeObject *type, PyGetSetDef *definitions);
+/* A handle as an instance of a tensor type (a Parameter, say). Steals t. */
+PyObject *py_wrap_as(PyTypeObject *type, bk_tensor *t);
+
+/* getitem.c */
+PyObject *py_tensor_getitem(PyObject *self, PyObject *key);
+int py_tensor_setitem(PyObject *self, PyObject *key, PyObject *value);
+
+/* repr.c */
+PyObject *py_tensor_repr(PyObject *self);
+
+/* Evaluates everything recorded, without the GIL when there is much to do. 0, or -1 with an exception set. */
+int py_flush(void);
+
+#endif

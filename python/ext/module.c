@@ -1,0 +1,74 @@
+/* module.c: the module brisk._C. */
+#include "binds.h"
+#include "core/memory.h"
+#include "graph/plan.h"
+#include "lines.h"
+
+extern PyGetSetDef autograd_attributes[];
+
+/* What `brisk info` shows. */
+static PyObject *info(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    cache_counts c = cache_count();
+    return Py_BuildValue("{s:s,s:i,s:s,s:L,s:L,s:L,s:L,s:L,s:L}", "isa", bk_isa(), "threads", bk_get_num_threads(),
+                         "compiler", __VERSION__, "plans cached", (long long)c.plans, "plan bytes", (long long)c.bytes,
+                         "plan hits", (long long)c.hits, "plan misses", (long long)c.misses, "memory in use",
+                         (long long)pool_bytes_in_use(), "memory cached", (long long)pool_bytes_cached());
+}
+
+static PyObject *set_num_threads(PyObject *module, PyObject *n)
+{
+    (void)module;
+    long count = PyLong_AsLong(n);
+    if (count == -1 && PyErr_Occurred())
+        return NULL;
+    if (count < 1) {
+        PyErr_SetString(PyExc_RuntimeError, "expected a positive number of threads");
+        return NULL;
+    }
+    if (bk_set_num_threads((int)count) < 0)
+        return py_raise();
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_num_threads(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyLong_FromLong(bk_get_num_threads());
+}
+
+static PyMethodDef functions[] = {
+    { "info", info, METH_NOARGS, "What this build runs on." },
+    { "set_num_threads", set_num_threads, METH_O, "How many threads evaluate." },
+    { "get_num_threads", get_num_threads, METH_NOARGS, "How many threads evaluate." },
+    { NULL, NULL, 0, NULL },
+};
+
+static struct PyModuleDef definition = { PyModuleDef_HEAD_INIT, "brisk._C", NULL, -1, functions, NULL, NULL, NULL, NULL };
+
+static int add_rows(PyObject *module)
+{
+#define ADD(topic)                                                                                                     \
+    if (args_add_functions(module, topic##_rows, topic##_row_count) < 0 ||                                             \
+        args_add_methods(py_tensor_type, topic##_rows, topic##_row_count) < 0)                                         \
+        return -1;
+    ROW_LISTS(ADD)
+#undef ADD
+    return 0;
+}
+
+PyMODINIT_FUNC PyInit__C(void)
+{
+    PyObject *module = PyModule_Create(&definition);
+    if (!module)
+        return NULL;
+    if (tensor_init(module) < 0 || types_init(module) < 0 || size_init(module) < 0 || device_init(module) < 0 ||
+        limits_init(module) < 0 || args_init(module) < 0 || add_rows(module) < 0 ||
+        py_add_attributes(py_tensor_type, autograd_attributes) < 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    lines_init();
+    return module;
+}

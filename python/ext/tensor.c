@@ -1,0 +1,500 @@
+/* tensor.c: brisk.Tensor: the object around a handle, and its operators.
+ *
+ * Invariant: a handle has at most one Python object (handle->front), so identity is as in PyTorch: x.grad is x.grad.
+ * Objects without a __dict__ cannot be part of a cycle and are not shown to the garbage collector; a freelist keeps
+ * them warm: making and dropping one costs about 10 ns. */
+#include "binds.h"
+
+#include <stddef.h>
+#include <structmember.h>
+
+#include "core/lock.h"
+#include "graph/log.h"
+#include "ops/elementwise.h"
+#include "ops/read.h"
+
+PyTypeObject *py_tensor_type;
+
+/* --- life ------------------------------------------------------------------------------------------------------ */
+
+enum { WARM_OBJECTS = 256 };
+static py_tensor *warm[WARM_OBJECTS];
+static int warm_count;
+
+PyObject *py_wrap(bk_tensor *t)
+{
+    if (!t)
+        return py_raise();
+    if (t->front) {
+        PyObject *same = Py_NewRef((PyObject *)t->front);
+        bk_release(t);
+        return same;
+    }
+    py_tensor *o;
+    if (warm_count) {
+        o = warm[--warm_count];
+        PyObject_Init((PyObject *)o, py_tensor_type);
+    } else {
+        o = PyObject_GC_New(py_tensor, py_tensor_type);
+        if (!o) {
+            bk_release(t);
+            return NULL;
+        }
+    }
+    o->t = t;
+    o->attrs = NULL;
+    o->weak = NULL;
+    t->front = o;
+    return (PyObject *)o;
+}
+
+PyObject *py_wrap_as(PyTypeObject *type, bk_tensor *t)
+{
+    if (!t)
+        return py_raise();
+    if (type == py_tensor_type)
+        return py_wrap(t);
+    py_tensor *o = (py_tensor *)type->tp_alloc(type, 0);
+    if (!o) {
+        bk_release(t);
+        return NULL;
+    }
+    o->t = t;
+    t->front = o;
+    return (PyObject *)o;
+}
+
+static void tensor_dealloc(PyObject *self)
+{
+    py_tensor *o = (py_tensor *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    if (PyObject_GC_IsTracked(self))
+        PyObject_GC_UnTrack(self);
+    if (o->weak)
+        PyObject_ClearWeakRefs(self);
+    Py_CLEAR(o->attrs);
+    if (o->t) {
+        o->t->front = NULL;
+        bk_release(o->t);
+        o->t = NULL;
+    }
+    if (type == py_tensor_type && warm_count < WARM_OBJECTS)
+        warm[warm_count++] = o;
+    else
+        type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static int tensor_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((py_tensor *)self)->attrs);
+    return 0;
+}
+
+static int tensor_clear(PyObject *self)
+{
+    Py_CLEAR(((py_tensor *)self)->attrs);
+    return 0;
+}
+
+/* An object with a __dict__ can be part of a cycle from here on. */
+static int tensor_setattr(PyObject *self, PyObject *name, PyObject *value)
+{
+    int status = PyObject_GenericSetAttr(self, name, value);
+    if (((py_tensor *)self)->attrs && !PyObject_GC_IsTracked(self))
+        PyObject_GC_Track(self);
+    return status;
+}
+
+int py_add_attributes(PyTypeObject *type, PyGetSetDef *d)
+{
+    for (; d->name; d++) {
+        PyObject *descriptor = PyDescr_NewGetSet(type, d);
+        int status = descriptor ? PyObject_SetAttrString((PyObject *)type, d->name, descriptor) : -1;
+        Py_XDECREF(descriptor);
+        if (status < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- evaluation --------------------------------------------------------------------------------------------------- */
+
+enum { SMALL_LOG_BYTES = 1 << 18, SMALL_LOG_RECORDS = 2048 }; /* about 50 us of work: handing the GIL over costs more */
+
+int py_flush(void)
+{
+    int status;
+    if (the_log.bytes < SMALL_LOG_BYTES && the_log.count < SMALL_LOG_RECORDS) {
+        status = bk_sync();
+    } else {
+        Py_BEGIN_ALLOW_THREADS;
+        status = bk_sync();
+        Py_END_ALLOW_THREADS;
+    }
+    if (status < 0)
+        py_raise();
+    return status;
+}
+
+int py_tensor_read(PyObject *tensor, view *out)
+{
+    const bk_tensor *t = ((py_tensor *)tensor)->t;
+    if (!node_evaluated(t->cell->value) && py_flush() < 0)
+        return -1;
+    lock_take();
+    int status = tensor_view(t, out);
+    lock_give();
+    if (status < 0)
+        py_raise();
+    return status;
+}
+
+/* --- operands ----------------------------------------------------------------------------------------------------- */
+
+static operand number_operand(const py_number *n)
+{
+    return n->kind == NUMBER_FLOAT ? number_float(n->d)
+           : n->kind == NUMBER_INT ? number_int(n->i)
+                                   : number_bool(n->i != 0);
+}
+
+bool py_operand(const arg *a, operand *out)
+{
+    if (a->object && py_is_tensor(a->object)) {
+        if (tensor_read(((py_tensor *)a->object)->t, out))
+            return true;
+        py_raise();
+        return false;
+    }
+    *out = number_operand(&a->scalar);
+    return true;
+}
+
+/* A tensor or a Python number; 0 when it is neither, so that the other operand's class is asked. */
+static int operand_from(PyObject *o, operand *out)
+{
+    if (Py_TYPE(o) == py_tensor_type || py_is_tensor(o))
+        return tensor_read(((py_tensor *)o)->t, out) ? 1 : -1;
+    if (PyFloat_CheckExact(o)) {
+        *out = number_float(PyFloat_AS_DOUBLE(o));
+        return 1;
+    }
+    py_number n;
+    int found = py_number_from(o, &n);
+    if (found > 0)
+        *out = number_operand(&n);
+    return found;
+}
+
+PyObject *py_out(bk_tensor *result, const arg *out)
+{
+    if (!out->given || !result)
+        return py_wrap(result);
+    int status = bk_copy_out(out->tensor, result);
+    bk_release(result);
+    return status < 0 ? py_raise() : Py_NewRef(out->object);
+}
+
+PyObject *py_in_place(const arg *self, int status)
+{
+    return status < 0 ? py_raise() : Py_NewRef(self->object);
+}
+
+/* --- operators ------------------------------------------------------------------------------------------------------ */
+
+static PyObject *binary(int op, PyObject *a, PyObject *b)
+{
+    operand in[MAX_INPUTS] = { { 0 } };
+    lock_take();
+    int x = operand_from(a, &in[0]), y = x > 0 ? operand_from(b, &in[1]) : x;
+    bk_tensor *t = x > 0 && y > 0 ? ew_apply_python(op, in) : NULL;
+    lock_give();
+    if (x == 0 || y == 0)
+        Py_RETURN_NOTIMPLEMENTED;
+    if (PyErr_Occurred())
+        return NULL;
+    return py_wrap(t);
+}
+
+static PyObject *unary(int op, PyObject *a)
+{
+    operand in[MAX_INPUTS] = { { 0 } };
+    lock_take();
+    bk_tensor *t = tensor_read(((py_tensor *)a)->t, &in[0]) ? ew_apply_python(op, in) : NULL;
+    lock_give();
+    return py_wrap(t);
+}
+
+static PyObject *in_place(int op, PyObject *a, PyObject *b)
+{
+    if (!py_is_tensor(a))
+        Py_RETURN_NOTIMPLEMENTED;
+    operand in[MAX_INPUTS] = { { 0 } };
+    lock_take();
+    int x = operand_from(a, &in[0]), y = x > 0 ? operand_from(b, &in[1]) : x;
+    int status = x > 0 && y > 0 ? ew_apply_python_in_place(op, ((py_tensor *)a)->t, in) : -1;
+    lock_give();
+    if (x == 0 || y == 0)
+        Py_RETURN_NOTIMPLEMENTED;
+    if (PyErr_Occurred())
+        return NULL;
+    return status < 0 ? py_raise() : Py_NewRef(a);
+}
+
+#define OPERATORS(X)                                                                                                   \
+    X(add)                                                                                                             \
+    X(sub)                                                                                                             \
+    X(mul)                                                                                                             \
+    X(div)                                                                                                             \
+    X(floor_divide)                                                                                                    \
+    X(remainder)                                                                                                       \
+    X(bitwise_and)                                                                                                     \
+    X(bitwise_or)                                                                                                      \
+    X(bitwise_xor)                                                                                                     \
+    X(bitwise_left_shift)                                                                                              \
+    X(bitwise_right_shift)
+#define DEFINE(name)                                                                                                   \
+    static PyObject *nb_##name(PyObject *a, PyObject *b) { return binary(EW_##name, a, b); }                           \
+    static PyObject *nb_inplace_##name(PyObject *a, PyObject *b) { return in_place(EW_##name, a, b); }
+OPERATORS(DEFINE)
+#undef DEFINE
+
+static PyObject *nb_power(PyObject *a, PyObject *b, PyObject *modulus)
+{
+    if (modulus != Py_None)
+        Py_RETURN_NOTIMPLEMENTED;
+    return binary(EW_pow, a, b);
+}
+
+static PyObject *nb_inplace_power(PyObject *a, PyObject *b, PyObject *modulus)
+{
+    if (modulus != Py_None)
+        Py_RETURN_NOTIMPLEMENTED;
+    return in_place(EW_pow, a, b);
+}
+
+static PyObject *nb_negative(PyObject *a) { return unary(EW_neg, a); }
+static PyObject *nb_positive(PyObject *a) { return Py_NewRef(a); }
+static PyObject *nb_absolute(PyObject *a) { return unary(EW_abs, a); }
+static PyObject *nb_invert(PyObject *a) { return unary(EW_bitwise_not, a); }
+
+static PyObject *nb_matmul(PyObject *a, PyObject *b)
+{
+    if (!py_is_tensor(a) || !py_is_tensor(b))
+        Py_RETURN_NOTIMPLEMENTED;
+    return py_wrap(bk_matmul(((py_tensor *)a)->t, ((py_tensor *)b)->t));
+}
+
+static PyObject *compare(PyObject *a, PyObject *b, int how)
+{
+    static const int ops[] = { [Py_LT] = EW_lt, [Py_LE] = EW_le, [Py_EQ] = EW_eq,
+                               [Py_NE] = EW_ne, [Py_GT] = EW_gt, [Py_GE] = EW_ge };
+    return binary(ops[how], a, b);
+}
+
+/* --- numbers out ------------------------------------------------------------------------------------------------------ */
+
+/* The one element, evaluated; NULL with an exception set. */
+static const char *element(PyObject *self, const char *what)
+{
+    const bk_tensor *t = ((py_tensor *)self)->t;
+    if (t->layout->numel != 1) {
+        PyErr_Format(PyExc_RuntimeError, what, (long long)t->layout->numel);
+        return NULL;
+    }
+    const node *n = t->cell->value;
+    if (!node_evaluated(n) && py_flush() < 0)
+        return NULL;
+    return t->cell->value->data + t->offset * (int64_t)dtype_size(tensor_dtype(t));
+}
+
+static const char NOT_ONE[] = "a Tensor with %lld elements cannot be converted to Scalar";
+
+static int nb_bool(PyObject *self)
+{
+    const bk_tensor *t = ((py_tensor *)self)->t;
+    if (t->layout->numel == 0) {
+        PyErr_SetString(PyExc_RuntimeError, "Boolean value of Tensor with no values is ambiguous");
+        return -1;
+    }
+    const char *p = element(self, "Boolean value of Tensor with more than one value is ambiguous");
+    if (!p)
+        return -1;
+    return dtype_is_float(tensor_dtype(t)) ? dtype_load_double(tensor_dtype(t), p) != 0
+                                           : dtype_load_int(tensor_dtype(t), p) != 0;
+}
+
+static PyObject *tensor_item(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    const char *p = element(self, NOT_ONE);
+    return p ? py_item(tensor_dtype(((py_tensor *)self)->t), p) : NULL;
+}
+
+static PyObject *nb_float(PyObject *self)
+{
+    const char *p = element(self, NOT_ONE);
+    return p ? PyFloat_FromDouble(dtype_load_double(tensor_dtype(((py_tensor *)self)->t), p)) : NULL;
+}
+
+static PyObject *nb_int(PyObject *self)
+{
+    const char *p = element(self, NOT_ONE);
+    if (!p)
+        return NULL;
+    bk_dtype d = tensor_dtype(((py_tensor *)self)->t);
+    return dtype_is_float(d) ? PyLong_FromDouble(dtype_load_double(d, p)) : PyLong_FromLongLong(dtype_load_int(d, p));
+}
+
+static PyObject *nb_index(PyObject *self)
+{
+    const bk_tensor *t = ((py_tensor *)self)->t;
+    if (dtype_is_float(tensor_dtype(t)) || t->layout->numel != 1) {
+        PyErr_SetString(PyExc_TypeError, "only integer tensors of a single element can be converted to an index");
+        return NULL;
+    }
+    return nb_int(self);
+}
+
+/* --- sequence ---------------------------------------------------------------------------------------------------------- */
+
+static Py_ssize_t tensor_length(PyObject *self)
+{
+    const layout *l = ((py_tensor *)self)->t->layout;
+    if (l->ndim)
+        return (Py_ssize_t)l->sizes[0];
+    PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
+    return -1;
+}
+
+static PyObject *tensor_iter(PyObject *self)
+{
+    const bk_tensor *t = ((py_tensor *)self)->t;
+    if (!t->layout->ndim) {
+        PyErr_SetString(PyExc_TypeError, "iteration over a 0-d tensor");
+        return NULL;
+    }
+    PyObject *rows = PyTuple_New((Py_ssize_t)t->layout->sizes[0]);
+    for (int64_t i = 0; rows && i < t->layout->sizes[0]; i++) {
+        PyObject *row = py_wrap(bk_select(t, 0, i));
+        if (!row) {
+            Py_DECREF(rows);
+            return NULL;
+        }
+        PyTuple_SET_ITEM(rows, i, row);
+    }
+    PyObject *iterator = rows ? PyObject_GetIter(rows) : NULL;
+    Py_XDECREF(rows);
+    return iterator;
+}
+
+static Py_hash_t tensor_hash(PyObject *self) { return _Py_HashPointer(self); }
+
+/* --- the type ------------------------------------------------------------------------------------------------------------ */
+
+static PyObject *get_shape(PyObject *self, void *unused)
+{
+    (void)unused;
+    const layout *l = ((py_tensor *)self)->t->layout;
+    return py_size(l->ndim, l->sizes);
+}
+
+static PyObject *get_dtype(PyObject *self, void *unused)
+{
+    (void)unused;
+    return py_dtype(tensor_dtype(((py_tensor *)self)->t));
+}
+
+static PyObject *get_device(PyObject *self, void *unused)
+{
+    (void)self, (void)unused;
+    return py_device_new((py_device){ .type = 0, .index = -1 });
+}
+
+static PyObject *get_ndim(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromLong(((py_tensor *)self)->t->layout->ndim);
+}
+
+static PyGetSetDef attributes[] = {
+    { "shape", get_shape, NULL, "The sizes, as a Size.", NULL },
+    { "dtype", get_dtype, NULL, "The element type.", NULL },
+    { "device", get_device, NULL, "Where the tensor is.", NULL },
+    { "ndim", get_ndim, NULL, "The number of dimensions.", NULL },
+    { "__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyMethodDef methods[] = {
+    { "item", tensor_item, METH_NOARGS, "The one element as a Python number." },
+    { NULL, NULL, 0, NULL },
+};
+
+static PyMemberDef members[] = {
+    { "__dictoffset__", T_PYSSIZET, offsetof(py_tensor, attrs), READONLY, NULL },
+    { "__weaklistoffset__", T_PYSSIZET, offsetof(py_tensor, weak), READONLY, NULL },
+    { NULL, 0, 0, 0, NULL },
+};
+
+static PyType_Slot slots[] = {
+    { Py_tp_dealloc, tensor_dealloc },
+    { Py_tp_traverse, tensor_traverse },
+    { Py_tp_clear, tensor_clear },
+    { Py_tp_setattro, tensor_setattr },
+    { Py_tp_getset, attributes },
+    { Py_tp_methods, methods },
+    { Py_tp_members, members },
+    { Py_tp_repr, py_tensor_repr },
+    { Py_tp_hash, tensor_hash },
+    { Py_tp_richcompare, compare },
+    { Py_tp_iter, tensor_iter },
+    { Py_nb_add, nb_add },
+    { Py_nb_subtract, nb_sub },
+    { Py_nb_multiply, nb_mul },
+    { Py_nb_true_divide, nb_div },
+    { Py_nb_floor_divide, nb_floor_divide },
+    { Py_nb_remainder, nb_remainder },
+    { Py_nb_power, nb_power },
+    { Py_nb_and, nb_bitwise_and },
+    { Py_nb_or, nb_bitwise_or },
+    { Py_nb_xor, nb_bitwise_xor },
+    { Py_nb_lshift, nb_bitwise_left_shift },
+    { Py_nb_rshift, nb_bitwise_right_shift },
+    { Py_nb_matrix_multiply, nb_matmul },
+    { Py_nb_inplace_add, nb_inplace_add },
+    { Py_nb_inplace_subtract, nb_inplace_sub },
+    { Py_nb_inplace_multiply, nb_inplace_mul },
+    { Py_nb_inplace_true_divide, nb_inplace_div },
+    { Py_nb_inplace_floor_divide, nb_inplace_floor_divide },
+    { Py_nb_inplace_remainder, nb_inplace_remainder },
+    { Py_nb_inplace_power, nb_inplace_power },
+    { Py_nb_inplace_and, nb_inplace_bitwise_and },
+    { Py_nb_inplace_or, nb_inplace_bitwise_or },
+    { Py_nb_inplace_xor, nb_inplace_bitwise_xor },
+    { Py_nb_inplace_lshift, nb_inplace_bitwise_left_shift },
+    { Py_nb_inplace_rshift, nb_inplace_bitwise_right_shift },
+    { Py_nb_negative, nb_negative },
+    { Py_nb_positive, nb_positive },
+    { Py_nb_absolute, nb_absolute },
+    { Py_nb_invert, nb_invert },
+    { Py_nb_bool, nb_bool },
+    { Py_nb_int, nb_int },
+    { Py_nb_float, nb_float },
+    { Py_nb_index, nb_index },
+    { Py_mp_length, tensor_length },
+    { Py_mp_subscript, py_tensor_getitem },
+    { Py_mp_ass_subscript, py_tensor_setitem },
+    { 0, NULL },
+};
+
+static PyType_Spec spec = {
+    .name = "brisk.Tensor",
+    .basicsize = sizeof(py_tensor),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = slots,
+};
+
+int tensor_init(PyObject *module) { return py_add_type(module, &spec, &py_tensor_type); }
