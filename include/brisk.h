@@ -218,6 +218,28 @@ BK_API bk_tensor *bk_stack(bk_tensor *const *tensors, int count, int dim);
 /* dims: a bit per dimension; 0 means all. */
 BK_API bk_tensor *bk_sum(const bk_tensor *t, uint32_t dims, bool keepdim);
 BK_API bk_tensor *bk_matmul(const bk_tensor *a, const bk_tensor *b);
+BK_API bk_tensor *bk_mm(const bk_tensor *a, const bk_tensor *b);
+BK_API bk_tensor *bk_bmm(const bk_tensor *a, const bk_tensor *b);
+BK_API bk_tensor *bk_mv(const bk_tensor *a, const bk_tensor *b);
+BK_API bk_tensor *bk_dot(const bk_tensor *a, const bk_tensor *b);
+BK_API bk_tensor *bk_inner(const bk_tensor *a, const bk_tensor *b);
+BK_API bk_tensor *bk_outer(const bk_tensor *a, const bk_tensor *b);
+/* beta input + alpha a b; with beta == 0 the input is not read. */
+BK_API bk_tensor *bk_addmm(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b, double beta, double alpha);
+BK_API bk_tensor *bk_addmv(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b, double beta, double alpha);
+BK_API bk_tensor *bk_addr(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b, double beta, double alpha);
+BK_API bk_tensor *bk_addbmm(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b, double beta, double alpha);
+BK_API bk_tensor *bk_baddbmm(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b, double beta, double alpha);
+/* x weight^T + bias; bias may be NULL. */
+BK_API bk_tensor *bk_linear(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias);
+BK_API bk_tensor *bk_multi_dot(bk_tensor *const *tensors, int count); /* in the cheapest order */
+BK_API bk_tensor *bk_chain_matmul(bk_tensor *const *matrices, int count);
+BK_API bk_tensor *bk_matrix_power(const bk_tensor *t, int64_t n);
+/* Sums over count pairs of dimensions, dims_a[i] of a with dims_b[i] of b. */
+BK_API bk_tensor *bk_tensordot(const bk_tensor *a, const bk_tensor *b, int count, const int *dims_a, const int *dims_b);
+BK_API bk_tensor *bk_kron(const bk_tensor *a, const bk_tensor *b);
+/* "ij,jk->ik" and the like; letters, repeated letters, "...", spaces. */
+BK_API bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count);
 
 /* --- gradients ------------------------------------------------------------------------------------------------------ */
 

@@ -2,7 +2,17 @@
 
 from brisk import _C
 from brisk._C import *  # noqa: F403  (functions, dtypes and types: the rows of the extension)
-from brisk._C import Size, Tensor, device, dtype  # noqa: F401
-from brisk._install import install  # noqa: F401
+from brisk._C import Tensor
+from brisk._install import install
+from brisk import autograd
+from brisk.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 __version__ = "0.1.0"
+
+
+def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """Accumulates the gradients of this tensor into the leaves it was computed from."""
+    self._backward(gradient, retain_graph, create_graph)
+
+
+Tensor.backward = _backward

@@ -10,6 +10,7 @@
 #include "core/tensor.h"
 #include "ops/create.h"
 #include "ops/elementwise.h"
+#include "ops/products.h"
 
 /* --- the rows of ops.def ------------------------------------------------------------------------------------------- */
 
@@ -122,6 +123,14 @@ static bk_tensor *conform(bk_tensor *g, const layout *l)
     return z && bk_copy_(z, g) == 0 ? z : NULL;
 }
 
+bk_tensor *region_gradient(bk_tensor *g, const layout *whole, const layout *l, int64_t offset)
+{
+    if (l == whole && !offset)
+        return g;
+    g = conform(g, whole);
+    return g ? tensor_alias(g, l, g->offset + offset, true) : NULL;
+}
+
 /* Dimensions that repeat one element each are summed first: what is left has an address per element. */
 static bk_tensor *fold_repeated(bk_tensor *g, const layout *l, const layout **once)
 {
@@ -134,6 +143,31 @@ static bk_tensor *fold_repeated(bk_tensor *g, const layout *l, const layout **on
     }
     *once = layout_get(l->ndim, sizes, l->strides);
     return !*once ? NULL : dims ? bk_sum(g, dims, true) : g;
+}
+
+bool reorder_gradient(const node *n, bk_tensor *g, bk_tensor **out)
+{
+    const layout *whole = n->attr.region.layout, *l = n->layout;
+    if (n->attr.region.offset || l->numel != whole->numel || !whole->dense)
+        return false;
+    if (l->contiguous && whole->contiguous)
+        return *out = bk_reshape(g, whole->ndim, whole->sizes), true;
+    int dims[BK_MAX_NDIM];
+    uint32_t taken = 0;
+    if (l->ndim != whole->ndim)
+        return false;
+    for (int d = 0; d < whole->ndim; d++) {
+        int from = 0;
+        while (from < l->ndim &&
+               (taken >> from & 1 || l->sizes[from] != whole->sizes[d] || l->strides[from] != whole->strides[d]))
+            from++;
+        if (from == l->ndim)
+            return false;
+        taken |= 1u << from;
+        dims[d] = from;
+    }
+    *out = bk_permute(g, whole->ndim, dims);
+    return true;
 }
 
 bk_tensor *add_view_gradient(const node *n, bk_tensor *g, bk_tensor *into)
@@ -156,7 +190,8 @@ bk_tensor *add_view_gradient(const node *n, bk_tensor *g, bk_tensor *into)
 
 int grad_view(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    grads[0] = add_view_gradient(n, g, NULL);
+    if (!reorder_gradient(n, g, &grads[0]))
+        grads[0] = add_view_gradient(n, g, NULL);
     return grads[0] ? 0 : -1;
 }
 
@@ -189,22 +224,31 @@ int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 
 /* --- products ---------------------------------------------------------------------------------------------------------- */
 
+static bool column_major(const layout *l)
+{
+    return l->strides[l->ndim - 2] == 1 && l->sizes[l->ndim - 2] != 1 && l->strides[l->ndim - 1] != 1;
+}
+
+/* a b summed to what the factor was, in memory of the order that the factor has: the gradient of a transposed weight
+ * is then the transpose of a plain one. */
+static bk_tensor *factor_gradient(const bk_tensor *a, const bk_tensor *b, const layout *to)
+{
+    if (!a || !b)
+        return NULL;
+    bk_tensor *c = column_major(to) ? bk_transpose(product_wide(bk_transpose(b, -1, -2), bk_transpose(a, -1, -2)), -1, -2)
+                                    : product_wide(a, b);
+    return c ? sum_to(c, to) : NULL;
+}
+
 int grad_matmul(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    const layout *la, *lb;
     if (n->edge[0]) {
-        bk_tensor *b = tensor_at(n->in[1], n->edge[1]);
-        bk_tensor *ga = b ? bk_matmul(g, bk_transpose(b, -1, -2)) : NULL;
-        la = n->edge[0]->layout;
-        grads[0] = ga ? sum_to(ga, la) : NULL;
+        grads[0] = factor_gradient(g, bk_transpose(tensor_at(n->in[1], n->edge[1]), -1, -2), n->attr.product.a);
         if (!grads[0])
             return -1;
     }
     if (n->edge[1]) {
-        bk_tensor *a = tensor_at(n->in[0], n->edge[0]);
-        bk_tensor *gb = a ? bk_matmul(bk_transpose(a, -1, -2), g) : NULL;
-        lb = n->edge[1]->layout;
-        grads[1] = gb ? sum_to(gb, lb) : NULL;
+        grads[1] = factor_gradient(bk_transpose(tensor_at(n->in[0], n->edge[0]), -1, -2), g, n->attr.product.b);
         if (!grads[1])
             return -1;
     }

@@ -44,6 +44,8 @@ static _Atomic int64_t fail_countdown; /* the allocation that brings it to 0 fai
 
 void mem_fail_after(int64_t n) { atomic_store(&fail_countdown, n); }
 
+int64_t mem_fail_pending(void) { return atomic_load(&fail_countdown); }
+
 static bool must_fail(void)
 {
     if (__builtin_expect(atomic_load_explicit(&fail_countdown, memory_order_relaxed) == 0, 1))
@@ -53,13 +55,14 @@ static bool must_fail(void)
 
 /* --- counted malloc ---------------------------------------------------------------------------------------- */
 
-static _Atomic int64_t live;
+static _Atomic int64_t live, made;
 
 static void *counted(void *p)
 {
     if (!p)
         return error_memory();
     atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
     return p;
 }
 
@@ -86,6 +89,7 @@ void mem_free(void *p)
     free(p);
 }
 
+int64_t mem_count(void) { return atomic_load_explicit(&made, memory_order_relaxed); }
 int64_t mem_live(void) { return atomic_load_explicit(&live, memory_order_relaxed); }
 
 /* --- size classes ------------------------------------------------------------------------------------------ */

@@ -20,9 +20,11 @@ void *mem_alloc(size_t bytes);
 void *mem_alloc_zero(size_t bytes);
 void *mem_resize(void *p, size_t bytes); /* p is untouched when it fails */
 void mem_free(void *p);
-int64_t mem_live(void); /* allocations not freed: the leak tests compare it */
+int64_t mem_live(void);  /* allocations not freed: the leak tests compare it */
+int64_t mem_count(void); /* allocations made so far: there are none in the steady state */
 /* Fails the n-th allocation from now (1 is the next); 0 switches it off. */
 void mem_fail_after(int64_t n);
+int64_t mem_fail_pending(void); /* how far the failing one is; 0: it has failed, or none is to */
 
 /* 64-byte aligned blocks. `bytes` must be the same for take and give. */
 void *pool_take(size_t bytes);

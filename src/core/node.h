@@ -50,7 +50,8 @@ typedef struct op_info {
 
 enum { NEEDS_OUT = 1 << MAX_INPUTS };
 
-const op_info *op_get(int op);
+extern op_info op_infos[OP_COUNT]; /* read through op_get */
+static inline const op_info *op_get(int op) { return &op_infos[op]; }
 
 /* --- memory --------------------------------------------------------------------------------------------------- */
 
@@ -96,6 +97,10 @@ typedef union attr {
         int64_t unused;
         const layout *from; /* that of the input */
     } reduce;
+    struct {
+        const layout *a, *b; /* those of the factors */
+        int64_t unused[2];
+    } product;
 } attr;
 
 typedef struct source_line {

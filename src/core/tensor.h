@@ -22,6 +22,8 @@ typedef struct track {
     int32_t refs;
     bool requires_grad; /* a leaf that wants a gradient */
     bool retain_grad;
+    const layout *layout; /* a leaf's region of its cell: the gradient's sizes */
+    int64_t offset;
     node *place;        /* the tape node that made the current value (owned); NULL for a leaf */
     node *leaf;         /* a leaf's tape node while one exists (not owned: it owns the track) */
     struct bk_tensor *grad;
@@ -59,7 +61,15 @@ static inline operand number_int(int64_t i) { return (operand){ .category = CATE
 static inline operand number_bool(bool b) { return (operand){ .category = CATEGORY_BOOL, .i = b, .d = b }; }
 
 /* The value and edge of a handle; false with the error set. Borrowed: good until the next write to the handle. */
-bool tensor_read(const bk_tensor *t, operand *out);
+bool tensor_read_slow(const bk_tensor *t, operand *out);
+static inline bool tensor_read(const bk_tensor *t, operand *out)
+{
+    node *whole = t->cell->value;
+    if (t->track || t->layout != whole->layout || t->offset)
+        return tensor_read_slow(t, out);
+    *out = (operand){ .value = whole };
+    return true;
+}
 /* A new handle on a new cell; steals the reference to `value`. Its track starts at value when that is taped. */
 bk_tensor *tensor_from_node(node *value);
 /* A new handle on a new cell that holds `value`, its place on the tape being `edge` (or none). Both borrowed. */

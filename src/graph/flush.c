@@ -220,17 +220,41 @@ static bool check_plans(void)
     return check;
 }
 
-int log_flush(void)
+/* What the flush has to know before it can look for a plan. */
+static bool examine(op_log *log, plan_key *key)
 {
-    op_log *log = &the_log;
-    if (!log->count)
-        return 0;
     if (!reserve(log))
-        return -1;
+        return false;
     count_inner(log);
     sweep(log);
     describe_leaves(log);
-    plan_key key = make_key(log);
+    *key = make_key(log);
+    return true;
+}
+
+bool flush_lookup(void)
+{
+    plan_key key;
+    return examine(&the_log, &key) && cache_find(&key) != NULL;
+}
+
+bool flush_plan(void)
+{
+    plan_key key;
+    plan *p = examine(&the_log, &key) ? plan_make(&the_log, &key) : NULL;
+    if (p)
+        cache_add(p);
+    return p != NULL;
+}
+
+int log_flush(void)
+{
+    op_log *log = &the_log;
+    plan_key key;
+    if (!log->count)
+        return 0;
+    if (!examine(log, &key))
+        return -1;
     plan *p = cache_find(&key);
     if (p && check_plans() && plan_check(p, log, &key) < 0)
         return -1;

@@ -16,17 +16,15 @@ op_log the_log = { .epoch = 1 };
 
 /* A loop that never reads a value must not grow without bound. Past the soft limit the log is flushed where it comes
  * round to the line it began with, so that the pieces of a repeated loop look alike and hit the cache. */
-enum { SOFT_RECORDS = 1 << 15, HARD_RECORDS = 1 << 17 };
+enum { SOFT_RECORDS = 1 << 17, HARD_RECORDS = 1 << 18 };
 static const int64_t SOFT_BYTES = (int64_t)1 << 30;
 
-bool log_eager(void)
+bool log_is_eager;
+
+__attribute__((constructor)) static void read_settings(void)
 {
-    static int eager = -1;
-    if (eager < 0) {
-        const char *text = getenv("BRISK_EAGER");
-        eager = text && *text && strcmp(text, "0") != 0;
-    }
-    return eager;
+    const char *text = getenv("BRISK_EAGER");
+    log_is_eager = text && *text && strcmp(text, "0") != 0;
 }
 
 static uint64_t mix(uint64_t h, uint64_t word)
@@ -105,9 +103,9 @@ int log_append(node *n)
         }
         h = mix(h, (uint64_t)(uint32_t)key->in[k]);
     }
-    for (int i = 0; i < 4; i++)
-        if (n->attr.i[i])
-            h = mix(h, (uint64_t)n->attr.i[i] + (uint64_t)i);
+    if (n->op >= EW_COUNT) /* rows of ops.def have no attributes */
+        for (int i = 0; i < 4; i++)
+            h = mix(h, (uint64_t)n->attr.i[i]);
     log->hash = h;
     log->bytes += n->layout->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
     n->slot = log->count;

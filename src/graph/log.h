@@ -34,7 +34,11 @@ int log_append(node *n);
 int log_flush(void);
 /* Evaluates until n has data. */
 int log_evaluate(node *n);
-bool log_eager(void); /* BRISK_EAGER=1 */
+extern bool log_is_eager; /* BRISK_EAGER=1: every op is evaluated before it returns */
+static inline bool log_eager(void) { return log_is_eager; }
+/* Parts of a flush, for the bench: looking the plan up, and making it. The log stays as it is. */
+bool flush_lookup(void);
+bool flush_plan(void);
 /* Whether the op that was just recorded has to be evaluated before it returns. */
 static inline bool log_due(void) { return the_log.reads_shared || log_eager(); }
 

@@ -9,7 +9,7 @@
 #include "core/node.h"
 #include "graph/kernels.h"
 
-static op_info infos[OP_COUNT] = {
+op_info op_infos[OP_COUNT] = {
 #define NODE(id, kind_, grad_name_, run_, gradient_, n0, n1, n2)                                                          \
     [OP_##id] = { .name = #id, .grad_name = grad_name_, .kind = kind_, .run = run_, .gradient = gradient_,               \
                   .needs = { n0, n1, n2 } },
@@ -56,14 +56,12 @@ __attribute__((constructor)) static void fill_elementwise(void)
     for (int op = 0; op < EW_COUNT; op++) {
         const ew_info *row = &ew_infos[op];
         backward_name(names[op], row->name);
-        infos[op] = (op_info){ .name = row->name, .grad_name = names[op], .kind = KIND_ELEMENTWISE };
+        op_infos[op] = (op_info){ .name = row->name, .grad_name = names[op], .kind = KIND_ELEMENTWISE };
         for (int k = 0; k < row->arity; k++) {
             if (!strcmp(row->gradient[k], "NONDIFF"))
                 continue;
-            infos[op].gradient = grad_elementwise;
-            infos[op].needs[k] = needs_of(row->gradient[k]);
+            op_infos[op].gradient = grad_elementwise;
+            op_infos[op].needs[k] = needs_of(row->gradient[k]);
         }
     }
 }
-
-const op_info *op_get(int op) { return &infos[op]; }

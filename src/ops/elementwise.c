@@ -288,7 +288,65 @@ static node *record_elementwise(int op, bk_dtype dtype, const owned *in, const l
     return record_node(n);
 }
 
-static node *apply(int op, const operand *in)
+/* --- the short way ------------------------------------------------------------------------------------------------- */
+
+/* What an op gives for operands that all have this dtype, or NO_RESULT where dtypes have to be resolved. */
+enum { NO_RESULT = 0xff };
+static uint8_t plain_result[EW_COUNT][BK_DTYPE_COUNT];
+
+__attribute__((constructor)) static void fill_plain_results(void)
+{
+    static const uint8_t kernels[] = { [CATEGORY_BOOL] = EW_TYPE_B, [CATEGORY_INT] = EW_TYPE_I,
+                                       [CATEGORY_FLOAT] = EW_TYPE_F };
+    for (int op = 0; op < EW_COUNT; op++) {
+        uint8_t rule = ew_infos[op].rule;
+        for (int d = 0; d < BK_DTYPE_COUNT; d++) {
+            bool plain = rule == EW_ARITH || rule == EW_COMPARE || rule == EW_BITS || rule == EW_TEST ||
+                         (rule == EW_FLOAT && dtype_is_float((bk_dtype)d));
+            bool has = ew_infos[op].types & kernels[dtypes[d].category];
+            plain_result[op][d] = plain && has ? (ew_gives_bool((ew_op)op) ? BK_BOOL : (uint8_t)d) : NO_RESULT;
+        }
+    }
+}
+
+/* Operands of one dtype and one dense layout, or numbers of no higher category: nothing to promote, repeat or cast.
+ * This is nearly every op of nearly every program, and worth half the cost of recording one. NULL without an error
+ * when it does not apply. */
+static inline __attribute__((always_inline)) node *apply_alike(int op, int arity, const operand *in, bool *failed)
+{
+    const node *first = in[0].value;
+    if (!first || !first->layout->dense || first->flags & NODE_CONSTANT || (first->layout->numel == 1 && !in[0].edge))
+        return NULL;
+    uint8_t result = plain_result[op][first->dtype];
+    if (result == NO_RESULT)
+        return NULL;
+    for (int k = 1; k < arity; k++) {
+        const node *n = in[k].value;
+        if (n ? n->layout != first->layout || n->dtype != first->dtype
+              : in[k].category > (dtype_category)dtypes[first->dtype].category)
+            return NULL;
+    }
+    *failed = true;
+    node *n = node_new(op, (bk_dtype)result, first->layout);
+    if (!n)
+        return NULL;
+    n->inputs = (uint8_t)arity;
+    bool differentiable = op_get(op)->gradient != NULL;
+    for (int k = 0; k < arity; k++) {
+        if (in[k].value) {
+            node_input(n, k, in[k].value, differentiable ? in[k].edge : NULL);
+            continue;
+        }
+        n->in[k] = number_node(in[k], (bk_dtype)first->dtype);
+        if (!n->in[k]) {
+            node_release(n);
+            return NULL;
+        }
+    }
+    return record_node(n);
+}
+
+static node *apply_any(int op, const operand *in)
 {
     bk_dtype want[MAX_INPUTS], result = BK_FLOAT32;
     int arity = ew_infos[op].arity;
@@ -314,6 +372,16 @@ static node *apply(int op, const operand *in)
     for (int k = 0; k < arity; k++)
         owned_release(ready[k]);
     return n;
+}
+
+static node *apply(int op, const operand *in)
+{
+    bool failed = false;
+    int arity = ew_infos[op].arity;
+    node *n = arity == 2   ? apply_alike(op, 2, in, &failed)
+              : arity == 1 ? apply_alike(op, 1, in, &failed)
+                           : apply_alike(op, 3, in, &failed);
+    return n || failed ? n : apply_any(op, in);
 }
 
 bk_tensor *ew_apply(int op, const operand *in) { return tensor_from_node(apply(op, in)); }
@@ -367,17 +435,36 @@ int ew_apply_python_in_place(int op, bk_tensor *t, const operand *in)
 
 /* --- the public functions, one per row ---------------------------------------------------------------------------- */
 
-static bk_tensor *apply_tensors(int op, const bk_tensor *const *in)
+static bk_tensor *apply_one(int op, const bk_tensor *x)
 {
-    operand read[MAX_INPUTS] = { { 0 } };
-    for (int k = 0; k < ew_infos[op].arity; k++)
-        if (!in[k])
-            return NULL;
+    if (!x)
+        return NULL;
+    operand in[1];
     lock_take();
-    bool good = true;
-    for (int k = 0; good && k < ew_infos[op].arity; k++)
-        good = tensor_read(in[k], &read[k]);
-    bk_tensor *t = good ? ew_apply(op, read) : NULL;
+    bk_tensor *t = tensor_read(x, &in[0]) ? ew_apply(op, in) : NULL;
+    lock_give();
+    return t;
+}
+
+static bk_tensor *apply_two(int op, const bk_tensor *x, const bk_tensor *y)
+{
+    if (!x || !y)
+        return NULL;
+    operand in[2];
+    lock_take();
+    bk_tensor *t = tensor_read(x, &in[0]) && tensor_read(y, &in[1]) ? ew_apply(op, in) : NULL;
+    lock_give();
+    return t;
+}
+
+static bk_tensor *apply_three(int op, const bk_tensor *x, const bk_tensor *y, const bk_tensor *z)
+{
+    if (!x || !y || !z)
+        return NULL;
+    operand in[3];
+    lock_take();
+    bool good = tensor_read(x, &in[0]) && tensor_read(y, &in[1]) && tensor_read(z, &in[2]);
+    bk_tensor *t = good ? ew_apply(op, in) : NULL;
     lock_give();
     return t;
 }
@@ -396,17 +483,14 @@ static bk_tensor *apply_number(int op, const bk_tensor *x, double y)
 }
 
 #define UNARY(name, ...)                                                                                               \
-    bk_tensor *bk_##name(const bk_tensor *x) { return apply_tensors(EW_##name, (const bk_tensor *[]){ x }); }
+    bk_tensor *bk_##name(const bk_tensor *x) { return apply_one(EW_##name, x); }
 #define BINARY(name, ...)                                                                                              \
-    bk_tensor *bk_##name(const bk_tensor *x, const bk_tensor *y)                                                       \
-    {                                                                                                                  \
-        return apply_tensors(EW_##name, (const bk_tensor *[]){ x, y });                                                \
-    }                                                                                                                  \
+    bk_tensor *bk_##name(const bk_tensor *x, const bk_tensor *y) { return apply_two(EW_##name, x, y); }                \
     bk_tensor *bk_##name##_s(const bk_tensor *x, double y) { return apply_number(EW_##name, x, y); }
 #define TERNARY(name, ...)                                                                                             \
     bk_tensor *bk_##name(const bk_tensor *x, const bk_tensor *y, const bk_tensor *z)                                   \
     {                                                                                                                  \
-        return apply_tensors(EW_##name, (const bk_tensor *[]){ x, y, z });                                             \
+        return apply_three(EW_##name, x, y, z);                                                                        \
     }
 #include "brisk/ops.def"
 #undef UNARY

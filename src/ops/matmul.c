@@ -1,8 +1,29 @@
-/* matmul.c: recording products. */
+/* matmul.c: recording products of matrices.
+ *
+ * One node stands for a batch of products of matrices with any strides, so transposes cost nothing. A batch times one
+ * matrix is a single product of folded rows: one GEMM forward, and one for each gradient. */
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/scope.h"
 #include "ops/elementwise.h"
+#include "ops/products.h"
+
+const char *c_type_name(bk_dtype d)
+{
+    static const char *const names[BK_DTYPE_COUNT] = {
+        [BK_FLOAT32] = "float", [BK_FLOAT64] = "double", [BK_FLOAT16] = "c10::Half", [BK_BFLOAT16] = "c10::BFloat16",
+        [BK_INT64] = "long",    [BK_INT32] = "int",      [BK_INT16] = "short",       [BK_INT8] = "signed char",
+        [BK_UINT8] = "unsigned char", [BK_BOOL] = "bool",
+    };
+    return names[d];
+}
+
+bk_dtype product_dtype(bk_dtype d)
+{
+    return dtypes[d].category == CATEGORY_FLOAT ? (d == BK_FLOAT64 ? d : BK_FLOAT32) : BK_INT64;
+}
+
+/* --- recording ----------------------------------------------------------------------------------------------------- */
 
 /* Two operands of equal ndim >= 2 whose inner sizes agree and whose batch sizes broadcast. */
 static bk_tensor *record_product(operand a, operand b)
@@ -19,9 +40,153 @@ static bk_tensor *record_product(operand a, operand b)
     if (!n)
         return NULL;
     n->inputs = 2;
+    n->attr.product.a = la; /* what the gradients are summed to, and whose strides they take */
+    n->attr.product.b = lb;
     node_input(n, 0, a.value, a.edge);
     node_input(n, 1, b.value, b.edge);
     return tensor_from_node(record_node(n));
+}
+
+bk_tensor *product_wide(const bk_tensor *a, const bk_tensor *b)
+{
+    if (!a || !b)
+        return NULL;
+    lock_take();
+    bk_scope_push();
+    bk_dtype wide = product_dtype(tensor_dtype(a));
+    a = bk_to(a, wide);
+    b = bk_to(b, wide);
+    operand in[2];
+    bool good = a && b && tensor_read(a, &in[0]) && tensor_read(b, &in[1]);
+    bk_tensor *c = scope_return(good ? record_product(in[0], in[1]) : NULL);
+    lock_give();
+    return c;
+}
+
+/* --- checks -------------------------------------------------------------------------------------------------------- */
+
+static bool refuse_bool(const bk_tensor *t, const char *kernel)
+{
+    if (tensor_dtype(t) != BK_BOOL)
+        return true;
+    return error_null(BK_NOT_IMPLEMENTED, "\"%s\" not implemented for 'Bool'", kernel), false;
+}
+
+bool check_mm(const bk_tensor *a, const bk_tensor *b)
+{
+    const layout *la = a->layout, *lb = b->layout;
+    if (la->sizes[1] != lb->sizes[0])
+        return error_null(BK_RUNTIME_ERROR, "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)",
+                          (long long)la->sizes[0], (long long)la->sizes[1], (long long)lb->sizes[0],
+                          (long long)lb->sizes[1]), false;
+    if (tensor_dtype(a) != tensor_dtype(b))
+        return error_null(BK_RUNTIME_ERROR, "expected m1 and m2 to have the same dtype, but got: %s != %s",
+                          c_type_name(tensor_dtype(a)), c_type_name(tensor_dtype(b))), false;
+    return refuse_bool(a, "addmm_impl_cpu_");
+}
+
+bool check_product_dtype(const bk_tensor *a, const bk_tensor *b)
+{
+    if (tensor_dtype(a) != tensor_dtype(b))
+        return error_null(BK_RUNTIME_ERROR, "expected scalar type %s but found %s", dtypes[tensor_dtype(a)].type_name,
+                          dtypes[tensor_dtype(b)].type_name), false;
+    return refuse_bool(a, "bmm");
+}
+
+static bool refuse_batch(int64_t batch, int64_t inner, int64_t batch_b, int64_t inner_b)
+{
+    return error_null(BK_RUNTIME_ERROR, "Expected size for first two dimensions of batch2 tensor to be: [%lld, %lld] but got: "
+                      "[%lld, %lld].", (long long)batch, (long long)inner, (long long)batch_b, (long long)inner_b), false;
+}
+
+bool check_bmm(const bk_tensor *a, const bk_tensor *b)
+{
+    const layout *la = a->layout, *lb = b->layout;
+    if (la->ndim != 3 || lb->ndim != 3)
+        return error_null(BK_RUNTIME_ERROR, "batch%d must be a 3D tensor", la->ndim != 3 ? 1 : 2), false;
+    if (la->sizes[0] != lb->sizes[0] || la->sizes[2] != lb->sizes[1])
+        return refuse_batch(la->sizes[0], la->sizes[2], lb->sizes[0], lb->sizes[1]);
+    return check_product_dtype(a, b);
+}
+
+bool check_mv(const bk_tensor *input, const bk_tensor *matrix, const bk_tensor *vector)
+{
+    const layout *lm = matrix->layout, *lv = vector->layout;
+    int ndim = input ? input->layout->ndim : 1;
+    if (ndim > 1 || lm->ndim != 2 || lv->ndim != 1)
+        return error_null(BK_RUNTIME_ERROR, "vector + matrix @ vector expected, got %d, %d, %d", ndim, lm->ndim,
+                          lv->ndim), false;
+    int64_t rows = input && ndim ? input->layout->sizes[0] : lm->sizes[0];
+    if (lm->sizes[1] != lv->sizes[0] || (ndim && rows != lm->sizes[0] && rows != 1))
+        return error_null(BK_RUNTIME_ERROR, "size mismatch, got input (%lld), mat (%lldx%lld), vec (%lld)", (long long)rows,
+                          (long long)lm->sizes[0], (long long)lm->sizes[1], (long long)lv->sizes[0]), false;
+    bk_dtype d = tensor_dtype(input ? input : vector);
+    if (tensor_dtype(matrix) != tensor_dtype(vector) || d != tensor_dtype(vector))
+        return error_null(BK_RUNTIME_ERROR, "addmv input tensors must have the same dtype, but got %s, %s, and %s",
+                          dtypes[d].type_name, dtypes[tensor_dtype(matrix)].type_name,
+                          dtypes[tensor_dtype(vector)].type_name), false;
+    return refuse_bool(matrix, "addmv_impl_cpu");
+}
+
+static bool check_dot(const bk_tensor *a, const bk_tensor *b)
+{
+    long long na = a->layout->numel, nb = b->layout->numel;
+    if (a->layout->ndim != 1 || b->layout->ndim != 1)
+        return error_null(BK_RUNTIME_ERROR, "1D tensors expected, but got %dD and %dD tensors", a->layout->ndim,
+                          b->layout->ndim), false;
+    if (tensor_dtype(a) != tensor_dtype(b))
+        return error_null(BK_RUNTIME_ERROR, "dot : expected both vectors to have same dtype, but found %s and %s",
+                          dtypes[tensor_dtype(a)].type_name, dtypes[tensor_dtype(b)].type_name), false;
+    if (na != nb)
+        return error_null(BK_RUNTIME_ERROR, "inconsistent tensor size, expected tensor [%lld] and src [%lld] to have the same "
+                          "number of elements, but got %lld and %lld elements respectively", na, nb, na, nb), false;
+    return refuse_bool(a, "dot");
+}
+
+/* --- matrices and vectors ------------------------------------------------------------------------------------------ */
+
+/* The wide product in a's dtype. */
+static bk_tensor *multiply(const bk_tensor *a, const bk_tensor *b)
+{
+    return a && b ? bk_to(product_wide(a, b), tensor_dtype(a)) : NULL;
+}
+
+static bk_tensor *mm(const bk_tensor *a, const bk_tensor *b)
+{
+    if (a->layout->ndim != 2 || b->layout->ndim != 2)
+        return error_null(BK_RUNTIME_ERROR, "%s must be a matrix", a->layout->ndim != 2 ? "self" : "mat2");
+    return check_mm(a, b) ? multiply(a, b) : NULL;
+}
+
+static bk_tensor *bmm(const bk_tensor *a, const bk_tensor *b) { return check_bmm(a, b) ? multiply(a, b) : NULL; }
+
+static bk_tensor *mv(const bk_tensor *a, const bk_tensor *b)
+{
+    return check_mv(NULL, a, b) ? bk_squeeze(multiply(a, bk_unsqueeze(b, 1)), 1) : NULL;
+}
+
+static bk_tensor *dot(const bk_tensor *a, const bk_tensor *b)
+{
+    return check_dot(a, b) ? bk_view(multiply(bk_unsqueeze(a, 0), bk_unsqueeze(b, 1)), 0, NULL) : NULL;
+}
+
+/* --- matmul: all ranks --------------------------------------------------------------------------------------------- */
+
+/* (..., k) times a matrix or a vector: the leading dimensions fold into rows. */
+static bk_tensor *fold(const bk_tensor *a, const bk_tensor *b)
+{
+    const layout *la = a->layout;
+    int64_t sizes[BK_MAX_NDIM], inner = la->sizes[la->ndim - 1], rows = 1;
+    int ndim = la->ndim - 1;
+    for (int d = 0; d < ndim; d++)
+        rows *= sizes[d] = la->sizes[d];
+    bk_tensor *flat = bk_reshape(a, 2, (int64_t[]){ rows, inner });
+    if (!flat)
+        return NULL;
+    if (b->layout->ndim == 1)
+        return bk_view(mv(flat, b), ndim, sizes);
+    sizes[ndim++] = b->layout->sizes[1];
+    return bk_view(mm(flat, b), ndim, sizes);
 }
 
 /* t with leading dimensions of size 1 up to ndim. */
@@ -32,64 +197,63 @@ static const bk_tensor *raise(const bk_tensor *t, int ndim)
     return t;
 }
 
-static bool check_product(const bk_tensor *a, const bk_tensor *b)
+static bool check_batches(const layout *a, const layout *b)
 {
-    char x[200], y[200];
-    const layout *la = a->layout, *lb = b->layout;
-    if (!la->ndim || !lb->ndim)
-        return error_null(BK_RUNTIME_ERROR, "both arguments to matmul need to be at least 1D, but they are %dD and %dD",
-                          la->ndim, lb->ndim), false;
-    if (tensor_dtype(a) != tensor_dtype(b))
-        return error_null(BK_RUNTIME_ERROR, "expected m1 and m2 to have the same dtype, but got: %s != %s",
-                          dtypes[tensor_dtype(a)].name, dtypes[tensor_dtype(b)].name), false;
-    int64_t inner_a = la->sizes[la->ndim - 1], inner_b = lb->sizes[lb->ndim > 1 ? lb->ndim - 2 : 0];
-    if (inner_a != inner_b)
-        return error_null(BK_RUNTIME_ERROR, "mat1 and mat2 shapes cannot be multiplied (%s and %s)", layout_text(la, x),
-                          layout_text(lb, y)), false;
+    int64_t batch = 1, batch_b = 1;
+    int last = a->ndim - 1;
+    for (int d = 0; d < last - 1; d++) {
+        int64_t sa = a->sizes[d], sb = b->sizes[d];
+        if (sa != sb && sa != 1 && sb != 1)
+            return error_null(BK_RUNTIME_ERROR, "The size of tensor a (%lld) must match the size of tensor b (%lld) at "
+                              "non-singleton dimension %d", (long long)sa, (long long)sb, d), false;
+        batch *= sa == 1 ? sb : sa;
+        batch_b = batch;
+    }
+    if (a->sizes[last] != b->sizes[last - 1])
+        return refuse_batch(batch, a->sizes[last], batch_b, b->sizes[last - 1]);
     return true;
 }
 
-static bool check_batch(const layout *a, const layout *b)
+static bk_tensor *batched(const bk_tensor *a, const bk_tensor *b)
 {
-    char x[200], y[200];
-    for (int d = 0; d < a->ndim - 2; d++)
-        if (a->sizes[d] != b->sizes[d] && a->sizes[d] != 1 && b->sizes[d] != 1)
-            return error_null(BK_RUNTIME_ERROR, "matmul: batch sizes of %s and %s do not broadcast", layout_text(a, x),
-                              layout_text(b, y)), false;
-    return true;
-}
-
-/* The kernels' own dtypes are multiplied as they are, the others in a wider one. */
-static bk_dtype product_dtype(bk_dtype d)
-{
-    return dtypes[d].category == CATEGORY_FLOAT ? (d == BK_FLOAT64 ? d : BK_FLOAT32) : BK_INT64;
-}
-
-static bk_tensor *product(const bk_tensor *a, const bk_tensor *b)
-{
-    bool vector_a = a->layout->ndim == 1, vector_b = b->layout->ndim == 1;
-    if (vector_b)
-        b = bk_unsqueeze(b, 1);
+    bool vector = a->layout->ndim == 1;
     int ndim = a->layout->ndim > b->layout->ndim ? a->layout->ndim : b->layout->ndim;
-    bk_dtype dtype = tensor_dtype(a), wide = product_dtype(dtype);
-    a = raise(bk_to(a, wide), ndim);
-    b = raise(bk_to(b, wide), ndim);
-    operand in[2];
-    if (!a || !b || !check_batch(a->layout, b->layout) || !tensor_read(a, &in[0]) || !tensor_read(b, &in[1]))
+    a = raise(a, ndim);
+    b = raise(b, ndim);
+    if (!a || !b || !check_batches(a->layout, b->layout) || !check_product_dtype(a, b))
         return NULL;
-    bk_tensor *c = bk_to(record_product(in[0], in[1]), dtype);
-    if (vector_b && c)
-        c = bk_squeeze(c, -1);
-    return vector_a && c ? bk_squeeze(c, vector_b ? -1 : -2) : c;
+    bk_tensor *c = multiply(a, b);
+    return vector ? bk_squeeze(c, -2) : c;
 }
 
-bk_tensor *bk_matmul(const bk_tensor *a, const bk_tensor *b)
+static bk_tensor *matmul(const bk_tensor *a, const bk_tensor *b)
+{
+    int na = a->layout->ndim, nb = b->layout->ndim;
+    if (!na || !nb)
+        return error_null(BK_RUNTIME_ERROR, "both arguments to matmul need to be at least 1D, but they are %dD and %dD", na, nb);
+    if (na == 1 && nb == 1)
+        return dot(a, b);
+    if (na == 1 && nb == 2)
+        return bk_squeeze(mm(bk_unsqueeze(a, 0), b), 0);
+    if (na == 2 && nb == 1)
+        return mv(a, b);
+    if (na == 2 && nb == 2)
+        return mm(a, b);
+    return nb <= 2 ? fold(a, b) : batched(a, b);
+}
+
+/* --- the public functions ------------------------------------------------------------------------------------------- */
+
+static bk_tensor *apply(bk_tensor *(*product)(const bk_tensor *, const bk_tensor *), const bk_tensor *a, const bk_tensor *b)
 {
     if (!a || !b)
         return NULL;
-    lock_take();
     bk_scope_push();
-    bk_tensor *c = scope_return(check_product(a, b) ? product(a, b) : NULL);
-    lock_give();
-    return c;
+    return scope_return(product(a, b));
 }
+
+bk_tensor *bk_matmul(const bk_tensor *a, const bk_tensor *b) { return apply(matmul, a, b); }
+bk_tensor *bk_mm(const bk_tensor *a, const bk_tensor *b) { return apply(mm, a, b); }
+bk_tensor *bk_bmm(const bk_tensor *a, const bk_tensor *b) { return apply(bmm, a, b); }
+bk_tensor *bk_mv(const bk_tensor *a, const bk_tensor *b) { return apply(mv, a, b); }
+bk_tensor *bk_dot(const bk_tensor *a, const bk_tensor *b) { return apply(dot, a, b); }

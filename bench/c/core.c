@@ -1,0 +1,180 @@
+/* core.c: what the core costs, in C: recording, cache hits, planning, fused chains, allocations.
+ *
+ * Each figure is the lower quartile of many rounds; the limits are those of the design, printed beside the figures. A
+ * fused chain is compared with the same loop written by hand in this very file. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "brisk.h"
+#include "core/memory.h"
+#include "graph/log.h"
+#include "graph/plan.h"
+
+enum { ROUNDS = 41 };
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double lower_quartile(double *times)
+{
+    qsort(times, ROUNDS, sizeof *times, ascending);
+    return times[ROUNDS / 4];
+}
+
+static bk_tensor *filled(int64_t n, float scale)
+{
+    float *data = malloc((size_t)n * sizeof *data);
+    for (int64_t i = 0; i < n; i++)
+        data[i] = scale * (float)(i % 1000) / 1000;
+    bk_tensor *t = bk_from_data(data, 1, &n, BK_FLOAT32);
+    free(data);
+    return t;
+}
+
+/* c = c + b, `ops` times, without evaluating. */
+static bk_tensor *chain(bk_tensor *a, bk_tensor *b, int ops)
+{
+    bk_tensor *c = bk_retain(a);
+    for (int i = 0; i < ops; i++) {
+        bk_tensor *next = bk_add(c, b);
+        bk_release(c);
+        c = next;
+    }
+    return c;
+}
+
+static void recording(void)
+{
+    enum { OPS = 1000 };
+    bk_tensor *a = filled(8, 1), *b = filled(8, 2);
+    double record[ROUNDS], flush[ROUNDS], plan[ROUNDS];
+    int64_t allocations = 0;
+    for (int r = -3; r < ROUNDS; r++) {
+        double start = now_ns();
+        bk_tensor *c = chain(a, b, OPS);
+        double recorded = now_ns();
+        if (r == 0)
+            allocations = mem_count();
+        bk_sync();
+        double done = now_ns();
+        bk_release(c);
+        if (r >= 0) {
+            record[r] = (recorded - start) / OPS;
+            flush[r] = (done - recorded) / OPS;
+        }
+    }
+    allocations = mem_count() - allocations;
+    for (int r = 0; r < ROUNDS; r++) { /* the same log, looked up but not run: everything but the kernels */
+        bk_tensor *c = chain(a, b, OPS);
+        double start = now_ns();
+        flush_lookup();
+        plan[r] = (now_ns() - start) / OPS;
+        bk_sync();
+        bk_release(c);
+    }
+    printf("record an op (take, check, hash, give)   %7.1f ns   (limit 30)\n", lower_quartile(record));
+    printf("plan-cache hit, per record                %7.1f ns   (limit 15)\n", lower_quartile(plan));
+    printf("flush with evaluation, per record         %7.1f ns\n", lower_quartile(flush));
+    printf("allocations in %d warm rounds             %7lld      (limit 0)\n", ROUNDS, (long long)allocations);
+    bk_release(a);
+    bk_release(b);
+}
+
+static double plan_time(int ops)
+{
+    bk_tensor *a = filled(8, 1), *b = filled(8, 2);
+    double times[ROUNDS];
+    for (int r = 0; r < ROUNDS; r++) {
+        bk_tensor *c = chain(a, b, ops);
+        cache_clear();
+        double start = now_ns();
+        flush_plan();
+        times[r] = now_ns() - start;
+        bk_sync();
+        bk_release(c);
+    }
+    bk_release(a);
+    bk_release(b);
+    return lower_quartile(times) / ops;
+}
+
+static double run_one_by_one(int ops)
+{
+    bk_tensor *a = filled(8, 1), *b = filled(8, 2);
+    double start = now_ns();
+    bk_tensor *c = bk_retain(a);
+    for (int i = 0; i < ops; i++) {
+        bk_tensor *next = bk_add(c, b);
+        bk_release(c);
+        c = next;
+        bk_sync();
+    }
+    double each = (now_ns() - start) / ops;
+    bk_release(c);
+    bk_release(a);
+    bk_release(b);
+    return each;
+}
+
+static void planning(void)
+{
+    double few = plan_time(10000), many = plan_time(100000);
+    printf("planning, per record of 10,000            %7.1f ns   (running them one by one: %.1f ns)\n", few,
+           run_one_by_one(10000));
+    printf("planning, per record of 100,000           %7.1f ns   (%.2fx; linear is 1)\n", many, many / few);
+}
+
+/* (x * y + z) * x - y, by hand and through the engine. */
+static void fused(int64_t n)
+{
+    bk_set_num_threads(1);
+    bk_tensor *x = filled(n, 1), *y = filled(n, 2), *z = filled(n, 3);
+    float *px = bk_data(x), *py = bk_data(y), *pz = bk_data(z), *out = pool_take((size_t)n * 4);
+    double ours[ROUNDS], hand[ROUNDS];
+    for (int r = 0; r < ROUNDS; r++) {
+        double start = now_ns();
+        for (int64_t i = 0; i < n; i++) {
+            float t = px[i] * py[i] + pz[i];
+            out[i] = 1 / (1 + t * t) * px[i] - py[i];
+        }
+        __asm__ volatile("" ::"r"(out) : "memory");
+        hand[r] = now_ns() - start;
+        bk_scope_push();
+        start = now_ns();
+        bk_tensor *t = bk_add(bk_mul(x, y), z);
+        bk_tensor *u = bk_retain(bk_sub(bk_mul(bk_reciprocal(bk_add_s(bk_mul(t, t), 1)), x), y));
+        bk_scope_pop();
+        bk_sync();
+        ours[r] = now_ns() - start;
+        bk_release(u);
+    }
+    double a = lower_quartile(ours), b = lower_quartile(hand);
+    printf("fused chain of %8lld elements          %7.2fx hand-fused (limit 1.3; %.2f against %.2f ns an element)\n",
+           (long long)n, a / b, a / (double)n, b / (double)n);
+    pool_give(out, (size_t)n * 4);
+    bk_release(x);
+    bk_release(y);
+    bk_release(z);
+}
+
+int main(void)
+{
+    recording();
+    planning();
+    fused(4096);
+    fused(100000);
+    fused(1000000);
+    return 0;
+}

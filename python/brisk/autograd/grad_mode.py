@@ -1,0 +1,114 @@
+"""Whether ops are put on the tape: no_grad, enable_grad, set_grad_enabled, inference_mode."""
+
+import functools
+import inspect
+
+from brisk import _C
+
+
+class _GradMode:
+    """Sets the mode inside `with`, or inside the functions it decorates."""
+
+    def __init__(self, mode):
+        self.mode = mode
+        self.before = []  # a stack: one object may be entered again while it is open
+
+    def __enter__(self):
+        self.before.append(_C._set_grad_enabled(self.mode))
+        return self
+
+    def __exit__(self, *exception):
+        _C._set_grad_enabled(self.before.pop())
+        return False
+
+    def clone(self):
+        return type(self)()
+
+    def __call__(self, function):
+        if inspect.isclass(function):
+            function.__init__ = self(function.__init__)
+            return function
+        if inspect.isgeneratorfunction(function):
+            return self._around_generator(function)
+
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return wrapped
+
+    def _around_generator(self, function):
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            generator = function(*args, **kwargs)
+            sent = None
+            while True:
+                with self.clone():
+                    try:
+                        value = generator.send(sent)
+                    except StopIteration as stop:
+                        return stop.value
+                sent = yield value
+
+        return wrapped
+
+
+class no_grad(_GradMode):
+    """Ops are not put on the tape. A context manager and a decorator, with or without parentheses."""
+
+    def __new__(cls, function=None):
+        mode = super().__new__(cls)
+        if function is None:
+            return mode
+        mode.__init__()
+        return mode(function)
+
+    def __init__(self, function=None):
+        super().__init__(False)
+
+
+class enable_grad(no_grad):
+    """Ops on tensors that require gradients are put on the tape."""
+
+    def __init__(self, function=None):
+        _GradMode.__init__(self, True)
+
+
+class set_grad_enabled(_GradMode):
+    """Sets the mode at once; as a context manager it puts the old one back."""
+
+    def __init__(self, mode):
+        super().__init__(bool(mode))
+        self.before.append(_C._set_grad_enabled(self.mode))
+        self.at_once = True
+
+    def __enter__(self):
+        if self.at_once:
+            self.at_once = False
+            return self
+        return super().__enter__()
+
+    def __call__(self, function):
+        if self.at_once:
+            self.at_once = False
+            _C._set_grad_enabled(self.before.pop())
+        return super().__call__(function)
+
+    def clone(self):
+        return set_grad_enabled(self.mode)
+
+
+class inference_mode(_GradMode):
+    """As no_grad; tensors made inside may be used outside too."""
+
+    def __new__(cls, mode=True):
+        if callable(mode):
+            return cls()(mode)
+        return super().__new__(cls)
+
+    def __init__(self, mode=True):
+        super().__init__(not mode if isinstance(mode, bool) else False)
+
+    def clone(self):
+        return inference_mode(not self.mode)

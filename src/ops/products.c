@@ -1,0 +1,442 @@
+/* products.c: what is made of matrix products: sums with a product, chains, powers, contractions, distances.
+ *
+ * Sums with a product are elementwise ops on its result, which the planner fuses; they are computed before the result is
+ * rounded to its dtype, so that half precision is rounded once. */
+#include <math.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/scope.h"
+#include "ops/products.h"
+
+/* --- beta input + alpha product -------------------------------------------------------------------------------------- */
+
+static bk_tensor *scale(const bk_tensor *t, double factor, bool whole)
+{
+    if (whole)
+        factor = trunc(factor);
+    return factor == 1 ? tensor_same(t) : bk_mul_s(t, factor);
+}
+
+/* product is wide; the result has input's dtype. beta == 0: input is not read, NaN or not. */
+static bk_tensor *add_product(const bk_tensor *input, const bk_tensor *product, double beta, double alpha)
+{
+    if (!product)
+        return NULL;
+    bk_dtype dtype = tensor_dtype(input), wide = tensor_dtype(product);
+    bool whole = !dtype_is_float(dtype);
+    bk_tensor *sum = scale(product, alpha, whole);
+    if (beta != 0)
+        sum = bk_add(sum, scale(bk_to(input, wide), beta, whole));
+    return sum ? bk_to(sum, dtype) : NULL;
+}
+
+bk_tensor *bk_addmm(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b, double beta, double alpha)
+{
+    if (!input || !a || !b)
+        return NULL;
+    const layout *la = a->layout, *lb = b->layout;
+    if (la->ndim != 2 || lb->ndim != 2)
+        return error_null(BK_RUNTIME_ERROR, "mat%d must be a matrix, got %d-D tensor", la->ndim != 2 ? 1 : 2,
+                          la->ndim != 2 ? la->ndim : lb->ndim);
+    bk_scope_push();
+    bk_tensor *sum = NULL, *wide = bk_expand(input, 2, (int64_t[]){ la->sizes[0], lb->sizes[1] });
+    if (wide && check_mm(a, b)) {
+        if (tensor_dtype(input) != tensor_dtype(b))
+            error_null(BK_RUNTIME_ERROR, "self and mat2 must have the same dtype, but got %s and %s",
+                       dtypes[tensor_dtype(input)].type_name, dtypes[tensor_dtype(b)].type_name);
+        else
+            sum = add_product(input, product_wide(a, b), beta, alpha);
+    }
+    return scope_return(sum);
+}
+
+bk_tensor *bk_addmv(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b, double beta, double alpha)
+{
+    if (!input || !a || !b || !check_mv(input, a, b))
+        return NULL;
+    bk_scope_push();
+    bk_tensor *product = bk_squeeze(product_wide(a, bk_unsqueeze(b, 1)), 1);
+    return scope_return(add_product(input, product, beta, alpha));
+}
+
+static bool check_batch_sum(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b)
+{
+    bk_dtype d = tensor_dtype(input), da = tensor_dtype(a), db = tensor_dtype(b);
+    if (d != da || d != db)
+        return error_null(BK_RUNTIME_ERROR, "Input dtypes must be the same, got: input %s, batch1: %s, batch2: %s",
+                          c_type_name(d), c_type_name(da), c_type_name(db)), false;
+    return check_bmm(a, b);
+}
+
+static bool check_three(const bk_tensor *a, const bk_tensor *b)
+{
+    if (a->layout->ndim == 3 && b->layout->ndim == 3)
+        return true;
+    return error_null(BK_RUNTIME_ERROR, "batch%d must be a 3D tensor", a->layout->ndim != 3 ? 1 : 2), false;
+}
+
+bk_tensor *bk_baddbmm(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b, double beta, double alpha)
+{
+    if (!input || !a || !b || !check_three(a, b))
+        return NULL;
+    bk_scope_push();
+    int64_t sizes[3] = { a->layout->sizes[0], a->layout->sizes[1], b->layout->sizes[2] };
+    bool good = bk_expand(input, 3, sizes) && check_batch_sum(input, a, b);
+    return scope_return(good ? add_product(input, product_wide(a, b), beta, alpha) : NULL);
+}
+
+/* The sum over the batch is part of the contraction: (n, b k) x (b k, m) is one product. */
+bk_tensor *bk_addbmm(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b, double beta, double alpha)
+{
+    if (!input || !a || !b || !check_three(a, b))
+        return NULL;
+    const layout *la = a->layout, *lb = b->layout;
+    if (la->sizes[0] != lb->sizes[0])
+        return error_null(BK_RUNTIME_ERROR, "batch1 and batch2 must have same number of batches, got %lld and %lld",
+                          (long long)la->sizes[0], (long long)lb->sizes[0]);
+    if (la->sizes[2] != lb->sizes[1])
+        return error_null(BK_RUNTIME_ERROR, "Incompatible matrix sizes for bmm (%lldx%lld and %lldx%lld)",
+                          (long long)la->sizes[1], (long long)la->sizes[2], (long long)lb->sizes[1],
+                          (long long)lb->sizes[2]);
+    bk_scope_push();
+    int64_t rows = la->sizes[1], inner = la->sizes[0] * la->sizes[2], columns = lb->sizes[2];
+    bk_tensor *sum = NULL, *wide = bk_expand(input, 2, (int64_t[]){ rows, columns });
+    if (wide && check_batch_sum(input, a, b)) {
+        bk_tensor *flat_a = bk_reshape(bk_permute(a, 3, (int[]){ 1, 0, 2 }), 2, (int64_t[]){ rows, inner });
+        bk_tensor *flat_b = bk_reshape(b, 2, (int64_t[]){ inner, columns });
+        sum = add_product(input, product_wide(flat_a, flat_b), beta, alpha);
+    }
+    return scope_return(sum);
+}
+
+/* --- outer products ------------------------------------------------------------------------------------------------- */
+
+static bool check_vectors(const bk_tensor *a, const bk_tensor *b, const char *op, const char *first, const char *second)
+{
+    bool bad = a->layout->ndim != 1;
+    int ndim = bad ? a->layout->ndim : b->layout->ndim;
+    if (ndim == 1)
+        return true;
+    return error_null(BK_RUNTIME_ERROR, "%s: Expected 1-D argument %s, but got %d-D", op, bad ? first : second, ndim), false;
+}
+
+bk_tensor *bk_outer(const bk_tensor *a, const bk_tensor *b)
+{
+    if (!a || !b || !check_vectors(a, b, "outer", "self", "vec2"))
+        return NULL;
+    bk_scope_push();
+    return scope_return(bk_mul(bk_unsqueeze(a, 1), b));
+}
+
+bk_tensor *bk_addr(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b, double beta, double alpha)
+{
+    if (!input || !a || !b || !check_vectors(a, b, "addr", "vec1", "vec2"))
+        return NULL;
+    bk_scope_push();
+    bk_tensor *wide = bk_expand(input, 2, (int64_t[]){ a->layout->sizes[0], b->layout->sizes[0] });
+    bk_tensor *product = wide ? scale(bk_mul(bk_unsqueeze(a, 1), b), alpha, false) : NULL;
+    if (product && beta != 0)
+        product = bk_add(scale(wide, beta, false), product);
+    bk_dtype common = dtype_promote(tensor_dtype(input), dtype_promote(tensor_dtype(a), tensor_dtype(b)));
+    return scope_return(product ? bk_to(product, common) : NULL);
+}
+
+bk_tensor *bk_inner(const bk_tensor *a, const bk_tensor *b)
+{
+    if (!a || !b)
+        return NULL;
+    const layout *la = a->layout, *lb = b->layout;
+    if (!la->ndim || !lb->ndim)
+        return bk_mul(a, b);
+    char x[200], y[200];
+    if (la->sizes[la->ndim - 1] != lb->sizes[lb->ndim - 1])
+        return error_null(BK_RUNTIME_ERROR, "inner() the last dimension must match on both input tensors but got shapes %s and %s",
+                          layout_text(la, x), layout_text(lb, y));
+    return bk_tensordot(a, b, 1, (int[]){ -1 }, (int[]){ -1 });
+}
+
+/* --- linear ----------------------------------------------------------------------------------------------------------- */
+
+static bk_tensor *linear(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias)
+{
+    int nx = x->layout->ndim, nw = weight->layout->ndim;
+    if (!nx || !nw)
+        return error_null(BK_RUNTIME_ERROR, "both arguments to linear need to be at least 1D, but they are %dD and %dD", nx, nw);
+    if (nw > 2)
+        return error_null(BK_RUNTIME_ERROR, "t() expects a tensor with <= 2 dimensions, but self is %dD", nw);
+    if (nw == 1 && bias)
+        return error_null(BK_RUNTIME_ERROR, "mat2 must be a matrix, got 1-D tensor");
+    const bk_tensor *transposed = nw == 2 ? bk_transpose(weight, 0, 1) : weight;
+    if (!bias)
+        return bk_matmul(x, transposed);
+    const layout *lx = x->layout;
+    int64_t sizes[BK_MAX_NDIM], rows = 1;
+    for (int d = 0; d < nx - 1; d++)
+        rows *= sizes[d] = lx->sizes[d];
+    sizes[nx - 1] = weight->layout->sizes[0];
+    if (bias->layout->ndim > 1 && nx > 2)
+        return bk_add(bk_matmul(x, transposed), bias);
+    bk_tensor *flat = nx == 2 ? tensor_same(x) : bk_reshape(x, 2, (int64_t[]){ rows, lx->sizes[nx - 1] });
+    bk_tensor *y = bk_addmm(bias, flat, transposed, 1, 1);
+    return nx == 2 ? y : bk_view(y, nx, sizes);
+}
+
+bk_tensor *bk_linear(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias)
+{
+    if (!x || !weight)
+        return NULL;
+    bk_scope_push();
+    return scope_return(linear(x, weight, bias));
+}
+
+/* --- chains and powers -------------------------------------------------------------------------------------------------- */
+
+/* cut[i][j]: where the product of matrices i..j is split; sizes[i] x sizes[i + 1] is matrix i. */
+static bk_tensor *multiply_chain(bk_tensor *const *m, const int *cut, int count, int i, int j)
+{
+    if (i == j)
+        return m[i];
+    int k = cut[i * count + j];
+    return bk_mm(multiply_chain(m, cut, count, i, k), multiply_chain(m, cut, count, k + 1, j));
+}
+
+/* The cheapest order, by the classic table over all sub-chains. */
+static bk_tensor *chain(bk_tensor *const *m, int count)
+{
+    double *cost = mem_alloc((size_t)count * (size_t)count * sizeof *cost);
+    int *cut = mem_alloc((size_t)count * (size_t)count * sizeof *cut);
+    bk_tensor *result = NULL;
+    if (cost && cut) {
+        for (int i = 0; i < count; i++)
+            cost[i * count + i] = 0;
+        for (int span = 1; span < count; span++) {
+            for (int i = 0; i + span < count; i++) {
+                int j = i + span;
+                cost[i * count + j] = INFINITY;
+                for (int k = i; k < j; k++) {
+                    double here = (double)m[i]->layout->sizes[0] * (double)m[k]->layout->sizes[1] *
+                                  (double)m[j]->layout->sizes[1];
+                    double total = cost[i * count + k] + cost[(k + 1) * count + j] + here;
+                    if (total < cost[i * count + j]) {
+                        cost[i * count + j] = total;
+                        cut[i * count + j] = k;
+                    }
+                }
+            }
+        }
+        result = multiply_chain(m, cut, count, 0, count - 1);
+    }
+    mem_free(cost);
+    mem_free(cut);
+    return result;
+}
+
+static bool check_chain(bk_tensor *const *t, int count)
+{
+    char a[200], b[200];
+    for (int i = 0; i < count; i++) {
+        if (!t[i])
+            return false;
+        bool end = i == 0 || i == count - 1;
+        int ndim = t[i]->layout->ndim;
+        if (end && (ndim < 1 || ndim > 2))
+            return error_null(BK_RUNTIME_ERROR, "multi_dot(): the %s tensor must be 1D or 2D but got %dD",
+                              i ? "last" : "first", ndim), false;
+        if (!end && ndim != 2)
+            return error_null(BK_RUNTIME_ERROR, "multi_dot(): tensor %d must be 2D but got %dD", i, ndim), false;
+        if (tensor_dtype(t[i]) != tensor_dtype(t[0]))
+            return error_null(BK_RUNTIME_ERROR, "multi_dot(): all tensors must have be the same dtype but tensor 0 is %s and "
+                              "tensor %d %s", c_type_name(tensor_dtype(t[0])), i, c_type_name(tensor_dtype(t[i]))), false;
+    }
+    for (int i = 0; i + 1 < count; i++) {
+        const layout *l = t[i]->layout, *next = t[i + 1]->layout;
+        if (l->sizes[l->ndim - 1] != next->sizes[0])
+            return error_null(BK_RUNTIME_ERROR, "multi_dot(): tensors %d and %d with shapes %s and %s cannot be multiplied", i,
+                              i + 1, layout_text(l, a), layout_text(next, b)), false;
+    }
+    return true;
+}
+
+bk_tensor *bk_multi_dot(bk_tensor *const *tensors, int count)
+{
+    if (count < 2)
+        return error_null(BK_RUNTIME_ERROR, "multi_dot(): expected at least 2 tensors but got %d", count);
+    if (!check_chain(tensors, count))
+        return NULL;
+    bk_scope_push();
+    bk_tensor **m = mem_alloc((size_t)count * sizeof *m), *result = NULL;
+    if (m) {
+        memcpy(m, tensors, (size_t)count * sizeof *m);
+        bool row = m[0]->layout->ndim == 1, column = m[count - 1]->layout->ndim == 1;
+        if (row)
+            m[0] = bk_unsqueeze(m[0], 0);
+        if (column)
+            m[count - 1] = bk_unsqueeze(m[count - 1], 1);
+        result = m[0] && m[count - 1] ? chain(m, count) : NULL;
+        if (column)
+            result = bk_squeeze(result, 1);
+        if (row)
+            result = bk_squeeze(result, 0);
+    }
+    mem_free(m);
+    return scope_return(result);
+}
+
+bk_tensor *bk_chain_matmul(bk_tensor *const *matrices, int count)
+{
+    if (count < 1)
+        return error_null(BK_RUNTIME_ERROR, "chain_matmul(): Expected one or more matrices");
+    if (count == 1)
+        return bk_clone(matrices[0]);
+    return bk_multi_dot(matrices, count);
+}
+
+static bk_tensor *identity_like(const bk_tensor *t)
+{
+    const layout *l = t->layout;
+    int64_t n = l->sizes[l->ndim - 1], zero = 0;
+    bk_tensor *eye = bk_zeros(2, (int64_t[]){ n, n }, tensor_dtype(t));
+    bk_tensor *diagonal = eye ? bk_as_strided(eye, 1, &n, (int64_t[]){ n + 1 }, zero) : NULL;
+    if (!diagonal || bk_fill_(diagonal, 1) < 0)
+        return NULL;
+    return bk_clone(bk_expand(eye, l->ndim, l->sizes));
+}
+
+static bk_tensor *power(const bk_tensor *t, int64_t n)
+{
+    const bk_tensor *result = NULL, *square = t;
+    for (; n; n >>= 1) {
+        if (n & 1)
+            result = result ? bk_matmul(result, square) : square;
+        if (n > 1)
+            square = bk_matmul(square, square);
+    }
+    return result == t ? bk_clone(t) : tensor_same(result);
+}
+
+bk_tensor *bk_matrix_power(const bk_tensor *t, int64_t n)
+{
+    if (!t)
+        return NULL;
+    const layout *l = t->layout;
+    if (l->ndim < 2)
+        return error_null(BK_RUNTIME_ERROR, "linalg.matrix_power: The input tensor A must have at least 2 dimensions.");
+    if (l->sizes[l->ndim - 1] != l->sizes[l->ndim - 2])
+        return error_null(BK_RUNTIME_ERROR,
+                          "linalg.matrix_power: A must be batches of square matrices, but they are %lld by %lld matrices",
+                          (long long)l->sizes[l->ndim - 2], (long long)l->sizes[l->ndim - 1]);
+    if (n < 0)
+        return error_null(BK_NOT_IMPLEMENTED, "linalg.matrix_power: negative powers need an inverse");
+    bk_scope_push();
+    return scope_return(n ? power(t, n) : identity_like(t));
+}
+
+/* --- contractions --------------------------------------------------------------------------------------------------------- */
+
+/* Reads dims into a bit set; the dimensions counted from the front. */
+static bool read_dims(const layout *l, int count, const int *dims, int out[static BK_MAX_NDIM], uint32_t *set)
+{
+    *set = 0;
+    for (int i = 0; i < count; i++) {
+        out[i] = layout_dim(l, dims[i]);
+        if (out[i] < 0)
+            return false;
+        if (*set >> out[i] & 1)
+            return error_null(BK_RUNTIME_ERROR, "dim %d appears multiple times in the list of dims", out[i]), false;
+        *set |= 1u << out[i];
+    }
+    return true;
+}
+
+/* A contracted dimension of size 1 meets one of any size: the other side is summed there first. */
+static bool meet(const bk_tensor **a, const bk_tensor **b, int da, int db, int named_a, int named_b)
+{
+    int64_t sa = (*a)->layout->sizes[da], sb = (*b)->layout->sizes[db];
+    if (sa == sb)
+        return true;
+    if (sa != 1 && sb != 1)
+        return error_null(BK_RUNTIME_ERROR, "contracted dimensions need to match, but first has size %lld in dim %d and second "
+                          "has size %lld in dim %d", (long long)sa, named_a, (long long)sb, named_b), false;
+    const bk_tensor **wide = sb == 1 ? a : b;
+    *wide = bk_to(bk_sum(*wide, 1u << (sb == 1 ? da : db), true), tensor_dtype(*wide));
+    return *wide != NULL;
+}
+
+/* t as a matrix: the dimensions that are kept by the contracted ones (kept_first), or the other way round. */
+static bk_tensor *as_matrix(const bk_tensor *t, int count, const int *dims, uint32_t set, bool kept_first)
+{
+    int order[BK_MAX_NDIM], n = 0;
+    int64_t kept = 1, contracted = 1;
+    for (int i = 0; !kept_first && i < count; i++)
+        order[n++] = dims[i];
+    for (int d = 0; d < t->layout->ndim; d++) {
+        if (set >> d & 1)
+            continue;
+        order[n++] = d;
+        kept *= t->layout->sizes[d];
+    }
+    for (int i = 0; i < count; i++) {
+        if (kept_first)
+            order[n++] = dims[i];
+        contracted *= t->layout->sizes[dims[i]];
+    }
+    int64_t sizes[2] = { kept_first ? kept : contracted, kept_first ? contracted : kept };
+    return bk_reshape(bk_permute(t, n, order), 2, sizes);
+}
+
+static bk_tensor *tensordot(const bk_tensor *a, const bk_tensor *b, int count, const int *dims_a, const int *dims_b)
+{
+    int da[BK_MAX_NDIM], db[BK_MAX_NDIM];
+    uint32_t set_a, set_b;
+    if (count > BK_MAX_NDIM)
+        return error_null(BK_RUNTIME_ERROR, "brisk tensors have at most %d dimensions", BK_MAX_NDIM);
+    if (!read_dims(a->layout, count, dims_a, da, &set_a) || !read_dims(b->layout, count, dims_b, db, &set_b))
+        return NULL;
+    for (int i = 0; i < count; i++)
+        if (!meet(&a, &b, da[i], db[i], dims_a[i], dims_b[i]))
+            return NULL;
+    int64_t sizes[2 * BK_MAX_NDIM];
+    int ndim = 0;
+    for (int d = 0; d < a->layout->ndim; d++)
+        if (!(set_a >> d & 1))
+            sizes[ndim++] = a->layout->sizes[d];
+    for (int d = 0; d < b->layout->ndim; d++)
+        if (!(set_b >> d & 1))
+            sizes[ndim++] = b->layout->sizes[d];
+    bk_tensor *c = bk_mm(as_matrix(a, count, da, set_a, true), as_matrix(b, count, db, set_b, false));
+    return bk_view(c, ndim, sizes);
+}
+
+bk_tensor *bk_tensordot(const bk_tensor *a, const bk_tensor *b, int count, const int *dims_a, const int *dims_b)
+{
+    if (!a || !b)
+        return NULL;
+    if (tensor_dtype(a) != tensor_dtype(b))
+        return error_null(BK_RUNTIME_ERROR, "both inputs should have same dtype");
+    bk_scope_push();
+    return scope_return(tensordot(a, b, count, dims_a, dims_b));
+}
+
+/* (a0, 1, a1, 1) times (1, b0, 1, b1), seen as (a0 b0, a1 b1). */
+bk_tensor *bk_kron(const bk_tensor *a, const bk_tensor *b)
+{
+    if (!a || !b)
+        return NULL;
+    const layout *la = a->layout, *lb = b->layout;
+    int ndim = la->ndim > lb->ndim ? la->ndim : lb->ndim;
+    if (2 * ndim > BK_MAX_NDIM)
+        return error_null(BK_RUNTIME_ERROR, "kron: tensors of at most %d dimensions, got %d", BK_MAX_NDIM / 2, ndim);
+    int64_t wide_a[BK_MAX_NDIM], wide_b[BK_MAX_NDIM], sizes[BK_MAX_NDIM];
+    for (int d = 0; d < ndim; d++) {
+        int fa = d - (ndim - la->ndim), fb = d - (ndim - lb->ndim);
+        wide_a[2 * d] = fa < 0 ? 1 : la->sizes[fa];
+        wide_b[2 * d + 1] = fb < 0 ? 1 : lb->sizes[fb];
+        wide_a[2 * d + 1] = wide_b[2 * d] = 1;
+        sizes[d] = wide_a[2 * d] * wide_b[2 * d + 1];
+    }
+    bk_scope_push();
+    bk_tensor *c = bk_mul(bk_reshape(a, 2 * ndim, wide_a), bk_reshape(b, 2 * ndim, wide_b));
+    return scope_return(bk_reshape(c, ndim, sizes));
+}
