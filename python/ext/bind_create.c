@@ -1,5 +1,7 @@
 /* bind_create.c: functions that make tensors from sizes, numbers and Python data. */
 #include "factories.h"
+#include "arrays.h"
+#include "interop.h"
 
 #include <math.h>
 #include <string.h>
@@ -77,6 +79,13 @@ bk_dtype number_dtype(const py_number *n)
     return n->kind == NUMBER_FLOAT ? bk_get_default_dtype() : n->kind == NUMBER_INT ? BK_INT64 : BK_BOOL;
 }
 
+/* What error texts call the C type of a dtype. */
+static const char *const c_names[BK_DTYPE_COUNT] = {
+    [BK_FLOAT32] = "float",   [BK_FLOAT64] = "double",  [BK_FLOAT16] = "at::Half", [BK_BFLOAT16] = "at::BFloat16",
+    [BK_INT64] = "int64_t",   [BK_INT32] = "int32_t",   [BK_INT16] = "int16_t",    [BK_INT8] = "int8_t",
+    [BK_UINT8] = "uint8_t",   [BK_BOOL] = "bool",
+};
+
 /* uint8 takes negative numbers too, which wrap; infinities and NaN fit every float. */
 static bool number_fits(const py_number *n, bk_dtype dtype)
 {
@@ -99,8 +108,7 @@ bk_tensor *filled(const layout *l, const py_number *value, bk_dtype dtype)
     if (!l)
         return NULL;
     if (!number_fits(value, dtype))
-        return error_null(BK_RUNTIME_ERROR, "value cannot be converted to type %s without overflow",
-                          bk_dtype_name(dtype));
+        return error_null(BK_RUNTIME_ERROR, "value cannot be converted to type %s without overflow", c_names[dtype]);
     lock_take();
     node *constant = value->kind == NUMBER_FLOAT || dtype_is_float(dtype) ? node_constant_double(dtype, value->d)
                                                                           : node_constant_int(dtype, value->i);
@@ -214,6 +222,27 @@ static PyObject *py_new_empty(const arg *a)
         return NULL;
     bk_dtype dtype = option_dtype(a + 2, tensor_dtype(a[0].tensor));
     return options_apply(empty_of(sized(&a[1], "new_empty"), dtype), a + 2, NULL);
+}
+
+static PyObject *py_fill_(const arg *a)
+{
+    if (!number_fits(&a[1].scalar, tensor_dtype(a[0].tensor)))
+        return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow",
+                            c_names[tensor_dtype(a[0].tensor)]);
+    operand value;
+    lock_take();
+    int status = py_operand(&a[1], &value) ? tensor_assign(a[0].tensor, value, "fill_") : -1;
+    lock_give();
+    return py_in_place(&a[0], status);
+}
+
+static PyObject *py_fill_tensor_(const arg *a)
+{
+    if (a[1].tensor->layout->ndim)
+        return PyErr_Format(PyExc_RuntimeError,
+                            "fill_ only supports 0-dimension value tensor but got tensor with %d dimensions.",
+                            a[1].tensor->layout->ndim);
+    return py_in_place(&a[0], bk_copy_(a[0].tensor, a[1].tensor));
 }
 
 /* --- sequences ------------------------------------------------------------------------------------------------------ */
@@ -355,8 +384,40 @@ static bk_tensor *tensor_of_data(const py_data *d)
     return t;
 }
 
+/* Whether an array has strides that its copy keeps, or that we refuse. */
+static bool strided_array(PyObject *o)
+{
+    array a;
+    if (!array_is_numpy(o) || array_open(o, &a) <= 0)
+        return PyErr_Clear(), false;
+    const layout *plain = layout_get(a.view.ndim, a.view.sizes, NULL);
+    bool strided = false;
+    for (int d = 0; plain && d < a.view.ndim; d++)
+        strided |= a.view.sizes[d] > 1 && a.view.strides[d] != plain->strides[d];
+    array_close(&a);
+    return strided;
+}
+
+/* The array shared, then copied as a clone is. NULL with an exception set. */
+static bk_tensor *copy_of_array(PyObject *o, int dtype)
+{
+    PyObject *shared = tensor_on_array(o);
+    if (!shared)
+        return NULL;
+    bk_tensor *t = ((py_tensor *)shared)->t, *copy;
+    lock_take();
+    copy = copy_as(t, layout_packed(t->layout), dtype < 0 ? tensor_dtype(t) : (bk_dtype)dtype);
+    lock_give();
+    Py_DECREF(shared);
+    if (!copy)
+        py_raise();
+    return copy;
+}
+
 bk_tensor *tensor_from_python(PyObject *data, int dtype)
 {
+    if (strided_array(data))
+        return copy_of_array(data, dtype);
     py_number n;
     bk_tensor *t;
     bool plain = PyFloat_CheckExact(data) || PyBool_Check(data) || PyLong_CheckExact(data);
@@ -452,6 +513,8 @@ const binding create_rows[] = {
     { AS_METHOD, "new_empty(Tensor self, int[] size, *, " OPTIONS ")", py_new_empty, NULL },
     { AS_METHOD, "new_tensor(Tensor self, Object data, *, dtype? dtype=None, device? device=None, "
                  "bool? requires_grad=False, bool? pin_memory=False)", py_new_tensor, NULL },
+    { AS_METHOD, "fill_(Tensor self, Tensor value)", py_fill_tensor_, NULL },
+    { AS_METHOD, "fill_(Tensor self, Scalar value)", py_fill_, "Every element becomes value." },
     { AS_FUNCTION, "arange(Scalar end, *, Tensor? out=None, " OPTIONS ")", py_arange_end,
       "Numbers from start to end, end excluded." },
     { AS_FUNCTION, "arange(Scalar start, Scalar end, Scalar step=1, *, Tensor? out=None, " OPTIONS ")", py_arange,

@@ -89,6 +89,24 @@ static PyObject *py_is_same_size(const arg *a)
     return PyBool_FromLong(a[0].tensor->layout->plain == a[1].tensor->layout->plain);
 }
 
+/* --- dtypes of results ----------------------------------------------------------------------------------------------- */
+
+static PyObject *py_promote_types(const arg *a) { return py_dtype(dtype_promote(a[0].dtype, a[1].dtype)); }
+
+/* A float does not become an integer, and no number a bool. */
+static PyObject *py_can_cast(const arg *a)
+{
+    return PyBool_FromLong(dtypes[a[0].dtype].category <= dtypes[a[1].dtype].category);
+}
+
+static PyObject *py_result_type(const arg *a)
+{
+    operand in[2];
+    if (!py_operand(&a[0], &in[0]) || !py_operand(&a[1], &in[1]))
+        return NULL;
+    return py_dtype(operands_promote(in, 2));
+}
+
 /* --- the same elements as another dtype or in another order ------------------------------------------------------- */
 
 /* t itself when it is that already and no copy is asked for. Owned; NULL with an exception set. */
@@ -318,6 +336,12 @@ const binding info_rows[] = {
     { BOTH, "resolve_conj(Tensor self)", py_self, NULL },
     { BOTH, "resolve_neg(Tensor self)", py_self, NULL },
     { BOTH, "conj(Tensor self)", py_self, NULL },
+    { AS_FUNCTION, "promote_types(dtype type1, dtype type2)", py_promote_types, NULL },
+    { AS_FUNCTION, "can_cast(dtype from_, dtype to)", py_can_cast, NULL },
+    { AS_FUNCTION, "result_type(Tensor tensor1, Tensor tensor2)", py_result_type, NULL },
+    { AS_FUNCTION, "result_type(Tensor tensor, Scalar other)", py_result_type, NULL },
+    { AS_FUNCTION, "result_type(Scalar scalar, Tensor tensor)", py_result_type, NULL },
+    { AS_FUNCTION, "result_type(Scalar scalar1, Scalar scalar2)", py_result_type, NULL },
     { AS_FUNCTION, "is_tensor(Object obj)", py_is_tensor_object, NULL },
     { AS_METHOD, "to(Tensor self, dtype dtype, bool non_blocking=False, bool copy=False, *, "
                  "memory_format? memory_format=None)", py_to_dtype, "As another dtype or on another device." },

@@ -314,7 +314,7 @@ static int warn_read_only(const char *what)
                             what, what, what);
 }
 
-static PyObject *from_array(PyObject *o)
+PyObject *tensor_on_array(PyObject *o)
 {
     array a;
     if (array_open(o, &a) <= 0)
@@ -334,7 +334,7 @@ static PyObject *py_from_numpy(const arg *a)
 {
     if (!array_is_numpy(a[0].object))
         return PyErr_Format(PyExc_TypeError, "expected np.ndarray (got %s)", py_type_name(a[0].object));
-    return from_array(a[0].object);
+    return tensor_on_array(a[0].object);
 }
 
 /* The tensor as dtype (-1: as it is); steals it. */
@@ -353,7 +353,7 @@ static PyObject *as_tensor(PyObject *data, int dtype)
     if (py_is_tensor(data))
         return as_dtype(Py_NewRef(data), dtype);
     if (array_is_numpy(data))
-        return as_dtype(from_array(data), dtype);
+        return as_dtype(tensor_on_array(data), dtype);
     bk_tensor *t = tensor_from_python(data, dtype);
     return t ? py_wrap(t) : NULL;
 }

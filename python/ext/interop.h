@@ -6,6 +6,8 @@
 /* A tensor on memory that a Python object keeps alive (a reference is taken). reachable(owner) says whether
  * others than us hold it; NULL: they may. NULL with an exception set. */
 PyObject *tensor_on_object(const view *v, PyObject *owner, bool (*reachable)(void *owner));
+/* A tensor on a NumPy array's memory. NULL with an exception set. */
+PyObject *tensor_on_array(PyObject *o);
 /* Runs release(owner) with the GIL: now, or when the interpreter comes round to it. */
 void release_with_gil(void (*release)(void *owner), void *owner);
 
