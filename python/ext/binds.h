@@ -7,6 +7,8 @@
 #define ROW_LISTS(X)                                                                                                   \
     X(elementwise)                                                                                                     \
     X(autograd)                                                                                                        \
+    X(index)                                                                                                           \
+    X(shape)                                                                                                           \
     X(basics)
 
 #define DECLARE_ROWS(topic)                                                                                            \
@@ -33,6 +35,9 @@ PyObject *py_wrap_as(PyTypeObject *type, bk_tensor *t);
 /* getitem.c */
 PyObject *py_tensor_getitem(PyObject *self, PyObject *key);
 int py_tensor_setitem(PyObject *self, PyObject *key, PyObject *value);
+
+/* bind_index.c: where(condition) */
+PyObject *py_where_places(const arg *a);
 
 /* repr.c */
 PyObject *py_tensor_repr(PyObject *self);
