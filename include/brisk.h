@@ -354,7 +354,8 @@ typedef struct bk_function {
     void (*free)(void *data);
     void *data;
 } bk_function;
-/* Puts outputs, computed without a tape from inputs, on the tape by fn. The outputs given are replaced by new handles. */
+/* Puts outputs, computed without a tape from inputs, on the tape by fn. An output that is one of the inputs is replaced
+ * by a new handle; the references in outputs[] are the caller's before and after. */
 BK_API int bk_function_apply(const bk_function *fn, bk_tensor *const *inputs, int input_count, bk_tensor **outputs,
                              int output_count);
 

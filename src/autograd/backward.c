@@ -19,12 +19,6 @@
 #include "graph/log.h"
 #include "ops/elementwise.h"
 
-<<<<<<< HEAD
-bk_tensor *add_view_gradient(const node *n, bk_tensor *g, bk_tensor *into);
-bool reorder_gradient(const node *n, bk_tensor *g, bk_tensor **out);
-
-=======
->>>>>>> main
 typedef struct step {
     node *node;
     bk_tensor *grad;
@@ -154,13 +148,16 @@ static int send_view(pass *p, node *n, bk_tensor *g)
 static int accumulate(node *leaf, bk_tensor *g, bool create_graph)
 {
     track *k = leaf->extra;
+    g = region_gradient(g, leaf->layout, k->layout, k->offset);
+    if (!g)
+        return -1;
     if (k->grad && !create_graph) {
         operand in[MAX_INPUTS] = { { 0 } };
         return tensor_read(k->grad, &in[0]) && tensor_read(g, &in[1]) ? ew_apply_in_place(EW_add, k->grad, in) : -1;
     }
     bk_tensor *sum = k->grad ? bk_add(k->grad, g) : g;
     operand in;
-    const layout *l = leaf->layout->dense ? leaf->layout : leaf->layout->plain;
+    const layout *l = k->layout->dense ? k->layout : k->layout->plain;
     if (sum && (sum->layout != l || !tensor_whole(sum)))
         sum = copy_as(sum, l, tensor_dtype(sum));
     if (!sum || !tensor_read(sum, &in))

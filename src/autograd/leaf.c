@@ -28,8 +28,11 @@ int bk_set_requires_grad(bk_tensor *t, bool on)
         status = error_int(BK_RUNTIME_ERROR, "only Tensors of floating point dtype can require gradients");
     else if (on || t->track)
         status = tensor_track(t) ? 0 : -1;
-    if (status == 0 && t->track && bk_is_leaf(t))
+    if (status == 0 && t->track && bk_is_leaf(t)) {
         t->track->requires_grad = on;
+        t->track->layout = t->layout;
+        t->track->offset = t->offset;
+    }
     lock_give();
     return status;
 }

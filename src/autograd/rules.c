@@ -124,6 +124,14 @@ bk_tensor *rule_conform(bk_tensor *g, const layout *l)
     return z && bk_copy_(z, g) == 0 ? z : NULL;
 }
 
+bk_tensor *region_gradient(bk_tensor *g, const layout *whole, const layout *l, int64_t offset)
+{
+    if (l == whole && !offset)
+        return g;
+    g = conform(g, whole);
+    return g ? tensor_alias(g, l, g->offset + offset, true) : NULL;
+}
+
 /* Dimensions that repeat one element each are summed first: what is left has an address per element. */
 static bk_tensor *fold_repeated(bk_tensor *g, const layout *l, const layout **once)
 {
@@ -138,8 +146,6 @@ static bk_tensor *fold_repeated(bk_tensor *g, const layout *l, const layout **on
     return !*once ? NULL : dims ? bk_sum(g, dims, true) : g;
 }
 
-/* The gradient of a view that only orders the elements of the whole anew is g ordered back, without a copy. False where
- * the view is of another kind; *out is NULL on failure. */
 bool reorder_gradient(const node *n, bk_tensor *g, bk_tensor **out)
 {
     const layout *whole = n->attr.region.layout, *l = n->layout;
@@ -165,7 +171,6 @@ bool reorder_gradient(const node *n, bk_tensor *g, bk_tensor **out)
     return true;
 }
 
-/* Adds g, the gradient of a view, to the gradient of the whole; into == NULL makes a new one. */
 bk_tensor *add_view_gradient(const node *n, bk_tensor *g, bk_tensor *into)
 {
     const layout *whole = n->attr.region.layout, *once;

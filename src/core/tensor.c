@@ -78,12 +78,13 @@ void node_extra_release(node *n)
     }
 }
 
-/* A leaf's tape node; it lives as long as something on the tape leads to it. */
+/* A leaf's tape node; it lives as long as something on the tape leads to it. Gradients reach it in the cell's sizes,
+ * whichever view of the leaf was read first. */
 static node *leaf_place(track *k, const bk_tensor *t)
 {
     if (k->leaf)
         return k->leaf;
-    node *n = node_new(OP_leaf, tensor_dtype(t), t->layout);
+    node *n = node_new(OP_leaf, tensor_dtype(t), t->cell->value->layout);
     if (!n)
         return NULL;
     n->flags = NODE_TAPED;

@@ -21,6 +21,8 @@ typedef struct track {
     int32_t refs;
     bool requires_grad; /* a leaf that wants a gradient */
     bool retain_grad;
+    const layout *layout; /* a leaf's region of its cell: the gradient's sizes */
+    int64_t offset;
     node *place;        /* the tape node that made the current value (owned); NULL for a leaf */
     node *leaf;         /* a leaf's tape node while one exists (not owned: it owns the track) */
     struct bk_tensor *grad;
