@@ -11,6 +11,8 @@
     X(info)                                                                                                            \
     X(interop)                                                                                                         \
     X(autograd)                                                                                                        \
+    X(index)                                                                                                           \
+    X(shape)                                                                                                           \
     X(basics)
 
 #define DECLARE_ROWS(topic)                                                                                            \
@@ -54,6 +56,8 @@ PyObject *py_storage_from_bytes(const arg *a);
 
 /* interop.c */
 extern PyBufferProcs py_tensor_buffer;
+/* bind_index.c: where(condition) */
+PyObject *py_where_places(const arg *a);
 
 /* repr.c */
 PyObject *py_tensor_repr(PyObject *self);

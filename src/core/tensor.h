@@ -90,6 +90,11 @@ int tensor_write(bk_tensor *t, operand value, bool add);
 /* The write of a kernel that works on the whole cell: t's cell moves to n (stolen), recorded over the cell's value, and
  * t's place on the tape with it when n is taped. */
 int tensor_move(bk_tensor *t, node *n);
+/* The memory of t's cell if a write may go straight to it: evaluated, on no tape, and nobody but the cell holds the value.
+ * What handles remember of it is forgotten. NULL: record the write. */
+char *tensor_open(bk_tensor *t);
+/* Whether gradients flow through t, or would to it. */
+static inline bool tensor_tracked(const bk_tensor *t) { return t->track && (t->track->place || t->track->requires_grad); }
 /* Whether writing to t in place is allowed; `op` for the message. */
 int tensor_check_write(const bk_tensor *t, const char *op);
 /* The tape node where t's gradient goes, NULL when t needs none. Borrowed. */
