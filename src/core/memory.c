@@ -44,6 +44,8 @@ static _Atomic int64_t fail_countdown; /* the allocation that brings it to 0 fai
 
 void mem_fail_after(int64_t n) { atomic_store(&fail_countdown, n); }
 
+int64_t mem_fail_pending(void) { return atomic_load(&fail_countdown); }
+
 static bool must_fail(void)
 {
     if (__builtin_expect(atomic_load_explicit(&fail_countdown, memory_order_relaxed) == 0, 1))

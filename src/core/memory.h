@@ -24,6 +24,7 @@ int64_t mem_live(void);  /* allocations not freed: the leak tests compare it */
 int64_t mem_count(void); /* allocations made so far: there are none in the steady state */
 /* Fails the n-th allocation from now (1 is the next); 0 switches it off. */
 void mem_fail_after(int64_t n);
+int64_t mem_fail_pending(void); /* how far the failing one is; 0: it has failed, or none is to */
 
 /* 64-byte aligned blocks. `bytes` must be the same for take and give. */
 void *pool_take(size_t bytes);

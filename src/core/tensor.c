@@ -504,6 +504,20 @@ int bk_copy_out(bk_tensor *out, const bk_tensor *result)
     return status;
 }
 
+int tensor_move(bk_tensor *t, node *n)
+{
+    if (n->flags & NODE_TAPED) {
+        if (!tensor_track(t)) {
+            node_release(n);
+            return -1;
+        }
+        place_set(t->track, n);
+    }
+    bool stay = must_stay(t->cell);
+    cell_move(t->cell, n);
+    return stay || log_eager() ? log_flush() : 0;
+}
+
 /* --- what a tensor is ------------------------------------------------------------------------------------------ */
 
 char *tensor_data(const bk_tensor *t)

@@ -82,6 +82,9 @@ bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, boo
 void cell_move(cell *c, node *value);
 /* The write: the elements of t become those of value (same sizes and dtype; both value and edge borrowed). */
 int tensor_write(bk_tensor *t, operand value, bool add);
+/* The write of a kernel that works on the whole cell: t's cell moves to n (stolen), recorded over the cell's value, and
+ * t's place on the tape with it when n is taped. */
+int tensor_move(bk_tensor *t, node *n);
 /* Whether writing to t in place is allowed; `op` for the message. */
 int tensor_check_write(const bk_tensor *t, const char *op);
 /* The tape node where t's gradient goes, NULL when t needs none. Borrowed. */
