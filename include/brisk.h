@@ -182,6 +182,16 @@ BK_API int bk_bernoulli_tensor_(bk_tensor *t, const bk_tensor *p, bk_generator *
 #undef UNARY
 #undef BINARY
 #undef TERNARY
+BK_API bk_tensor *bk_addcmul(const bk_tensor *x, const bk_tensor *a, const bk_tensor *b, double value); /* x + value a b */
+BK_API bk_tensor *bk_addcdiv(const bk_tensor *x, const bk_tensor *a, const bk_tensor *b, double value);
+BK_API bk_tensor *bk_clamp_s(const bk_tensor *x, double lo, double hi);
+BK_API bk_tensor *bk_isclose(const bk_tensor *x, const bk_tensor *y, double rtol, double atol, bool equal_nan);
+BK_API int bk_allclose(const bk_tensor *x, const bk_tensor *y, double rtol, double atol, bool equal_nan, bool *out);
+BK_API int bk_equal(const bk_tensor *x, const bk_tensor *y, bool *out); /* same sizes, same elements */
+BK_API bk_tensor *bk_sinc(const bk_tensor *x);
+BK_API bk_tensor *bk_deg2rad(const bk_tensor *x);
+BK_API bk_tensor *bk_rad2deg(const bk_tensor *x);
+BK_API bk_tensor *bk_polygamma(int64_t n, const bk_tensor *x);
 BK_API bk_tensor *bk_to(const bk_tensor *t, bk_dtype dtype);
 BK_API bk_tensor *bk_clone(const bk_tensor *t);
 
@@ -393,6 +403,9 @@ BK_API bk_tensor *bk_chain_matmul(bk_tensor *const *matrices, int count);
 BK_API bk_tensor *bk_matrix_power(const bk_tensor *t, int64_t n);
 /* Sums over count pairs of dimensions, dims_a[i] of a with dims_b[i] of b. */
 BK_API bk_tensor *bk_tensordot(const bk_tensor *a, const bk_tensor *b, int count, const int *dims_a, const int *dims_b);
+/* Distances between the rows of a and those of b. mode: 0 by a product for p == 2 where there are many rows, 1 always,
+ * 2 never. */
+BK_API bk_tensor *bk_cdist(const bk_tensor *a, const bk_tensor *b, double p, int mode);
 BK_API bk_tensor *bk_kron(const bk_tensor *a, const bk_tensor *b);
 /* "ij,jk->ik" and the like; letters, repeated letters, "...", spaces. */
 BK_API bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count);
