@@ -7,7 +7,9 @@
 #define ROW_LISTS(X)                                                                                                   \
     X(elementwise)                                                                                                     \
     X(autograd)                                                                                                        \
-    X(basics)
+    X(basics)                                                                                                          \
+    X(reduce)                                                                                                          \
+    X(sort)
 
 #define DECLARE_ROWS(topic)                                                                                            \
     extern const binding topic##_rows[];                                                                               \
