@@ -182,6 +182,16 @@ BK_API int bk_bernoulli_tensor_(bk_tensor *t, const bk_tensor *p, bk_generator *
 #undef UNARY
 #undef BINARY
 #undef TERNARY
+BK_API bk_tensor *bk_addcmul(const bk_tensor *x, const bk_tensor *a, const bk_tensor *b, double value); /* x + value a b */
+BK_API bk_tensor *bk_addcdiv(const bk_tensor *x, const bk_tensor *a, const bk_tensor *b, double value);
+BK_API bk_tensor *bk_clamp_s(const bk_tensor *x, double lo, double hi);
+BK_API bk_tensor *bk_isclose(const bk_tensor *x, const bk_tensor *y, double rtol, double atol, bool equal_nan);
+BK_API int bk_allclose(const bk_tensor *x, const bk_tensor *y, double rtol, double atol, bool equal_nan, bool *out);
+BK_API int bk_equal(const bk_tensor *x, const bk_tensor *y, bool *out); /* same sizes, same elements */
+BK_API bk_tensor *bk_sinc(const bk_tensor *x);
+BK_API bk_tensor *bk_deg2rad(const bk_tensor *x);
+BK_API bk_tensor *bk_rad2deg(const bk_tensor *x);
+BK_API bk_tensor *bk_polygamma(int64_t n, const bk_tensor *x);
 BK_API bk_tensor *bk_to(const bk_tensor *t, bk_dtype dtype);
 BK_API bk_tensor *bk_clone(const bk_tensor *t);
 
@@ -212,6 +222,96 @@ BK_API bk_tensor *bk_contiguous(const bk_tensor *t);
 BK_API bk_tensor *bk_detach(const bk_tensor *t);
 BK_API bk_tensor *bk_cat(bk_tensor *const *tensors, int count, int dim);
 BK_API bk_tensor *bk_stack(bk_tensor *const *tensors, int count, int dim);
+
+BK_API bk_tensor *bk_squeeze_dims(const bk_tensor *t, int count, const int *dims);
+BK_API bk_tensor *bk_flatten(const bk_tensor *t, int start_dim, int end_dim);
+BK_API bk_tensor *bk_unflatten(const bk_tensor *t, int dim, int count, const int64_t *sizes);
+BK_API bk_tensor *bk_movedim(const bk_tensor *t, int count, const int *source, const int *destination);
+BK_API bk_tensor *bk_t(const bk_tensor *t); /* the transpose of a matrix; fewer dimensions stay as they are */
+BK_API bk_tensor *bk_narrow(const bk_tensor *t, int dim, int64_t start, int64_t length);
+BK_API bk_tensor *bk_unfold(const bk_tensor *t, int dim, int64_t size, int64_t step);
+BK_API bk_tensor *bk_diagonal(const bk_tensor *t, int64_t offset, int dim1, int dim2);
+BK_API bk_tensor *bk_view_dtype(const bk_tensor *t, bk_dtype dtype); /* a dtype of equal size */
+BK_API int64_t bk_storage_offset(const bk_tensor *t);
+/* Views one after the other along dim into out, which has room for as many as there are sizes. */
+BK_API int bk_split_sizes(const bk_tensor *t, int count, const int64_t *sizes, int dim, bk_tensor **out);
+BK_API int bk_unbind(const bk_tensor *t, int dim, bk_tensor **out);
+
+/* Elements in another order or number: copies. */
+BK_API bk_tensor *bk_flip(const bk_tensor *t, int count, const int *dims);
+BK_API bk_tensor *bk_roll(const bk_tensor *t, int count, const int64_t *shifts, int dim_count, const int *dims);
+BK_API bk_tensor *bk_rot90(const bk_tensor *t, int64_t k, int dim0, int dim1);
+BK_API bk_tensor *bk_repeat(const bk_tensor *t, int count, const int64_t *repeats);
+BK_API bk_tensor *bk_tile(const bk_tensor *t, int count, const int64_t *repeats);
+/* dim == BK_MAX_NDIM: of the flattened tensor. repeats: one number, or one for each slice. */
+BK_API bk_tensor *bk_repeat_interleave(const bk_tensor *t, const bk_tensor *repeats, int dim);
+BK_API bk_tensor *bk_repeat_interleave_s(const bk_tensor *t, int64_t repeats, int dim);
+BK_API bk_tensor *bk_diag(const bk_tensor *t, int64_t offset);
+BK_API bk_tensor *bk_diag_embed(const bk_tensor *t, int64_t offset, int dim1, int dim2);
+BK_API bk_tensor *bk_block_diag(bk_tensor *const *tensors, int count);
+
+/* --- indexing -------------------------------------------------------------------------------------------------------- */
+
+typedef enum bk_index_kind {
+    BK_INDEX_INT,      /* start */
+    BK_INDEX_SLICE,    /* start, stop, step */
+    BK_INDEX_NONE,     /* a new dimension */
+    BK_INDEX_ELLIPSIS,
+    BK_INDEX_BOOL,     /* start */
+    BK_INDEX_TENSOR    /* integers, or a mask */
+} bk_index_kind;
+
+typedef struct bk_index {
+    bk_index_kind kind;
+    int64_t start, stop, step;
+    const bk_tensor *tensor;
+} bk_index;
+
+/* t[items], t[items] = value: a view where all items are ints, slices, None and the ellipsis. */
+BK_API bk_tensor *bk_index_get(const bk_tensor *t, const bk_index *items, int count);
+BK_API int bk_index_set(bk_tensor *t, const bk_index *items, int count, const bk_tensor *value);
+BK_API int bk_index_set_s(bk_tensor *t, const bk_index *items, int count, double value);
+/* indices[k] == NULL: all of dimension k. */
+BK_API bk_tensor *bk_index_put(const bk_tensor *t, bk_tensor *const *indices, int count, const bk_tensor *values,
+                               bool accumulate);
+BK_API int bk_index_put_(bk_tensor *t, bk_tensor *const *indices, int count, const bk_tensor *values, bool accumulate);
+
+BK_API bk_tensor *bk_gather(const bk_tensor *t, int dim, const bk_tensor *index);
+BK_API bk_tensor *bk_take_along_dim(const bk_tensor *t, const bk_tensor *index, int dim); /* BK_MAX_NDIM: flattened */
+/* reduce: NULL, "add" or "multiply". */
+BK_API bk_tensor *bk_scatter(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *src, const char *reduce);
+BK_API bk_tensor *bk_scatter_s(const bk_tensor *t, int dim, const bk_tensor *index, double value, const char *reduce);
+BK_API int bk_scatter_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *src, const char *reduce);
+BK_API int bk_scatter_s_(bk_tensor *t, int dim, const bk_tensor *index, double value, const char *reduce);
+BK_API bk_tensor *bk_scatter_add(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *src);
+BK_API int bk_scatter_add_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *src);
+/* reduce: "sum", "prod", "mean", "amax" or "amin". */
+BK_API bk_tensor *bk_scatter_reduce(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *src,
+                                    const char *reduce, bool include_self);
+BK_API int bk_scatter_reduce_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *src, const char *reduce,
+                              bool include_self);
+BK_API bk_tensor *bk_index_select(const bk_tensor *t, int dim, const bk_tensor *index);
+BK_API bk_tensor *bk_embedding(const bk_tensor *weight, const bk_tensor *index);
+BK_API bk_tensor *bk_index_add(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *source, double alpha);
+BK_API int bk_index_add_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *source, double alpha);
+BK_API bk_tensor *bk_index_copy(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *source);
+BK_API int bk_index_copy_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *source);
+BK_API bk_tensor *bk_index_fill(const bk_tensor *t, int dim, const bk_tensor *index, double value);
+BK_API int bk_index_fill_(bk_tensor *t, int dim, const bk_tensor *index, double value);
+BK_API bk_tensor *bk_take(const bk_tensor *t, const bk_tensor *index);
+BK_API bk_tensor *bk_put(const bk_tensor *t, const bk_tensor *index, const bk_tensor *source, bool accumulate);
+BK_API int bk_put_(bk_tensor *t, const bk_tensor *index, const bk_tensor *source, bool accumulate);
+
+BK_API bk_tensor *bk_masked_fill(const bk_tensor *t, const bk_tensor *mask, double value);
+BK_API bk_tensor *bk_masked_fill_t(const bk_tensor *t, const bk_tensor *mask, const bk_tensor *value);
+BK_API int bk_masked_fill_(bk_tensor *t, const bk_tensor *mask, double value);
+BK_API int bk_masked_fill_t_(bk_tensor *t, const bk_tensor *mask, const bk_tensor *value);
+BK_API bk_tensor *bk_masked_select(const bk_tensor *t, const bk_tensor *mask);
+BK_API bk_tensor *bk_masked_scatter(const bk_tensor *t, const bk_tensor *mask, const bk_tensor *source);
+BK_API int bk_masked_scatter_(bk_tensor *t, const bk_tensor *mask, const bk_tensor *source);
+BK_API bk_tensor *bk_isin(const bk_tensor *t, const bk_tensor *among, bool invert);
+/* The coordinates of flat indices: out has room for ndim of them. */
+BK_API int bk_unravel_index(const bk_tensor *t, int ndim, const int64_t *sizes, bk_tensor **out);
 
 /* --- reductions --------------------------------------------------------------------------------------------------------- */
 
@@ -304,6 +404,9 @@ BK_API bk_tensor *bk_chain_matmul(bk_tensor *const *matrices, int count);
 BK_API bk_tensor *bk_matrix_power(const bk_tensor *t, int64_t n);
 /* Sums over count pairs of dimensions, dims_a[i] of a with dims_b[i] of b. */
 BK_API bk_tensor *bk_tensordot(const bk_tensor *a, const bk_tensor *b, int count, const int *dims_a, const int *dims_b);
+/* Distances between the rows of a and those of b. mode: 0 by a product for p == 2 where there are many rows, 1 always,
+ * 2 never. */
+BK_API bk_tensor *bk_cdist(const bk_tensor *a, const bk_tensor *b, double p, int mode);
 BK_API bk_tensor *bk_kron(const bk_tensor *a, const bk_tensor *b);
 /* "ij,jk->ik" and the like; letters, repeated letters, "...", spaces. */
 BK_API bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count);
@@ -330,7 +433,8 @@ typedef struct bk_function {
     void (*free)(void *data);
     void *data;
 } bk_function;
-/* Puts outputs, computed without a tape from inputs, on the tape by fn. The outputs given are replaced by new handles. */
+/* Puts outputs, computed without a tape from inputs, on the tape by fn. An output that is one of the inputs is replaced
+ * by a new handle; the references in outputs[] are the caller's before and after. */
 BK_API int bk_function_apply(const bk_function *fn, bk_tensor *const *inputs, int input_count, bk_tensor **outputs,
                              int output_count);
 

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
+#include "core/scope.h"
 #include "core/tensor.h"
 
 typedef struct closure {
@@ -63,7 +64,7 @@ static bk_tensor *output_handle(bk_tensor *out, bk_tensor *const *inputs, int co
 {
     for (int i = 0; i < count; i++)
         if (inputs[i] == out) /* the function returned its input: another place on the tape for the same memory */
-            return tensor_alias(out, out->layout, out->offset, false);
+            return scope_own(tensor_alias(out, out->layout, out->offset, false));
     return bk_retain(out);
 }
 

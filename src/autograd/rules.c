@@ -10,6 +10,7 @@
 #include "core/tensor.h"
 #include "ops/create.h"
 #include "ops/elementwise.h"
+#include "ops/index.h"
 #include "ops/products.h"
 
 /* --- the rows of ops.def ------------------------------------------------------------------------------------------- */
@@ -91,7 +92,7 @@ int grad_cast(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 /* --- views and updates ------------------------------------------------------------------------------------------------ */
 
 /* Memory of the strides `l`, all zero, where l may have gaps. */
-static bk_tensor *zeros_of(const layout *l, bk_dtype dtype)
+bk_tensor *rule_zeros(const layout *l, bk_dtype dtype)
 {
     if (l->dense)
         return fill_layout(l, 0, dtype);
@@ -100,13 +101,13 @@ static bk_tensor *zeros_of(const layout *l, bk_dtype dtype)
 }
 
 /* g in memory of the strides `l`: what regions of l can be taken from. */
-static bk_tensor *conform(bk_tensor *g, const layout *l)
+bk_tensor *rule_conform(bk_tensor *g, const layout *l)
 {
     if (g->layout == l && tensor_whole(g))
         return g;
     if (l->dense)
         return copy_as(g, l, tensor_dtype(g));
-    bk_tensor *z = zeros_of(l, tensor_dtype(g));
+    bk_tensor *z = rule_zeros(l, tensor_dtype(g));
     return z && bk_copy_(z, g) == 0 ? z : NULL;
 }
 
@@ -114,7 +115,7 @@ bk_tensor *region_gradient(bk_tensor *g, const layout *whole, const layout *l, i
 {
     if (l == whole && !offset)
         return g;
-    g = conform(g, whole);
+    g = rule_conform(g, whole);
     return g ? tensor_alias(g, l, g->offset + offset, true) : NULL;
 }
 
@@ -163,16 +164,16 @@ bk_tensor *add_view_gradient(const node *n, bk_tensor *g, bk_tensor *into)
     g = fold_repeated(g, n->layout, &once);
     if (!g)
         return NULL;
-    if (once->overlapping)
-        return error_null(BK_NOT_IMPLEMENTED, "the gradient of a view whose elements overlap (as_strided, unfold)");
     bool first = into == NULL;
     if (first)
-        into = zeros_of(whole, tensor_dtype(g));
+        into = rule_zeros(whole, tensor_dtype(g));
     bk_tensor *region = into ? tensor_alias(into, once, into->offset + n->attr.region.offset, true) : NULL;
     operand in;
-    if (!region || !tensor_read(g, &in) || tensor_write(region, in, !first) < 0)
+    if (!region)
         return NULL;
-    return into;
+    if (once->overlapping)
+        return overlap_add(region, g) < 0 ? NULL : into;
+    return tensor_read(g, &in) && tensor_write(region, in, !first) == 0 ? into : NULL;
 }
 
 int grad_view(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
@@ -185,7 +186,7 @@ int grad_view(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
     const attr *a = &n->attr;
-    bk_tensor *whole = conform(g, n->layout);
+    bk_tensor *whole = rule_conform(g, n->layout);
     if (!whole)
         return -1;
     if (n->edge[1]) {

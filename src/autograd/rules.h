@@ -21,6 +21,20 @@ int grad_matmul(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_tril(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_triu(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 
+/* rules_index.c */
+int grad_gather(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_scatter(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_scatter_reduce(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_index_get(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_index_put(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_mask_select(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_mask_scatter(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_accumulate(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_flip(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+
+/* What rules share. g in memory of the strides l, what regions of l can be taken from; zeros of any strides. */
+bk_tensor *rule_conform(bk_tensor *g, const layout *l);
+bk_tensor *rule_zeros(const layout *l, bk_dtype dtype);
 /* rules_reduce.c */
 int grad_sum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_mean(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);

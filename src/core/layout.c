@@ -140,6 +140,13 @@ const layout *layout_get(int ndim, const int64_t *sizes, const int64_t *strides)
     return insert(ndim, sizes, strides, numel, plain);
 }
 
+const layout *layout_rest_new(const layout *l)
+{
+    const layout *rest = layout_get(l->ndim - 1, l->sizes + 1, l->strides + 1);
+    ((layout *)(uintptr_t)l)->rest = rest;
+    return rest;
+}
+
 int layout_dim(const layout *l, int64_t d)
 {
     int64_t n = l->ndim ? l->ndim : 1;

@@ -15,12 +15,17 @@ typedef struct layout {
     int64_t numel;
     int64_t span;    /* elements from the first to one past the last address reached; 0 when empty */
     const struct layout *plain;
+    const struct layout *rest; /* without its first dimension, once somebody asked: layout_rest */
     int64_t sizes[BK_MAX_NDIM];
     int64_t strides[BK_MAX_NDIM];
 } layout;
 
 /* NULL with the error set when memory is out or the sizes overflow. strides == NULL: row-major. */
 const layout *layout_get(int ndim, const int64_t *sizes, const int64_t *strides);
+
+/* The layout of x[i]: element access must not pay for a lookup. l has a dimension. */
+const layout *layout_rest_new(const layout *l);
+static inline const layout *layout_rest(const layout *l) { return l->rest ? l->rest : layout_rest_new(l); }
 
 /* Dimension d counted from the end when negative; -1 with PyTorch's IndexError when out of range. A 0-d tensor takes
  * -1 and 0. */

@@ -101,6 +101,12 @@ typedef union attr {
         const layout *a, *b; /* those of the factors */
         int64_t unused[2];
     } product;
+    struct {
+        const layout *layout; /* what is read at indices, or the region that is written at them */
+        int64_t offset;       /* of the region */
+        int64_t mode;         /* scatter_mode; index_put: whether it adds */
+        int64_t dims;         /* gather, scatter: the dimension; else index_dims of ops/index.h */
+    } index;
 } attr;
 
 typedef struct source_line {

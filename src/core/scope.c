@@ -31,6 +31,8 @@ bk_tensor *scope_add(bk_tensor *t)
     return t;
 }
 
+bk_tensor *scope_own(bk_tensor *t) { return scopes.depth ? bk_retain(t) : t; }
+
 void bk_scope_push(void)
 {
     if (scopes.depth == scopes.mark_capacity) {

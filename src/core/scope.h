@@ -7,6 +7,8 @@
 
 /* Hands t to the innermost scope, if one is open. Returns t, or NULL (t released) when memory is out. */
 bk_tensor *scope_add(bk_tensor *t);
+/* A reference of the caller's own to a handle just made, whether or not a scope has taken it. */
+bk_tensor *scope_own(bk_tensor *t);
 /* Ends the innermost scope; t, made inside it, passes to the enclosing scope or to the caller. */
 bk_tensor *scope_return(bk_tensor *t);
 

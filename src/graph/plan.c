@@ -283,8 +283,9 @@ static bool plan_viewing(planner *p, int32_t i)
     return true;
 }
 
-/* The buffer that record i's result starts from: that of its first input when it may be overwritten, else a copy. */
-static bool start_from(planner *p, int32_t i, const layout *region, int64_t offset)
+/* The buffer that record i's result starts from: that of its first input when it may be overwritten, else a copy
+ * (unless every element is about to be replaced). */
+static bool start_from(planner *p, int32_t i, const layout *region, int64_t offset, bool replaces)
 {
     int32_t old = input_of(p, i, 0);
     if (!materialise(p, old))
@@ -299,7 +300,7 @@ static bool start_from(planner *p, int32_t i, const layout *region, int64_t offs
     if (b < 0)
         return false;
     value_place(p, i, b, 0, x->layout);
-    if (region == x->layout) /* every element is about to be written */
+    if (replaces)
         return true;
     if (!copy_memory(p, view_of(p, i), view_of(p, old), i))
         return false;
@@ -384,7 +385,8 @@ static bool write_region(planner *p, int32_t i, int32_t v, plan_view region, boo
 static bool plan_update(planner *p, int32_t i)
 {
     const attr *a = &p->key->record[i].attr;
-    if (!start_from(p, i, a->region.layout, a->region.offset))
+    bool replaces = a->region.layout == p->values[i].layout && !a->region.add;
+    if (!start_from(p, i, a->region.layout, a->region.offset, replaces))
         return false;
     plan_view region = region_of(p, i);
     if (!region.layout->numel)
@@ -401,11 +403,17 @@ static bool plan_kernel(planner *p, int32_t i, node_kind kind)
 {
     const record_key *key = &p->key->record[i];
     value *x = &p->values[i];
-    if (kind == KIND_KERNEL_IN_PLACE && !start_from(p, i, x->layout, 0))
+    if (kind == KIND_KERNEL_IN_PLACE && !start_from(p, i, x->layout, 0, false))
         return false;
     for (int k = kind == KIND_KERNEL_IN_PLACE; k < key->inputs; k++)
         if (!materialise(p, input_of(p, i, k)))
             return false;
+    plan_view in[MAX_INPUTS] = { { 0 } };
+    for (int k = 0; k < key->inputs; k++) {
+        in[k] = view_of(p, input_of(p, i, k));
+        if (kind == KIND_KERNEL_IN_PLACE && !(k ? copy_aside(p, input_of(p, i, k), view_of(p, i), i, &in[k]) : true))
+            return false;
+    }
     draft *d = draft_new(p, DO_KERNEL, i);
     if (!d)
         return false;
@@ -417,9 +425,10 @@ static bool plan_kernel(planner *p, int32_t i, node_kind kind)
     }
     touch(p, i, at);
     for (int k = 0; k < key->inputs; k++) {
-        int32_t v = k == 0 && kind == KIND_KERNEL_IN_PLACE ? i : input_of(p, i, k);
-        touch(p, v, at);
-        d->in[k] = view_of(p, v);
+        bool self = k == 0 && kind == KIND_KERNEL_IN_PLACE;
+        touch(p, self ? i : input_of(p, i, k), at);
+        d->in[k] = self ? view_of(p, i) : in[k];
+        buffer_touch(p, d->in[k].buffer, at);
     }
     d->out = view_of(p, i);
     return true;

@@ -175,13 +175,10 @@ owned operand_expand(operand in, const layout *plain)
 /* --- strides of the result -------------------------------------------------------------------------------------- */
 
 /* Which of two dimensions is the faster one, asked of each operand in turn; the rule is PyTorch's TensorIterator's. */
-static int compare_dimensions(node *const *in, int count, const layout *plain, int d0, int d1)
+static int compare_dimensions(const layout *const *in, int count, const layout *plain, int d0, int d1)
 {
     for (int k = 0; k < count; k++) {
-        const layout *l = in[k]->layout;
-        if (in[k]->flags & NODE_CONSTANT)
-            continue;
-        int64_t s0 = l->strides[d0], s1 = l->strides[d1];
+        int64_t s0 = in[k]->strides[d0], s1 = in[k]->strides[d1];
         if (s0 == 0 || s1 == 0)
             continue;
         if (s0 != s1)
@@ -193,7 +190,7 @@ static int compare_dimensions(node *const *in, int count, const layout *plain, i
 }
 
 /* perm[0] becomes the fastest dimension: an insertion sort that leaves undecided pairs as they are. */
-static void order_dimensions(node *const *in, int count, const layout *plain, int perm[static BK_MAX_NDIM])
+static void order_dimensions(const layout *const *in, int count, const layout *plain, int perm[static BK_MAX_NDIM])
 {
     for (int i = 0; i < plain->ndim; i++)
         perm[i] = plain->ndim - 1 - i;
@@ -213,21 +210,8 @@ static void order_dimensions(node *const *in, int count, const layout *plain, in
     }
 }
 
-static const layout *result_layout(node *const *in, int count, const layout *plain)
+const layout *strides_of_result(const layout *const *in, int count, const layout *plain)
 {
-    const layout *common = NULL;
-    bool alike = true;
-    for (int k = 0; k < count; k++) {
-        if (in[k]->flags & NODE_CONSTANT)
-            continue;
-        if (common && in[k]->layout != common)
-            alike = false;
-        common = in[k]->layout;
-    }
-    if (!common || (alike && common->contiguous))
-        return plain;
-    if (alike && common->dense && common->plain == plain)
-        return common;
     int perm[BK_MAX_NDIM];
     order_dimensions(in, count, plain, perm);
     int64_t strides[BK_MAX_NDIM], step = 1;
@@ -236,6 +220,24 @@ static const layout *result_layout(node *const *in, int count, const layout *pla
         step *= plain->sizes[perm[i]] > 1 ? plain->sizes[perm[i]] : 1;
     }
     return layout_get(plain->ndim, plain->sizes, strides);
+}
+
+static const layout *result_layout(node *const *in, int count, const layout *plain)
+{
+    const layout *sized[MAX_INPUTS];
+    int n = 0;
+    bool alike = true;
+    for (int k = 0; k < count; k++) {
+        if (in[k]->flags & NODE_CONSTANT)
+            continue;
+        sized[n++] = in[k]->layout;
+        alike &= in[k]->layout == sized[0];
+    }
+    if (!n || (alike && sized[0]->contiguous))
+        return plain;
+    if (alike && sized[0]->dense && sized[0]->plain == plain)
+        return sized[0];
+    return strides_of_result(sized, n, plain);
 }
 
 /* --- recording --------------------------------------------------------------------------------------------------- */

@@ -17,6 +17,9 @@ bk_dtype operands_promote(const operand *in, int count);
 /* The sizes that all operands broadcast to, row-major; NULL with PyTorch's error. */
 const layout *operands_broadcast(const operand *in, int count);
 
+/* The strides PyTorch gives the result of an elementwise loop over operands of these strides: their common order. */
+const layout *strides_of_result(const layout *const *in, int count, const layout *plain);
+
 /* Owned (value, edge) pairs: the operand as another dtype, repeated to other sizes. value == NULL on failure. */
 typedef struct owned {
     node *value, *edge;

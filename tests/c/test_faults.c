@@ -45,6 +45,7 @@ static double scenario(void)
             if (g && bk_eval(g) == 0)
                 result = bk_item(g);
         }
+        bk_release(z);
     }
     bk_scope_pop();
     return result;

@@ -104,6 +104,7 @@ static void functions(void)
     tap_ok(bk_function_apply(&fn, &x, 1, &out, 1) == 0 && out != x, "a custom function may return its input");
     bk_backward(bk_sum(bk_mul(out, out), 0, false), NULL, false, false);
     tap_ok(at(bk_grad_of(x), 1) == 12, "its backward is the one that counts");
+    bk_release(out);
     bk_scope_pop();
 }
 

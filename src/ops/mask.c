@@ -1,0 +1,255 @@
+/* mask.c: masks, and the places where something is true.
+ *
+ * Filling under a mask is `where`: it stays lazy and fuses. Taking out what a mask selects needs the count, so the mask is
+ * evaluated and the rest stays lazy. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/lock.h"
+#include "core/memory.h"
+#include "core/scope.h"
+#include "cpu/index.h"
+#include "cpu/move.h"
+#include "ops/elementwise.h"
+#include "ops/index.h"
+#include "ops/read.h"
+
+static bool is_mask(const bk_tensor *t) { return tensor_dtype(t) == BK_BOOL; }
+
+/* where(mask, value, x), in x's dtype. */
+static bk_tensor *filled(const bk_tensor *x, const bk_tensor *mask, operand value, const char *op)
+{
+    operand in[MAX_INPUTS] = { { 0 } };
+    if (!is_mask(mask))
+        return error_null(BK_RUNTIME_ERROR, "%s only supports boolean masks, but got mask with dtype %s", op,
+                          dtypes[tensor_dtype(mask)].type_name);
+    if (value.value && value.value->layout->ndim)
+        return error_null(BK_RUNTIME_ERROR,
+                          "%s only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", op,
+                          value.value->layout->ndim);
+    owned cast = operand_cast(value, tensor_dtype(x));
+    if (!cast.value)
+        return NULL;
+    in[1] = owned_operand(cast);
+    bk_tensor *r = tensor_read(mask, &in[0]) && tensor_read(x, &in[2]) ? ew_apply(EW_where, in) : NULL;
+    owned_release(cast);
+    return r;
+}
+
+int masked_fill_operand(bk_tensor *x, const bk_tensor *mask, operand value)
+{
+    if (tensor_check_write(x, "masked_fill_") < 0)
+        return -1;
+    bk_scope_push();
+    bk_tensor *r = filled(x, mask, value, "masked_fill_");
+    char a[200], b[200];
+    operand in;
+    int status = -1;
+    if (r && r->layout->plain != x->layout->plain)
+        error_int(BK_RUNTIME_ERROR, "output with shape %s doesn't match the broadcast shape %s", layout_text(x->layout, a),
+                  layout_text(r->layout, b));
+    else if (r && tensor_read(r, &in))
+        status = tensor_write(x, in, false);
+    bk_scope_pop();
+    return status;
+}
+
+bk_tensor *bk_masked_fill(const bk_tensor *t, const bk_tensor *mask, double value)
+{
+    if (!t || !mask)
+        return NULL;
+    lock_take();
+    bk_tensor *r = filled(t, mask, number_float(value), "masked_fill");
+    lock_give();
+    return r;
+}
+
+bk_tensor *bk_masked_fill_t(const bk_tensor *t, const bk_tensor *mask, const bk_tensor *value)
+{
+    if (!t || !mask || !value)
+        return NULL;
+    lock_take();
+    operand in;
+    bk_tensor *r = tensor_read(value, &in) ? filled(t, mask, in, "masked_fill") : NULL;
+    lock_give();
+    return r;
+}
+
+int bk_masked_fill_(bk_tensor *t, const bk_tensor *mask, double value)
+{
+    if (!t || !mask)
+        return -1;
+    lock_take();
+    int status = masked_fill_operand(t, mask, number_float(value));
+    lock_give();
+    return status;
+}
+
+int bk_masked_fill_t_(bk_tensor *t, const bk_tensor *mask, const bk_tensor *value)
+{
+    if (!t || !mask || !value)
+        return -1;
+    lock_take();
+    operand in;
+    int status = tensor_read(value, &in) ? masked_fill_operand(t, mask, in) : -1;
+    lock_give();
+    return status;
+}
+
+/* --- select and scatter ------------------------------------------------------------------------------------------------ */
+
+static bk_tensor *select_masked(const bk_tensor *t, const bk_tensor *mask)
+{
+    if (!is_mask(mask) && tensor_dtype(mask) != BK_UINT8)
+        return error_null(BK_RUNTIME_ERROR, "masked_select: expected BoolTensor for mask");
+    operand in[2] = { { 0 } };
+    if (!tensor_read(t, &in[0]) || !tensor_read(mask, &in[1]))
+        return NULL;
+    const layout *l = operands_broadcast(in, 2);
+    if (!l)
+        return NULL;
+    bk_tensor *x = bk_expand(t, l->ndim, l->sizes), *m = bk_expand(mask, l->ndim, l->sizes);
+    int64_t count = x && m ? mask_total(m) : -1;
+    return count < 0 ? NULL : mask_read(x, m, count);
+}
+
+bk_tensor *bk_masked_select(const bk_tensor *t, const bk_tensor *mask)
+{
+    if (!t || !mask)
+        return NULL;
+    lock_take();
+    bk_scope_push();
+    bk_tensor *r = scope_return(select_masked(t, mask));
+    lock_give();
+    return r;
+}
+
+static int scatter_masked(bk_tensor *t, const bk_tensor *mask, const bk_tensor *source)
+{
+    if (tensor_check_write(t, "masked_scatter_") < 0)
+        return -1;
+    if (!is_mask(mask))
+        return error_int(BK_RUNTIME_ERROR, "masked_scatter_ only supports boolean masks, but got mask with dtype %s",
+                         dtypes[tensor_dtype(mask)].type_name);
+    if (tensor_dtype(source) != tensor_dtype(t))
+        return error_int(BK_RUNTIME_ERROR, "masked_scatter_: expected self and source to have same dtypes but got %s and %s",
+                         dtypes[tensor_dtype(t)].type_name, dtypes[tensor_dtype(source)].type_name);
+    bk_tensor *m = bk_expand(mask, t->layout->ndim, t->layout->sizes);
+    int64_t count = m ? mask_total(m) : -1;
+    if (count < 0)
+        return -1;
+    if (count > source->layout->numel)
+        return error_int(BK_RUNTIME_ERROR, "Number of elements of source < number of ones in mask");
+    bk_tensor *line = bk_slice(bk_reshape(source, 1, (int64_t[]){ -1 }), 0, 0, count, 1);
+    return line ? mask_write(t, m, line) : -1;
+}
+
+int bk_masked_scatter_(bk_tensor *t, const bk_tensor *mask, const bk_tensor *source)
+{
+    if (!t || !mask || !source)
+        return -1;
+    lock_take();
+    bk_scope_push();
+    int status = scatter_masked(t, mask, source);
+    bk_scope_pop();
+    lock_give();
+    return status;
+}
+
+bk_tensor *bk_masked_scatter(const bk_tensor *t, const bk_tensor *mask, const bk_tensor *source)
+{
+    if (!t || !mask || !source)
+        return NULL;
+    lock_take();
+    bk_scope_push();
+    operand in[2] = { { 0 } };
+    const layout *l = tensor_read(t, &in[0]) && tensor_read(mask, &in[1]) ? operands_broadcast(in, 2) : NULL;
+    bk_tensor *c = l ? bk_clone(bk_expand(t, l->ndim, l->sizes)) : NULL;
+    c = scope_return(c && scatter_masked(c, mask, source) == 0 ? c : NULL);
+    lock_give();
+    return c;
+}
+
+/* --- places --------------------------------------------------------------------------------------------------------------- */
+
+/* Memory for results that are computed at once. */
+static bk_tensor *made_now(int ndim, const int64_t *sizes, const int64_t *strides, bk_dtype dtype, view *v)
+{
+    const layout *l = layout_get(ndim, sizes, strides);
+    storage *s = l ? storage_new((size_t)l->numel * dtype_size(dtype)) : NULL;
+    bk_tensor *t = s ? tensor_from_node(node_data(dtype, l, s, s->data)) : NULL;
+    return t && tensor_view(t, v) == 0 ? t : NULL;
+}
+
+/* The flat, row-major places of what is set. */
+bk_tensor *mask_places(const bk_tensor *mask)
+{
+    view from, to;
+    bk_tensor *flat = bk_reshape(mask, 1, (int64_t[]){ -1 });
+    if (!flat || tensor_view(flat, &from) < 0)
+        return NULL;
+    int64_t n = nonzero_count(&from);
+    bk_tensor *r = made_now(2, (int64_t[]){ n, 1 }, NULL, BK_INT64, &to);
+    return r && nonzero(&to, &from) == 0 ? bk_view(r, 1, &n) : NULL;
+}
+
+/* --- membership -------------------------------------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The elements as doubles, which compare as the promoted dtypes do (integers beyond 2^53 excepted); NULL: no memory. */
+static double *as_doubles(const view *v)
+{
+    view to = { .dtype = BK_FLOAT64, .ndim = 1, .sizes = { view_numel(v) }, .strides = { 1 } };
+    double *line = mem_alloc((size_t)(to.sizes[0] + 1) * sizeof *line);
+    if (!line)
+        return NULL;
+    view dst = *v;
+    int64_t step = 1;
+    dst.data = to.data = (char *)line;
+    dst.dtype = BK_FLOAT64;
+    for (int d = v->ndim - 1; d >= 0; d--) {
+        dst.strides[d] = step;
+        step *= v->sizes[d];
+    }
+    if (to.sizes[0])
+        move_copy(&dst, v);
+    return line;
+}
+
+bk_tensor *bk_isin(const bk_tensor *t, const bk_tensor *among, bool invert)
+{
+    if (!t || !among)
+        return NULL;
+    lock_take();
+    view v, a, to;
+    bk_tensor *r = NULL;
+    if (tensor_view(t, &v) == 0 && tensor_view(among, &a) == 0 &&
+        (r = made_now(v.ndim, v.sizes, NULL, BK_BOOL, &to))) {
+        double *elements = as_doubles(&v), *set = as_doubles(&a);
+        int64_t n = view_numel(&v), m = 0, count = view_numel(&a);
+        for (int64_t i = 0; set && i < count; i++) /* NaN equals nothing */
+            if (!isnan(set[i]))
+                set[m++] = set[i];
+        if (set)
+            qsort(set, (size_t)m, sizeof *set, by_value);
+        for (int64_t i = 0; elements && set && i < n; i++) {
+            bool found = !isnan(elements[i]) && bsearch(&elements[i], set, (size_t)m, sizeof *set, by_value);
+            to.data[i] = found != invert;
+        }
+        if (!elements || !set) {
+            bk_release(bk_scope_keep(r));
+            r = NULL;
+        }
+        mem_free(elements);
+        mem_free(set);
+    }
+    lock_give();
+    return r;
+}
