@@ -13,7 +13,9 @@
     X(autograd)                                                                                                        \
     X(index)                                                                                                           \
     X(shape)                                                                                                           \
-    X(basics)
+    X(basics)                                                                                                          \
+    X(reduce)                                                                                                          \
+    X(sort)
 
 #define DECLARE_ROWS(topic)                                                                                            \
     extern const binding topic##_rows[];                                                                               \
