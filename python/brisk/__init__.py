@@ -5,6 +5,8 @@ from brisk._C import *  # noqa: F403  (functions, dtypes and types: the rows of 
 from brisk._C import Tensor
 from brisk._install import install
 from brisk import autograd
+from brisk import nn
+from brisk.functional import cdist, chain_matmul, einsum, tensordot
 from brisk.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 __version__ = "0.1.0"
