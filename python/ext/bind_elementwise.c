@@ -58,6 +58,7 @@ enum { BOTH = AS_FUNCTION | AS_METHOD };
 #define TERNARY(name, ...)
 const binding elementwise_rows[] = {
 #include "brisk/ops.def"
+    { AS_FUNCTION, "where(Tensor condition)", py_where_places, NULL },
     { AS_FUNCTION, "where(Tensor condition, Tensor self, Tensor other, *, Tensor? out=None)", py_where, NULL },
     { AS_FUNCTION, "where(Tensor condition, Tensor self, Scalar other, *, Tensor? out=None)", py_where, NULL },
     { AS_FUNCTION, "where(Tensor condition, Scalar self, Tensor other, *, Tensor? out=None)", py_where, NULL },

@@ -4,7 +4,7 @@
 #include "graph/plan.h"
 #include "lines.h"
 
-extern PyGetSetDef autograd_attributes[];
+extern PyGetSetDef autograd_attributes[], shape_attributes[];
 
 /* What `brisk info` shows. */
 static PyObject *info(PyObject *module, PyObject *unused)
@@ -77,9 +77,10 @@ PyMODINIT_FUNC PyInit__C(void)
     if (!module)
         return NULL;
     if (tensor_init(module) < 0 || types_init(module) < 0 || size_init(module) < 0 || device_init(module) < 0 ||
-        limits_init(module) < 0 || args_init(module) < 0 || add_rows(module) < 0 ||
-        add_functional(module) < 0 ||
-        py_add_attributes(py_tensor_type, autograd_attributes) < 0) {
+        limits_init(module) < 0 || random_init(module) < 0 || interop_init(module) < 0 || storage_init(module) < 0 ||
+        info_init(module) < 0 || args_init(module) < 0 || add_rows(module) < 0 || add_functional(module) < 0 ||
+        py_add_attributes(py_tensor_type, autograd_attributes) < 0 ||
+        py_add_attributes(py_tensor_type, shape_attributes) < 0) {
         Py_DECREF(module);
         return NULL;
     }

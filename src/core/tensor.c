@@ -188,6 +188,14 @@ bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, boo
     return v;
 }
 
+bk_tensor *cell_tensor(cell *c, const layout *l, int64_t offset)
+{
+    bk_tensor *t = l ? handle_new(c, NULL, l, offset) : NULL;
+    if (t)
+        c->refs++;
+    return t;
+}
+
 bk_tensor *bk_retain(bk_tensor *t)
 {
     if (!t)
@@ -225,7 +233,7 @@ static void forget(bk_tensor *t)
     t->seen = NULL;
 }
 
-static void cell_release(cell *c)
+void cell_release(cell *c)
 {
     if (--c->refs)
         return;
@@ -378,8 +386,6 @@ node *tensor_edge(const bk_tensor *t)
 
 /* --- writing --------------------------------------------------------------------------------------------------- */
 
-static bool on_tape(const bk_tensor *t) { return t->track && (t->track->place || t->track->requires_grad); }
-
 int tensor_check_write(const bk_tensor *t, const char *op)
 {
     if (t->layout->overlapping)
@@ -387,7 +393,7 @@ int tensor_check_write(const bk_tensor *t, const char *op)
                          "%s: unsupported operation: more than one element of the written-to tensor refers to a single "
                          "memory location. Please clone() the tensor before performing the operation.",
                          op);
-    if (grad_enabled() && on_tape(t) && t->track->requires_grad && !t->track->place)
+    if (grad_enabled() && tensor_tracked(t) && t->track->requires_grad && !t->track->place)
         return error_int(BK_RUNTIME_ERROR, "a %sleaf Variable that requires grad is being used in an in-place operation.",
                          tensor_whole(t) ? "" : "view of a ");
     return 0;
@@ -502,6 +508,20 @@ int bk_copy_out(bk_tensor *out, const bk_tensor *result)
     }
     lock_give();
     return status;
+}
+
+char *tensor_open(bk_tensor *t)
+{
+    cell *c = t->cell;
+    const node *n = c->value;
+    if (!n->data || !n->memory || tensor_tracked(t) || t->layout->overlapping)
+        return NULL;
+    while (c->seers)
+        forget(c->seers);
+    if (n->refs != 1 || n->memory->refs != 1)
+        return NULL;
+    c->stamp = next_stamp++;
+    return n->data;
 }
 
 int tensor_move(bk_tensor *t, node *n)

@@ -15,6 +15,7 @@ typedef struct cell {
     node *value;    /* whole: its layout is the cell's for the cell's life */
     uint64_t stamp; /* changes with every write, never reused */
     struct bk_tensor *seers; /* the handles that remember a view of the current value */
+    void *front;             /* the front end's object for the memory, not owned */
 } cell;
 
 typedef struct track {
@@ -78,6 +79,10 @@ bk_tensor *tensor_same(const bk_tensor *t);
 int tensor_set_place(bk_tensor *t, node *place);
 /* Another handle on t's cell: differentiable (same track) or not. */
 bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, bool differentiable);
+/* One reference less. */
+void cell_release(cell *c);
+/* A new handle on a cell, on no tape. */
+bk_tensor *cell_tensor(cell *c, const layout *l, int64_t offset);
 /* The cell's value becomes another node, whose reference it takes over. */
 void cell_move(cell *c, node *value);
 /* The write: the elements of t become those of value (same sizes and dtype; both value and edge borrowed). */
@@ -85,6 +90,11 @@ int tensor_write(bk_tensor *t, operand value, bool add);
 /* The write of a kernel that works on the whole cell: t's cell moves to n (stolen), recorded over the cell's value, and
  * t's place on the tape with it when n is taped. */
 int tensor_move(bk_tensor *t, node *n);
+/* The memory of t's cell if a write may go straight to it: evaluated, on no tape, and nobody but the cell holds the value.
+ * What handles remember of it is forgotten. NULL: record the write. */
+char *tensor_open(bk_tensor *t);
+/* Whether gradients flow through t, or would to it. */
+static inline bool tensor_tracked(const bk_tensor *t) { return t->track && (t->track->place || t->track->requires_grad); }
 /* Whether writing to t in place is allowed; `op` for the message. */
 int tensor_check_write(const bk_tensor *t, const char *op);
 /* The tape node where t's gradient goes, NULL when t needs none. Borrowed. */
