@@ -128,7 +128,7 @@ bk_tensor *region_gradient(bk_tensor *g, const layout *whole, const layout *l, i
 {
     if (l == whole && !offset)
         return g;
-    g = conform(g, whole);
+    g = rule_conform(g, whole);
     return g ? tensor_alias(g, l, g->offset + offset, true) : NULL;
 }
 
