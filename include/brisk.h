@@ -182,6 +182,16 @@ BK_API int bk_bernoulli_tensor_(bk_tensor *t, const bk_tensor *p, bk_generator *
 #undef UNARY
 #undef BINARY
 #undef TERNARY
+BK_API bk_tensor *bk_addcmul(const bk_tensor *x, const bk_tensor *a, const bk_tensor *b, double value); /* x + value a b */
+BK_API bk_tensor *bk_addcdiv(const bk_tensor *x, const bk_tensor *a, const bk_tensor *b, double value);
+BK_API bk_tensor *bk_clamp_s(const bk_tensor *x, double lo, double hi);
+BK_API bk_tensor *bk_isclose(const bk_tensor *x, const bk_tensor *y, double rtol, double atol, bool equal_nan);
+BK_API int bk_allclose(const bk_tensor *x, const bk_tensor *y, double rtol, double atol, bool equal_nan, bool *out);
+BK_API int bk_equal(const bk_tensor *x, const bk_tensor *y, bool *out); /* same sizes, same elements */
+BK_API bk_tensor *bk_sinc(const bk_tensor *x);
+BK_API bk_tensor *bk_deg2rad(const bk_tensor *x);
+BK_API bk_tensor *bk_rad2deg(const bk_tensor *x);
+BK_API bk_tensor *bk_polygamma(int64_t n, const bk_tensor *x);
 BK_API bk_tensor *bk_to(const bk_tensor *t, bk_dtype dtype);
 BK_API bk_tensor *bk_clone(const bk_tensor *t);
 
@@ -299,15 +309,80 @@ BK_API int bk_masked_fill_t_(bk_tensor *t, const bk_tensor *mask, const bk_tenso
 BK_API bk_tensor *bk_masked_select(const bk_tensor *t, const bk_tensor *mask);
 BK_API bk_tensor *bk_masked_scatter(const bk_tensor *t, const bk_tensor *mask, const bk_tensor *source);
 BK_API int bk_masked_scatter_(bk_tensor *t, const bk_tensor *mask, const bk_tensor *source);
-BK_API bk_tensor *bk_nonzero(const bk_tensor *t); /* a row of coordinates for each element that is not zero */
 BK_API bk_tensor *bk_isin(const bk_tensor *t, const bk_tensor *among, bool invert);
 /* The coordinates of flat indices: out has room for ndim of them. */
 BK_API int bk_unravel_index(const bk_tensor *t, int ndim, const int64_t *sizes, bk_tensor **out);
 
-/* --- reductions and products --------------------------------------------------------------------------------------- */
+/* --- reductions --------------------------------------------------------------------------------------------------------- */
 
 /* dims: a bit per dimension; 0 means all. */
+BK_API int bk_dims_mask(const bk_tensor *t, int count, const int64_t *dims, uint32_t *mask); /* negative: from the end */
 BK_API bk_tensor *bk_sum(const bk_tensor *t, uint32_t dims, bool keepdim);
+BK_API bk_tensor *bk_nansum(const bk_tensor *t, uint32_t dims, bool keepdim);
+BK_API bk_tensor *bk_mean(const bk_tensor *t, uint32_t dims, bool keepdim);
+BK_API bk_tensor *bk_nanmean(const bk_tensor *t, uint32_t dims, bool keepdim);
+BK_API bk_tensor *bk_prod(const bk_tensor *t, uint32_t dims, bool keepdim);
+BK_API bk_tensor *bk_var(const bk_tensor *t, uint32_t dims, double correction, bool keepdim);
+BK_API bk_tensor *bk_std(const bk_tensor *t, uint32_t dims, double correction, bool keepdim);
+BK_API bk_tensor *bk_norm(const bk_tensor *t, double p, uint32_t dims, bool keepdim);
+BK_API bk_tensor *bk_dist(const bk_tensor *a, const bk_tensor *b, double p);
+BK_API bk_tensor *bk_logsumexp(const bk_tensor *t, uint32_t dims, bool keepdim);
+BK_API bk_tensor *bk_any(const bk_tensor *t, uint32_t dims, bool keepdim);
+BK_API bk_tensor *bk_all(const bk_tensor *t, uint32_t dims, bool keepdim);
+BK_API bk_tensor *bk_count_nonzero(const bk_tensor *t, uint32_t dims);
+BK_API bk_tensor *bk_max(const bk_tensor *t);
+BK_API bk_tensor *bk_min(const bk_tensor *t);
+BK_API bk_tensor *bk_amax(const bk_tensor *t, uint32_t dims, bool keepdim);
+BK_API bk_tensor *bk_amin(const bk_tensor *t, uint32_t dims, bool keepdim);
+BK_API bk_tensor *bk_argmax(const bk_tensor *t, uint32_t dims, bool keepdim); /* one dimension, or all */
+BK_API bk_tensor *bk_argmin(const bk_tensor *t, uint32_t dims, bool keepdim);
+/* Functions with `indices` return values and set *indices (owned) to their places along dim; NULL: not wanted. */
+BK_API bk_tensor *bk_max_dim(const bk_tensor *t, int dim, bool keepdim, bk_tensor **indices);
+BK_API bk_tensor *bk_min_dim(const bk_tensor *t, int dim, bool keepdim, bk_tensor **indices);
+BK_API bk_tensor *bk_trace(const bk_tensor *t);
+BK_API bk_tensor *bk_cov(const bk_tensor *t, double correction);
+BK_API bk_tensor *bk_corrcoef(const bk_tensor *t);
+
+/* --- along one dimension ---------------------------------------------------------------------------------------------- */
+
+BK_API bk_tensor *bk_softmax(const bk_tensor *t, int dim);
+BK_API bk_tensor *bk_log_softmax(const bk_tensor *t, int dim);
+BK_API bk_tensor *bk_cumsum(const bk_tensor *t, int dim);
+BK_API bk_tensor *bk_cumprod(const bk_tensor *t, int dim);
+BK_API bk_tensor *bk_logcumsumexp(const bk_tensor *t, int dim);
+BK_API bk_tensor *bk_cummax(const bk_tensor *t, int dim, bk_tensor **indices);
+BK_API bk_tensor *bk_cummin(const bk_tensor *t, int dim, bk_tensor **indices);
+BK_API bk_tensor *bk_diff(const bk_tensor *t, int64_t times, int dim);
+
+/* --- orders and counts -------------------------------------------------------------------------------------------------- */
+
+BK_API bk_tensor *bk_sort(const bk_tensor *t, int dim, bool descending, bk_tensor **indices); /* stable */
+BK_API bk_tensor *bk_topk(const bk_tensor *t, int64_t k, int dim, bool largest, bool sorted, bk_tensor **indices);
+BK_API bk_tensor *bk_kthvalue(const bk_tensor *t, int64_t k, int dim, bool keepdim, bk_tensor **indices);
+BK_API bk_tensor *bk_median(const bk_tensor *t);
+BK_API bk_tensor *bk_median_dim(const bk_tensor *t, int dim, bool keepdim, bk_tensor **indices);
+BK_API bk_tensor *bk_nanmedian(const bk_tensor *t);
+BK_API bk_tensor *bk_nanmedian_dim(const bk_tensor *t, int dim, bool keepdim, bk_tensor **indices);
+BK_API bk_tensor *bk_mode(const bk_tensor *t, int dim, bool keepdim, bk_tensor **indices);
+typedef enum bk_quantile_rule {
+    BK_QUANTILE_LINEAR,
+    BK_QUANTILE_LOWER,
+    BK_QUANTILE_HIGHER,
+    BK_QUANTILE_MIDPOINT,
+    BK_QUANTILE_NEAREST
+} bk_quantile_rule;
+/* q: 0-d or 1-d, of t's dtype; dim == BK_MAX_NDIM: over all elements. */
+BK_API bk_tensor *bk_quantile(const bk_tensor *t, const bk_tensor *q, int dim, bool keepdim, bk_quantile_rule rule);
+BK_API bk_tensor *bk_nanquantile(const bk_tensor *t, const bk_tensor *q, int dim, bool keepdim, bk_quantile_rule rule);
+/* The values that occur, ascending, or (consecutive) one of each run. inverse and counts (owned) may be NULL. */
+BK_API bk_tensor *bk_unique(const bk_tensor *t, bool consecutive, bk_tensor **inverse, bk_tensor **counts);
+BK_API bk_tensor *bk_bincount(const bk_tensor *t, const bk_tensor *weights, int64_t minlength); /* weights may be NULL */
+BK_API bk_tensor *bk_histc(const bk_tensor *t, int64_t bins, double low, double high); /* low == high: of t */
+BK_API bk_tensor *bk_searchsorted(const bk_tensor *sorted, const bk_tensor *values, bool right);
+BK_API bk_tensor *bk_nonzero(const bk_tensor *t); /* [count, ndim] */
+
+/* --- products ----------------------------------------------------------------------------------------------------------- */
+
 BK_API bk_tensor *bk_matmul(const bk_tensor *a, const bk_tensor *b);
 BK_API bk_tensor *bk_mm(const bk_tensor *a, const bk_tensor *b);
 BK_API bk_tensor *bk_bmm(const bk_tensor *a, const bk_tensor *b);
@@ -328,6 +403,9 @@ BK_API bk_tensor *bk_chain_matmul(bk_tensor *const *matrices, int count);
 BK_API bk_tensor *bk_matrix_power(const bk_tensor *t, int64_t n);
 /* Sums over count pairs of dimensions, dims_a[i] of a with dims_b[i] of b. */
 BK_API bk_tensor *bk_tensordot(const bk_tensor *a, const bk_tensor *b, int count, const int *dims_a, const int *dims_b);
+/* Distances between the rows of a and those of b. mode: 0 by a product for p == 2 where there are many rows, 1 always,
+ * 2 never. */
+BK_API bk_tensor *bk_cdist(const bk_tensor *a, const bk_tensor *b, double p, int mode);
 BK_API bk_tensor *bk_kron(const bk_tensor *a, const bk_tensor *b);
 /* "ij,jk->ik" and the like; letters, repeated letters, "...", spaces. */
 BK_API bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count);

@@ -22,6 +22,8 @@ static bool is_ndarray(PyTypeObject *type)
     return false;
 }
 
+bool array_is_numpy(PyObject *o) { return is_ndarray(Py_TYPE(o)); }
+
 /* Sequences and numbers that everyone passes are ruled out by type before any attribute is looked up. */
 static bool plainly_not(PyObject *o)
 {

@@ -11,6 +11,7 @@ typedef struct array {
     PyObject *owner; /* what __array__ returned */
 } array;
 
+bool array_is_numpy(PyObject *o);
 /* 1: opened, to be closed; 0: not an array; -1: an array we cannot read, with an exception set. */
 int array_open(PyObject *o, array *out);
 void array_close(array *a);

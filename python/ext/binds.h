@@ -6,6 +6,10 @@
 
 #define ROW_LISTS(X)                                                                                                   \
     X(elementwise)                                                                                                     \
+    X(create)                                                                                                          \
+    X(random)                                                                                                          \
+    X(info)                                                                                                            \
+    X(interop)                                                                                                         \
     X(autograd)                                                                                                        \
     X(index)                                                                                                           \
     X(shape)                                                                                                           \
@@ -36,11 +40,30 @@ PyObject *py_wrap_as(PyTypeObject *type, bk_tensor *t);
 PyObject *py_tensor_getitem(PyObject *self, PyObject *key);
 int py_tensor_setitem(PyObject *self, PyObject *key, PyObject *value);
 
+/* bind_random.c, interop.c, storage_object.c */
+int random_init(PyObject *module);
+int interop_init(PyObject *module);
+int storage_init(PyObject *module);
+int info_init(PyObject *module);
+/* legacy.c: Tensor(2, 3), Tensor([1, 2]) */
+PyObject *py_make_subclass(const arg *a);
+PyObject *py_legacy_new(const arg *a);
+PyObject *py_tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
+/* storage_object.c */
+PyObject *py_untyped_storage(const arg *a);
+PyObject *py_tensor_on_storage(const arg *a);
+PyObject *py_storage_from_bytes(const arg *a);
+
+/* interop.c */
+extern PyBufferProcs py_tensor_buffer;
 /* bind_index.c: where(condition) */
 PyObject *py_where_places(const arg *a);
 
 /* repr.c */
 PyObject *py_tensor_repr(PyObject *self);
+PyObject *py_tensor_format(const arg *a);
+PyObject *py_set_printoptions(const arg *a);
+PyObject *py_get_printoptions(const arg *a);
 
 /* Evaluates everything recorded, without the GIL when there is much to do. 0, or -1 with an exception set. */
 int py_flush(void);

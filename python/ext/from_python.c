@@ -34,11 +34,14 @@ static int invalid_type(PyObject *o)
 
 static bool is_text(PyObject *o) { return PyUnicode_Check(o) || PyBytes_Check(o); }
 
-static int single_element(PyObject *tensor)
+static int single_element(PyObject *tensor, bk_dtype to)
 {
     if (bk_numel(((py_tensor *)tensor)->t) == 1)
         return DONE;
-    PyErr_SetString(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
+    if (dtypes[to].category == CATEGORY_INT)
+        PyErr_SetString(PyExc_TypeError, "only integer tensors of a single element can be converted to an index");
+    else
+        PyErr_SetString(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
     return ERROR;
 }
 
@@ -115,7 +118,7 @@ static int store_float_as_int(bk_dtype dtype, double d, void *to)
 static int store_tensor(bk_dtype dtype, PyObject *o, void *to)
 {
     view v;
-    if (single_element(o) || py_tensor_read(o, &v))
+    if (single_element(o, dtype) || py_tensor_read(o, &v))
         return ERROR;
     if (dtype_is_float(dtype) || dtype == BK_BOOL) {
         dtype_store_double(dtype, to, dtype_load_double(v.dtype, v.data));

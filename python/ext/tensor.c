@@ -440,6 +440,7 @@ static PyMemberDef members[] = {
 };
 
 static PyType_Slot slots[] = {
+    { Py_tp_new, py_tensor_new },
     { Py_tp_dealloc, tensor_dealloc },
     { Py_tp_traverse, tensor_traverse },
     { Py_tp_clear, tensor_clear },
@@ -497,4 +498,10 @@ static PyType_Spec spec = {
     .slots = slots,
 };
 
-int tensor_init(PyObject *module) { return py_add_type(module, &spec, &py_tensor_type); }
+int tensor_init(PyObject *module)
+{
+    if (py_add_type(module, &spec, &py_tensor_type) < 0)
+        return -1;
+    py_tensor_type->tp_as_buffer = &py_tensor_buffer;
+    return 0;
+}

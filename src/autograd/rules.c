@@ -89,19 +89,6 @@ int grad_cast(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     return grads[0] ? 0 : -1;
 }
 
-int grad_sum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
-{
-    const layout *from = n->attr.reduce.from;
-    if (g && n->layout->ndim != from->ndim) {
-        int64_t sizes[BK_MAX_NDIM];
-        for (int d = 0; d < from->ndim; d++)
-            sizes[d] = n->attr.reduce.dims >> d & 1 ? 1 : from->sizes[d];
-        g = bk_reshape(g, from->ndim, sizes);
-    }
-    grads[0] = bk_expand(g, from->ndim, from->sizes);
-    return grads[0] ? 0 : -1;
-}
-
 /* --- views and updates ------------------------------------------------------------------------------------------------ */
 
 /* Memory of the strides `l`, all zero, where l may have gaps. */

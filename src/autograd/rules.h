@@ -18,7 +18,6 @@ int grad_view(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_expand(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_matmul(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
-int grad_sum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_tril(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_triu(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 
@@ -36,5 +35,22 @@ int grad_flip(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 /* What rules share. g in memory of the strides l, what regions of l can be taken from; zeros of any strides. */
 bk_tensor *rule_conform(bk_tensor *g, const layout *l);
 bk_tensor *rule_zeros(const layout *l, bk_dtype dtype);
+/* rules_reduce.c */
+int grad_sum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_mean(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_prod(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_var(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_std(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_evenly(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_shares(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_norm(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_logsumexp(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_softmax(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_log_softmax(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_cumsum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_cumprod(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_logcumsumexp(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_pick(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_place(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 
 #endif

@@ -188,6 +188,14 @@ bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, boo
     return v;
 }
 
+bk_tensor *cell_tensor(cell *c, const layout *l, int64_t offset)
+{
+    bk_tensor *t = l ? handle_new(c, NULL, l, offset) : NULL;
+    if (t)
+        c->refs++;
+    return t;
+}
+
 bk_tensor *bk_retain(bk_tensor *t)
 {
     if (!t)
@@ -225,7 +233,7 @@ static void forget(bk_tensor *t)
     t->seen = NULL;
 }
 
-static void cell_release(cell *c)
+void cell_release(cell *c)
 {
     if (--c->refs)
         return;

@@ -15,6 +15,7 @@ typedef struct cell {
     node *value;    /* whole: its layout is the cell's for the cell's life */
     uint64_t stamp; /* changes with every write, never reused */
     struct bk_tensor *seers; /* the handles that remember a view of the current value */
+    void *front;             /* the front end's object for the memory, not owned */
 } cell;
 
 typedef struct track {
@@ -78,6 +79,10 @@ bk_tensor *tensor_same(const bk_tensor *t);
 int tensor_set_place(bk_tensor *t, node *place);
 /* Another handle on t's cell: differentiable (same track) or not. */
 bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, bool differentiable);
+/* One reference less. */
+void cell_release(cell *c);
+/* A new handle on a cell, on no tape. */
+bk_tensor *cell_tensor(cell *c, const layout *l, int64_t offset);
 /* The cell's value becomes another node, whose reference it takes over. */
 void cell_move(cell *c, node *value);
 /* The write: the elements of t become those of value (same sizes and dtype; both value and edge borrowed). */

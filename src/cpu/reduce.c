@@ -329,8 +329,22 @@ static const reduce_table *table(void)
     return of[isa_current()];
 }
 
-/* a_dst takes the first accumulators, b_dst the second ones; NULL for those nobody wants. */
-static int reduce(reduce_kind kind, const view *a_dst, const view *b_dst, const view *src, uint32_t dims)
+/* What becomes of float accumulators before they are rounded to the destination's dtype. */
+typedef struct finish {
+    double divide;
+    bool root;
+} finish;
+
+static void finish_run(double *acc, int64_t n, finish f)
+{
+    for (int64_t i = 0; i < n; i++)
+        acc[i] = f.root ? sqrt(acc[i] / f.divide) : acc[i] / f.divide;
+}
+
+/* a_dst takes the first accumulators, b_dst the second ones; NULL for those nobody wants. `f` is for the second ones of
+ * moments, else for the first. */
+static int reduce(reduce_kind kind, const view *a_dst, const view *b_dst, const view *src, uint32_t dims,
+                  const finish *f)
 {
     reduction r = { .kind = kind, .floating = dtype_is_float(src->dtype), .paired = kind >= REDUCE_ARGMAX };
     r.rows = table()->rows[src->dtype][kind];
@@ -352,6 +366,8 @@ static int reduce(reduce_kind kind, const view *a_dst, const view *b_dst, const 
         return -1;
     r.b = r.paired ? r.a + accumulators * 8 : r.a;
     run(&r, columns);
+    if (f)
+        finish_run((double *)(kind == REDUCE_MOMENTS ? r.b : r.a), r.outputs, *f);
     if (a_dst)
         deliver(&a, r.a, r.floating ? BK_FLOAT64 : BK_INT64);
     if (b_dst)
@@ -364,16 +380,29 @@ static int reduce(reduce_kind kind, const view *a_dst, const view *b_dst, const 
 int reduce_run(reduce_kind kind, const view *dst, const view *src, uint32_t dims)
 {
     if (kind == REDUCE_ARGMAX || kind == REDUCE_ARGMIN)
-        return reduce(kind, NULL, dst, src, dims);
-    return reduce(kind, dst, NULL, src, dims);
+        return reduce(kind, NULL, dst, src, dims, NULL);
+    return reduce(kind, dst, NULL, src, dims, NULL);
 }
 
 int reduce_extreme(bool max, const view *values, const view *indices, const view *src, int dim)
 {
-    return reduce(max ? REDUCE_ARGMAX : REDUCE_ARGMIN, values, indices, src, 1u << dim);
+    return reduce(max ? REDUCE_ARGMAX : REDUCE_ARGMIN, values, indices, src, 1u << dim, NULL);
 }
 
 int reduce_moments(const view *mean, const view *m2, const view *src, uint32_t dims)
 {
-    return reduce(REDUCE_MOMENTS, mean, m2, src, dims);
+    return reduce(REDUCE_MOMENTS, mean, m2, src, dims, NULL);
+}
+
+int reduce_mean(const view *dst, const view *src, uint32_t dims)
+{
+    double count = 1;
+    for (int d = 0; d < src->ndim; d++)
+        count *= dims >> d & 1 ? (double)src->sizes[d] : 1;
+    return reduce(REDUCE_SUM, dst, NULL, src, dims, &(finish){ count, false });
+}
+
+int reduce_variance(const view *mean, const view *variance, const view *src, uint32_t dims, double divide, bool root)
+{
+    return reduce(REDUCE_MOMENTS, mean, variance, src, dims, &(finish){ divide, root });
 }

@@ -26,6 +26,11 @@ int reduce_extreme(bool max, const view *values, const view *indices, const view
 /* Of a float source: the mean and the sum of squared differences from it. Either destination may be NULL. */
 int reduce_moments(const view *mean, const view *m2, const view *src, uint32_t dims);
 
+/* Of a float source: divided in float64, rounded once. */
+int reduce_mean(const view *dst, const view *src, uint32_t dims);
+/* The sum of squared differences from the mean over `divide`, or its square root. Either destination may be NULL. */
+int reduce_variance(const view *mean, const view *variance, const view *src, uint32_t dims, double divide, bool root);
+
 /* --- the inner loops, one table per ISA -------------------------------------------------------------------- */
 
 /* Accumulators a (float64 or int64) and b (the index, or the second moment), one per output. `before` says how many

@@ -2,7 +2,6 @@
 #include "graph/kernels.h"
 
 #include "cpu/gemm.h"
-#include "cpu/reduce.h"
 #include "cpu/triangle.h"
 #include "graph/plan.h"
 
@@ -25,24 +24,6 @@ int run_matmul(const kernel_call *call)
         batch.c[d] = c->strides[d];
     }
     return gemm_run_batch(&task, &batch);
-}
-
-/* attr: the dimensions reduced and the kind; the output is recorded without them, and seen here with size 1. */
-int run_reduce(const kernel_call *call)
-{
-    uint32_t dims = (uint32_t)call->attr->reduce.dims;
-    const view *src = &call->in[0];
-    view dst = call->out;
-    if (call->out.ndim != src->ndim) {
-        dst.ndim = src->ndim;
-        for (int d = 0, from = 0; d < src->ndim; d++) {
-            bool reduced = dims >> d & 1;
-            dst.sizes[d] = reduced ? 1 : call->out.sizes[from];
-            dst.strides[d] = reduced ? 0 : call->out.strides[from];
-            from += !reduced;
-        }
-    }
-    return reduce_run((reduce_kind)call->attr->reduce.kind, &dst, src, dims);
 }
 
 /* attr: the diagonal; tril and triu differ by their op. */

@@ -2,9 +2,10 @@
 #ifndef BK_GRAPH_KERNELS_H
 #define BK_GRAPH_KERNELS_H
 
+#include "cpu/view.h"
+
 struct kernel_call;
 int run_matmul(const struct kernel_call *call);
-int run_reduce(const struct kernel_call *call);
 int run_triangle(const struct kernel_call *call);
 
 /* kernels_index.c */
@@ -16,5 +17,25 @@ int run_mask_select(const struct kernel_call *call);
 int run_mask_scatter(const struct kernel_call *call);
 int run_accumulate(const struct kernel_call *call);
 int run_flip(const struct kernel_call *call);
+/* kernels_reduce.c. attr.reduce: the dimensions, the kind */
+int run_reduce(const struct kernel_call *call);
+int run_mean(const struct kernel_call *call);
+int run_var(const struct kernel_call *call);
+int run_extreme(const struct kernel_call *call);
+int run_named(const struct kernel_call *call);
+int run_scan(const struct kernel_call *call);
+int run_scan_extreme(const struct kernel_call *call);
+int run_softmax(const struct kernel_call *call);
+
+/* kernels_sort.c */
+int run_sort(const struct kernel_call *call);
+int run_topk(const struct kernel_call *call);
+int run_select(const struct kernel_call *call);
+int run_pick(const struct kernel_call *call);
+int run_place(const struct kernel_call *call);
+int run_searchsorted(const struct kernel_call *call);
+
+/* A result recorded without its reduced dimensions, with size 1 at them. */
+view kept_dims(const view *v, int ndim, uint32_t dims);
 
 #endif

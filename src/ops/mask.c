@@ -172,7 +172,7 @@ bk_tensor *bk_masked_scatter(const bk_tensor *t, const bk_tensor *mask, const bk
     return c;
 }
 
-/* --- nonzero --------------------------------------------------------------------------------------------------------------- */
+/* --- places --------------------------------------------------------------------------------------------------------------- */
 
 /* Memory for results that are computed at once. */
 static bk_tensor *made_now(int ndim, const int64_t *sizes, const int64_t *strides, bk_dtype dtype, view *v)
@@ -181,25 +181,6 @@ static bk_tensor *made_now(int ndim, const int64_t *sizes, const int64_t *stride
     storage *s = l ? storage_new((size_t)l->numel * dtype_size(dtype)) : NULL;
     bk_tensor *t = s ? tensor_from_node(node_data(dtype, l, s, s->data)) : NULL;
     return t && tensor_view(t, v) == 0 ? t : NULL;
-}
-
-bk_tensor *bk_nonzero(const bk_tensor *t)
-{
-    if (!t)
-        return NULL;
-    lock_take();
-    view from, to;
-    bk_tensor *r = NULL;
-    if (tensor_view(t, &from) == 0) {
-        int64_t n = nonzero_count(&from), rows = n ? n : 1;
-        r = made_now(2, (int64_t[]){ n, from.ndim }, (int64_t[]){ 1, rows }, BK_INT64, &to);
-        if (r && nonzero(&to, &from) < 0) {
-            bk_release(bk_scope_keep(r));
-            r = NULL;
-        }
-    }
-    lock_give();
-    return r;
 }
 
 /* The flat, row-major places of what is set. */

@@ -1,0 +1,48 @@
+"""Functions that make tensors and take any number of them, or other objects that the rows of the extension do not."""
+
+import math
+import warnings
+
+from brisk import _C
+
+
+def meshgrid(*tensors, indexing=None):
+    """The coordinates of a grid, one tensor for each axis."""
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tensors[0]
+    if indexing is None:
+        warnings.warn(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=2
+        )
+    return _C._meshgrid(list(tensors), indexing or "ij")
+
+
+def vander(x, N=None, increasing=False):
+    """The powers of x, one column each."""
+    if x.dim() != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    powers = _C.arange(x.numel() if N is None else N)
+    if not increasing:
+        powers = len(powers) - 1 - powers
+    return x.reshape(-1, 1) ** powers
+
+
+def _cosine_window(coefficients):
+    def window(window_length, periodic=True, *, dtype=None, device=None, requires_grad=False):
+        dtype = dtype or _C.get_default_dtype()
+        if window_length < 2:
+            return _C.ones(window_length, dtype=dtype, requires_grad=requires_grad)
+        n = window_length + 1 if periodic else window_length
+        angle = _C.arange(n, dtype=dtype) * (2 * math.pi / (n - 1))
+        w = sum(c * (angle * k).cos() for k, c in enumerate(coefficients) if k) + coefficients[0]
+        w = w[:-1].clone() if periodic else w
+        return w.requires_grad_() if requires_grad else w
+
+    return window
+
+
+hann_window = _cosine_window((0.5, -0.5))
+hamming_window = _cosine_window((0.54, -0.46))
+blackman_window = _cosine_window((0.42, -0.5, 0.08))
+
+__all__ = ["blackman_window", "hamming_window", "hann_window", "meshgrid", "vander"]

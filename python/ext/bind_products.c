@@ -1,0 +1,117 @@
+/* bind_products.c: matrix products and contractions. */
+#include "binds.h"
+#include "core/error.h"
+
+enum { BOTH = AS_FUNCTION | AS_METHOD };
+
+/* self takes the result of an op, whose sizes must be its own. Steals result. */
+static PyObject *write_back(const arg *self, bk_tensor *result)
+{
+    char a[200], b[200];
+    if (!result)
+        return py_raise();
+    int status = -1;
+    if (self->tensor->layout->plain != result->layout->plain)
+        error_null(BK_RUNTIME_ERROR, "output with shape %s doesn't match the broadcast shape %s",
+                   layout_text(self->tensor->layout, a), layout_text(result->layout, b));
+    else
+        status = bk_copy_(self->tensor, result);
+    bk_release(result);
+    return py_in_place(self, status);
+}
+
+#define PRODUCT(name)                                                                                                  \
+    static PyObject *py_##name(const arg *a) { return py_out(bk_##name(a[0].tensor, a[1].tensor), &a[2]); }
+PRODUCT(mm)
+PRODUCT(bmm)
+PRODUCT(mv)
+PRODUCT(dot)
+PRODUCT(inner)
+PRODUCT(outer)
+PRODUCT(kron)
+#undef PRODUCT
+
+/* self, a, b, beta, alpha and, out of place, out. */
+#define SUM_WITH_PRODUCT(name)                                                                                         \
+    static bk_tensor *call_##name(const arg *a)                                                                        \
+    {                                                                                                                  \
+        return bk_##name(a[0].tensor, a[1].tensor, a[2].tensor, a[3].scalar.d, a[4].scalar.d);                         \
+    }                                                                                                                  \
+    static PyObject *py_##name(const arg *a) { return py_out(call_##name(a), &a[5]); }                                 \
+    static PyObject *py_##name##_(const arg *a) { return write_back(&a[0], call_##name(a)); }
+SUM_WITH_PRODUCT(addmm)
+SUM_WITH_PRODUCT(addmv)
+SUM_WITH_PRODUCT(addbmm)
+SUM_WITH_PRODUCT(baddbmm)
+#undef SUM_WITH_PRODUCT
+
+static bk_tensor *call_addr(const arg *a)
+{
+    bool whole = !dtype_is_float(tensor_dtype(a[0].tensor)) && !dtype_is_float(tensor_dtype(a[1].tensor)) &&
+                 !dtype_is_float(tensor_dtype(a[2].tensor));
+    for (int k = 3; k < 5; k++)
+        if (whole && a[k].scalar.kind == NUMBER_FLOAT)
+            return error_null(BK_RUNTIME_ERROR, "For integral input tensors, argument %s must not be a floating point number.",
+                              k == 3 ? "beta" : "alpha");
+    return bk_addr(a[0].tensor, a[1].tensor, a[2].tensor, a[3].scalar.d, a[4].scalar.d);
+}
+static PyObject *py_addr(const arg *a) { return py_out(call_addr(a), &a[5]); }
+static PyObject *py_addr_(const arg *a) { return write_back(&a[0], call_addr(a)); }
+
+static PyObject *py_linear(const arg *a) { return py_wrap(bk_linear(a[0].tensor, a[1].tensor, a[2].tensor)); }
+static PyObject *py_einsum(const arg *a) { return py_wrap(bk_einsum(a[0].s, a[1].tensors.v, a[1].tensors.n)); }
+static PyObject *py_multi_dot(const arg *a) { return py_out(bk_multi_dot(a[0].tensors.v, a[0].tensors.n), &a[1]); }
+static PyObject *py_chain_matmul(const arg *a) { return py_out(bk_chain_matmul(a[0].tensors.v, a[0].tensors.n), &a[1]); }
+static PyObject *py_matrix_power(const arg *a) { return py_out(bk_matrix_power(a[0].tensor, a[1].i), &a[2]); }
+
+static PyObject *py_tensordot(const arg *a)
+{
+    int x[BK_MAX_NDIM], y[BK_MAX_NDIM];
+    for (int k = 0; k < a[2].ints.n; k++)
+        x[k] = (int)a[2].ints.v[k];
+    for (int k = 0; k < a[3].ints.n; k++)
+        y[k] = (int)a[3].ints.v[k];
+    if (a[2].ints.n != a[3].ints.n) {
+        error_null(BK_RUNTIME_ERROR, "both dimension lists should have same length");
+        return py_raise();
+    }
+    return py_out(bk_tensordot(a[0].tensor, a[1].tensor, a[2].ints.n, x, y), &a[4]);
+}
+
+static PyObject *py_cdist(const arg *a)
+{
+    int64_t mode = a[3].given ? a[3].i : 0;
+    return py_wrap(bk_cdist(a[0].tensor, a[1].tensor, a[2].d, (int)mode));
+}
+
+#define SUM_ROWS(name, x, y)                                                                                           \
+    { BOTH, #name "(Tensor self, Tensor " x ", Tensor " y ", *, Scalar beta=1, Scalar alpha=1, Tensor? out=None)",     \
+      py_##name, NULL },                                                                                               \
+    { AS_METHOD, #name "_(Tensor self, Tensor " x ", Tensor " y ", *, Scalar beta=1, Scalar alpha=1)", py_##name##_,   \
+      NULL }
+
+const binding products_rows[] = {
+    { BOTH, "mm(Tensor self, Tensor mat2, *, Tensor? out=None)", py_mm, NULL },
+    { BOTH, "bmm(Tensor self, Tensor mat2, *, Tensor? out=None)", py_bmm, NULL },
+    { BOTH, "mv(Tensor self, Tensor vec, *, Tensor? out=None)", py_mv, NULL },
+    { BOTH, "dot(Tensor self, Tensor tensor, *, Tensor? out=None)", py_dot, NULL },
+    { BOTH, "vdot(Tensor self, Tensor other, *, Tensor? out=None)", py_dot, NULL },
+    { BOTH, "inner(Tensor self, Tensor other, *, Tensor? out=None)", py_inner, NULL },
+    { BOTH, "outer(Tensor self, Tensor vec2, *, Tensor? out=None)", py_outer, NULL },
+    { BOTH, "ger(Tensor self, Tensor vec2, *, Tensor? out=None)", py_outer, NULL },
+    { BOTH, "kron(Tensor self, Tensor other, *, Tensor? out=None)", py_kron, NULL },
+    SUM_ROWS(addmm, "mat1", "mat2"),
+    SUM_ROWS(addmv, "mat", "vec"),
+    SUM_ROWS(addbmm, "batch1", "batch2"),
+    SUM_ROWS(baddbmm, "batch1", "batch2"),
+    SUM_ROWS(addr, "vec1", "vec2"),
+    { BOTH, "matrix_power(Tensor self, int n, *, Tensor? out=None)", py_matrix_power, NULL },
+    { AS_FUNCTION, "_einsum(str equation, Tensor[] tensors)", py_einsum, NULL },
+    { AS_FUNCTION, "_multi_dot(Tensor[] tensors, *, Tensor? out=None)", py_multi_dot, NULL },
+    { AS_FUNCTION, "_chain_matmul(Tensor[] matrices, *, Tensor? out=None)", py_chain_matmul, NULL },
+    { AS_FUNCTION, "_tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other, *, Tensor? out=None)",
+      py_tensordot, NULL },
+    { AS_FUNCTION, "_cdist(Tensor x1, Tensor x2, float p=2.0, int? compute_mode=None)", py_cdist, NULL },
+    { AS_FUNCTION, "_linear(Tensor input, Tensor weight, Tensor? bias=None)", py_linear, NULL },
+};
+const size_t products_row_count = sizeof products_rows / sizeof *products_rows;

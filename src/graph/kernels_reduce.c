@@ -1,0 +1,121 @@
+/* kernels_reduce.c: reductions, scans and softmax, from calls of the plan to functions over views. */
+#include "cpu/reduce.h"
+
+#include "core/memory.h"
+#include "cpu/move.h"
+#include "cpu/scan.h"
+#include "cpu/softmax.h"
+#include "graph/kernels.h"
+#include "graph/plan.h"
+
+/* A result recorded without its reduced dimensions, with size 1 at them. */
+view kept_dims(const view *v, int ndim, uint32_t dims)
+{
+    view kept = *v;
+    if (v->ndim == ndim)
+        return kept;
+    kept.ndim = ndim;
+    for (int d = 0, from = 0; d < ndim; d++) {
+        bool reduced = dims >> d & 1;
+        kept.sizes[d] = reduced ? 1 : v->sizes[from];
+        kept.strides[d] = reduced ? 0 : v->strides[from];
+        from += !reduced;
+    }
+    return kept;
+}
+
+static view kept_out(const kernel_call *call)
+{
+    return kept_dims(&call->out, call->in[0].ndim, (uint32_t)call->attr->reduce.dims);
+}
+
+int run_reduce(const kernel_call *call)
+{
+    view dst = kept_out(call);
+    return reduce_run((reduce_kind)call->attr->reduce.kind, &dst, &call->in[0], (uint32_t)call->attr->reduce.dims);
+}
+
+int run_mean(const kernel_call *call)
+{
+    view dst = kept_out(call);
+    return reduce_mean(&dst, &call->in[0], (uint32_t)call->attr->reduce.dims);
+}
+
+/* attr.d[2]: what to divide by. */
+int run_var(const kernel_call *call)
+{
+    view dst = kept_out(call);
+    return reduce_variance(NULL, &dst, &call->in[0], (uint32_t)call->attr->reduce.dims, call->attr->d[2],
+                           call->op == OP_std);
+}
+
+int run_extreme(const kernel_call *call)
+{
+    bool max = call->attr->reduce.kind == REDUCE_ARGMAX;
+    uint32_t dims = (uint32_t)call->attr->reduce.dims;
+    view values = kept_out(call), indices;
+    if (call->has_second)
+        indices = kept_dims(&call->second, call->in[0].ndim, dims);
+    if (call->in[0].ndim == 0) { /* its own extreme, at place 0 */
+        move_copy(&values, &call->in[0]);
+        if (call->has_second)
+            *(int64_t *)indices.data = 0;
+        return 0;
+    }
+    return reduce_extreme(max, &values, call->has_second ? &indices : NULL, &call->in[0], __builtin_ctz(dims));
+}
+
+/* The first input is there for its gradient: the value was composed of other ops. */
+int run_named(const kernel_call *call)
+{
+    move_copy(&call->out, &call->in[1]);
+    return 0;
+}
+
+/* --- scans ----------------------------------------------------------------------------------------------------------- */
+
+static void turn(view *v, int dim)
+{
+    if (!v->ndim || !v->sizes[dim])
+        return;
+    v->data += (v->sizes[dim] - 1) * v->strides[dim] * (int64_t)dtype_size(v->dtype);
+    v->strides[dim] = -v->strides[dim];
+}
+
+/* attr: dim, kind, from the end. */
+int run_scan(const kernel_call *call)
+{
+    const attr *a = call->attr;
+    view dst = call->out, src = call->in[0];
+    if (a->i[2]) {
+        turn(&dst, (int)a->i[0]);
+        turn(&src, (int)a->i[0]);
+    }
+    scan_run((scan_kind)a->i[1], &dst, &src, (int)a->i[0]);
+    return 0;
+}
+
+/* The places are computed with the values, wanted or not. */
+int run_scan_extreme(const kernel_call *call)
+{
+    const attr *a = call->attr;
+    view places = call->second;
+    size_t bytes = (size_t)view_numel(&call->out) * sizeof(int64_t);
+    if (!call->has_second) {
+        places = call->out; /* row-major, as recorded */
+        places.dtype = BK_INT64;
+        places.data = pool_take(bytes);
+        if (!places.data)
+            return -1;
+    }
+    scan_extreme(a->i[1] == SCAN_MAX, &call->out, &places, &call->in[0], (int)a->i[0]);
+    if (!call->has_second)
+        pool_give(places.data, bytes);
+    return 0;
+}
+
+int run_softmax(const kernel_call *call)
+{
+    return softmax_run(&call->out, &call->in[0], __builtin_ctz((uint32_t)call->attr->reduce.dims),
+                       call->op == OP_log_softmax);
+}

@@ -1,0 +1,363 @@
+/* compose.c: elementwise functions made of the rows of ops.def.
+ *
+ * They are ordinary recordings, so that they fuse and are differentiated like what a user writes; what they add is
+ * PyTorch's argument checks, its special values, and one rounding for half precision. */
+#include "ops/compose.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/lock.h"
+#include "core/scope.h"
+#include "ops/elementwise.h"
+#include "ops/settings.h"
+
+/* --- bricks ---------------------------------------------------------------------------------------------------------- */
+
+bool operand_of(const bk_tensor *t, operand *out) { return t && tensor_read(t, out); }
+
+bk_tensor *ew_unary(int op, const bk_tensor *x)
+{
+    operand in[MAX_INPUTS] = { { 0 } };
+    return operand_of(x, &in[0]) ? ew_apply(op, in) : NULL;
+}
+
+bk_tensor *ew_with(int op, const bk_tensor *x, operand y)
+{
+    operand in[MAX_INPUTS] = { { 0 }, y };
+    return operand_of(x, &in[0]) ? ew_apply(op, in) : NULL;
+}
+
+bk_tensor *ew_both(int op, const bk_tensor *x, const bk_tensor *y)
+{
+    operand in[MAX_INPUTS] = { { 0 } };
+    return operand_of(x, &in[0]) && operand_of(y, &in[1]) ? ew_apply(op, in) : NULL;
+}
+
+bk_tensor *ew_choose(const bk_tensor *condition, operand x, operand y)
+{
+    operand in[MAX_INPUTS] = { { 0 }, x, y };
+    return operand_of(condition, &in[0]) ? ew_apply(EW_where, in) : NULL;
+}
+
+static bool is_half(bk_dtype d) { return d == BK_FLOAT16 || d == BK_BFLOAT16; }
+
+/* The operand in the dtype that arithmetic for results of `dtype` is done in. */
+static bk_tensor *as_computed(operand o, bk_dtype dtype)
+{
+    owned cast = operand_cast(o, is_half(dtype) ? BK_FLOAT32 : dtype);
+    if (!cast.value)
+        return NULL;
+    bk_tensor *t = tensor_at(cast.value, cast.edge);
+    owned_release(cast);
+    return t;
+}
+
+/* --- sums of products -------------------------------------------------------------------------------------------------- */
+
+static bool check_factor(operand factor, bk_dtype result, const char *name)
+{
+    if (result != BK_BOOL && factor.category == CATEGORY_BOOL && !strcmp(name, "alpha"))
+        return error_null(BK_RUNTIME_ERROR, "Boolean alpha only supported for Boolean results."), false;
+    if (!dtype_is_float(result) && factor.category == CATEGORY_FLOAT)
+        return error_null(BK_RUNTIME_ERROR, "For integral input tensors, argument %s must not be a floating point number.",
+                          name), false;
+    return true;
+}
+
+static bool is_one(operand o) { return o.category == CATEGORY_FLOAT ? o.d == 1 : o.i == 1; }
+
+bk_tensor *add_scaled(operand x, operand y, operand alpha, bool subtract)
+{
+    int op = subtract ? EW_sub : EW_add;
+    bk_dtype dtype = operands_promote((operand[]){ x, y }, 2);
+    if (!check_factor(alpha, dtype, "alpha"))
+        return NULL;
+    if (is_one(alpha))
+        return ew_apply(op, (operand[MAX_INPUTS]){ x, y });
+    bk_scope_push();
+    bk_tensor *scaled = ew_with(EW_mul, as_computed(y, dtype), alpha), *sum = ew_both(op, as_computed(x, dtype), scaled);
+    return scope_return(sum ? bk_to(sum, dtype) : NULL);
+}
+
+static bk_tensor *add_to(operand x, bk_tensor *term, operand value, bk_dtype dtype)
+{
+    if (term && !is_one(value))
+        term = ew_with(EW_mul, term, value);
+    bk_tensor *sum = ew_both(EW_add, as_computed(x, dtype), term);
+    return sum ? bk_to(sum, dtype) : NULL;
+}
+
+bk_tensor *addcmul(operand x, operand a, operand b, operand value)
+{
+    bk_dtype dtype = operands_promote((operand[]){ x, a, b }, 3);
+    if (!check_factor(value, dtype, "value"))
+        return NULL;
+    bk_scope_push();
+    return scope_return(add_to(x, ew_both(EW_mul, as_computed(a, dtype), as_computed(b, dtype)), value, dtype));
+}
+
+bk_tensor *addcdiv(operand x, operand a, operand b, operand value)
+{
+    bk_dtype dtype = operands_promote((operand[]){ x, a, b }, 3);
+    if (!dtype_is_float((bk_dtype)a.value->dtype) && !dtype_is_float((bk_dtype)b.value->dtype))
+        return error_null(BK_RUNTIME_ERROR,
+                          "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will "
+                          "perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be "
+                          "implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer "
+                          "inputs and as (input + value * tensor1 / tensor2) for float inputs. The future addcdiv behavior "
+                          "is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes.");
+    bk_scope_push();
+    return scope_return(add_to(x, ew_both(EW_div, as_computed(a, dtype), as_computed(b, dtype)), value, dtype));
+}
+
+/* --- bounds --------------------------------------------------------------------------------------------------------------- */
+
+bk_tensor *clamp_between(operand x, const operand *lo, const operand *hi)
+{
+    if (!lo && !hi)
+        return error_null(BK_RUNTIME_ERROR, "torch.clamp: At least one of 'min' or 'max' must not be None");
+    operand in[MAX_INPUTS] = { x };
+    int op = lo && hi ? EW_clamp : lo ? EW_clamp_min : EW_clamp_max, n = 1;
+    if (lo)
+        in[n++] = *lo;
+    if (hi)
+        in[n++] = *hi;
+    if (operands_promote(in, n) == BK_BOOL)
+        return error_null(BK_NOT_IMPLEMENTED, "\"clamp_scalar_cpu\" not implemented for 'Bool'");
+    return ew_apply(op, in);
+}
+
+/* --- division and powers ----------------------------------------------------------------------------------------------------- */
+
+/* The quotient of integers cut off: what is left of x without its remainder divides evenly. */
+static bk_tensor *divide_trunc(operand x, operand y)
+{
+    bk_dtype dtype = operands_promote((operand[]){ x, y }, 2);
+    if (dtype_is_float(dtype)) {
+        bk_tensor *q = bk_trunc(ew_both(EW_div, as_computed(x, dtype), as_computed(y, dtype)));
+        return q ? bk_to(q, dtype) : NULL;
+    }
+    operand in[MAX_INPUTS] = { x, y };
+    bk_tensor *rest = ew_apply(EW_fmod, in), *even = rest ? ew_both(EW_sub, as_computed(x, dtype), rest) : NULL;
+    return even ? ew_with(EW_floor_divide, even, y) : NULL;
+}
+
+bk_tensor *divide(operand x, operand y, const char *mode)
+{
+    operand in[MAX_INPUTS] = { x, y };
+    if (!mode)
+        return ew_apply(EW_div, in);
+    if (!strcmp(mode, "floor"))
+        return ew_apply(EW_floor_divide, in);
+    if (strcmp(mode, "trunc"))
+        return error_null(BK_RUNTIME_ERROR, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'",
+                          mode);
+    bk_scope_push();
+    return scope_return(divide_trunc(x, y));
+}
+
+bk_tensor *float_power(operand x, operand y)
+{
+    bk_scope_push();
+    operand in[MAX_INPUTS] = { { 0 } };
+    bk_tensor *wide_x = x.value ? as_computed(x, BK_FLOAT64) : NULL, *wide_y = y.value ? as_computed(y, BK_FLOAT64) : NULL;
+    bool good = (x.value ? operand_of(wide_x, &in[0]) : (in[0] = number_float(x.d), true)) &&
+                (y.value ? operand_of(wide_y, &in[1]) : (in[1] = number_float(y.d), true));
+    return scope_return(good ? ew_apply_python(EW_pow, in) : NULL);
+}
+
+bk_tensor *round_decimals(const bk_tensor *x, int64_t decimals)
+{
+    if (!decimals || !dtype_is_float(tensor_dtype(x)))
+        return bk_round(x);
+    bk_scope_push();
+    operand scale = number_float(pow(10, (double)(decimals < 0 ? -decimals : decimals))), in;
+    bk_dtype dtype = tensor_dtype(x);
+    bk_tensor *t = operand_of(x, &in) ? as_computed(in, dtype) : NULL;
+    t = ew_unary(EW_round, ew_with(decimals > 0 ? EW_mul : EW_div, t, scale));
+    t = ew_with(decimals > 0 ? EW_div : EW_mul, t, scale);
+    return scope_return(t ? bk_to(t, dtype) : NULL);
+}
+
+/* --- comparison ----------------------------------------------------------------------------------------------------------------- */
+
+bk_tensor *is_close(const bk_tensor *x, const bk_tensor *y, double rtol, double atol, bool equal_nan)
+{
+    bk_dtype dtype = tensor_dtype(x);
+    if (dtype != tensor_dtype(y))
+        return error_null(BK_RUNTIME_ERROR, "%s did not match %s", dtypes[dtype].type_name, dtypes[tensor_dtype(y)].type_name);
+    if (rtol < 0 || atol < 0)
+        return error_null(BK_RUNTIME_ERROR, "%s must be greater than or equal to zero, but got %g", rtol < 0 ? "rtol" : "atol",
+                          rtol < 0 ? rtol : atol);
+    bk_scope_push();
+    bk_tensor *close = bk_eq(x, y);
+    if (equal_nan && dtype_is_float(dtype))
+        close = bk_logical_or(close, bk_logical_and(bk_isnan(x), bk_isnan(y)));
+    if (rtol == 0 && atol == 0)
+        return scope_return(close);
+    if (!dtype_is_float(dtype)) {
+        x = bk_to(x, dtype == BK_BOOL ? default_dtype() : BK_FLOAT64);
+        y = bk_to(y, dtype == BK_BOOL ? default_dtype() : BK_FLOAT64);
+    }
+    bk_tensor *allowed = ew_with(EW_add, bk_abs(ew_with(EW_mul, y, number_float(rtol))), number_float(atol));
+    bk_tensor *actual = bk_abs(bk_sub(x, y));
+    bk_tensor *near = bk_logical_and(bk_isfinite(actual), bk_le(actual, allowed));
+    return scope_return(bk_logical_or(close, near));
+}
+
+int bk_allclose(const bk_tensor *x, const bk_tensor *y, double rtol, double atol, bool equal_nan, bool *out)
+{
+    if (!x || !y)
+        return -1;
+    lock_take();
+    bk_scope_push();
+    bool was = grad_set_enabled(false);
+    bk_tensor *close = is_close(x, y, rtol, atol, equal_nan);
+    bk_tensor *apart = close ? bk_sum(bk_logical_not(close), 0, false) : NULL;
+    int status = apart ? bk_eval(apart) : -1;
+    if (status == 0)
+        *out = bk_item_int(apart) == 0;
+    grad_set_enabled(was);
+    bk_scope_pop();
+    lock_give();
+    return status;
+}
+
+int bk_equal(const bk_tensor *x, const bk_tensor *y, bool *out)
+{
+    if (!x || !y)
+        return -1;
+    if (tensor_dtype(x) != tensor_dtype(y))
+        return error_int(BK_RUNTIME_ERROR, "Expected all tensors to have the same dtype, but got %s and %s",
+                         dtypes[tensor_dtype(x)].name, dtypes[tensor_dtype(y)].name);
+    *out = x->layout->plain == y->layout->plain;
+    if (!*out)
+        return 0;
+    lock_take();
+    bk_scope_push();
+    bk_tensor *apart = bk_sum(bk_ne(x, y), 0, false);
+    int status = apart ? bk_eval(apart) : -1;
+    if (status == 0)
+        *out = bk_item_int(apart) == 0;
+    bk_scope_pop();
+    lock_give();
+    return status;
+}
+
+/* --- special values ------------------------------------------------------------------------------------------------------------------ */
+
+static double largest(bk_dtype d)
+{
+    return d == BK_FLOAT64 ? DBL_MAX : d == BK_FLOAT16 ? 65504 : d == BK_BFLOAT16 ? 0x1.fep127 : FLT_MAX;
+}
+
+bk_tensor *replace_nan(const bk_tensor *x, const double *nan, const double *posinf, const double *neginf)
+{
+    bk_dtype dtype = tensor_dtype(x);
+    if (!dtype_is_float(dtype))
+        return bk_clone(x);
+    bk_scope_push();
+    double top = posinf ? *posinf : largest(dtype), bottom = neginf ? *neginf : -largest(dtype);
+    operand in = { 0 };
+    bk_tensor *t = bk_isneginf(x);
+    t = operand_of(x, &in) ? ew_choose(t, number_float(bottom), in) : NULL;
+    t = operand_of(t, &in) ? ew_choose(bk_isposinf(x), number_float(top), in) : NULL;
+    t = operand_of(t, &in) ? ew_choose(bk_isnan(x), number_float(nan ? *nan : 0), in) : NULL;
+    return scope_return(t);
+}
+
+bk_tensor *logit(const bk_tensor *x, double eps)
+{
+    bk_dtype dtype = dtype_is_float(tensor_dtype(x)) ? tensor_dtype(x) : default_dtype();
+    bk_scope_push();
+    operand in;
+    bk_tensor *t = operand_of(x, &in) ? as_computed(in, dtype) : NULL;
+    if (eps >= 0 && operand_of(t, &in))
+        t = ew_apply(EW_clamp, (operand[]){ in, number_float(eps), number_float(1 - eps) });
+    t = bk_logit(t);
+    return scope_return(t ? bk_to(t, dtype) : NULL);
+}
+
+/* --- the public functions --------------------------------------------------------------------------------------------------------------- */
+
+/* sin(pi x) / (pi x), and 1 at 0; the quotient is kept finite there for the gradient. */
+bk_tensor *bk_sinc(const bk_tensor *x)
+{
+    if (!x)
+        return NULL;
+    lock_take();
+    bk_scope_push();
+    bk_dtype dtype = dtype_is_float(tensor_dtype(x)) ? tensor_dtype(x) : default_dtype();
+    operand in = { 0 };
+    bk_tensor *t = operand_of(x, &in) ? as_computed(in, dtype) : NULL, *zero = bk_eq_s(t, 0);
+    bk_tensor *angle = operand_of(t, &in) ? ew_with(EW_mul, ew_choose(zero, number_float(1), in), number_float(M_PI)) : NULL;
+    bk_tensor *q = bk_div(bk_sin(angle), angle);
+    t = operand_of(q, &in) ? ew_choose(zero, number_float(1), in) : NULL;
+    t = scope_return(t ? bk_to(t, dtype) : NULL);
+    lock_give();
+    return t;
+}
+
+static bk_tensor *scaled(const bk_tensor *x, double factor)
+{
+    if (!x)
+        return NULL;
+    lock_take();
+    bk_tensor *t = ew_with(EW_mul, x, number_float(factor));
+    lock_give();
+    return t;
+}
+
+bk_tensor *bk_deg2rad(const bk_tensor *x) { return scaled(x, M_PI / 180); }
+bk_tensor *bk_rad2deg(const bk_tensor *x) { return scaled(x, 180 / M_PI); }
+
+bk_tensor *bk_addcmul(const bk_tensor *x, const bk_tensor *a, const bk_tensor *b, double value)
+{
+    operand in[3] = { { 0 } };
+    lock_take();
+    bool good = operand_of(x, &in[0]) && operand_of(a, &in[1]) && operand_of(b, &in[2]);
+    bk_tensor *t = good ? addcmul(in[0], in[1], in[2], number_float(value)) : NULL;
+    lock_give();
+    return t;
+}
+
+bk_tensor *bk_addcdiv(const bk_tensor *x, const bk_tensor *a, const bk_tensor *b, double value)
+{
+    operand in[3] = { { 0 } };
+    lock_take();
+    bool good = operand_of(x, &in[0]) && operand_of(a, &in[1]) && operand_of(b, &in[2]);
+    bk_tensor *t = good ? addcdiv(in[0], in[1], in[2], number_float(value)) : NULL;
+    lock_give();
+    return t;
+}
+
+bk_tensor *bk_clamp_s(const bk_tensor *x, double lo, double hi)
+{
+    operand in, bounds[2] = { number_float(lo), number_float(hi) };
+    lock_take();
+    bk_tensor *t = operand_of(x, &in) ? clamp_between(in, &bounds[0], &bounds[1]) : NULL;
+    lock_give();
+    return t;
+}
+
+bk_tensor *bk_isclose(const bk_tensor *x, const bk_tensor *y, double rtol, double atol, bool equal_nan)
+{
+    if (!x || !y)
+        return NULL;
+    lock_take();
+    bk_tensor *t = is_close(x, y, rtol, atol, equal_nan);
+    lock_give();
+    return t;
+}
+
+bk_tensor *bk_polygamma(int64_t n, const bk_tensor *x)
+{
+    if (n < 0)
+        return error_null(BK_RUNTIME_ERROR, "polygamma(n, x) does not support negative n.");
+    if (n > 1)
+        return error_null(BK_NOT_IMPLEMENTED, "polygamma(n, x) is there for n = 0 and n = 1, got %lld", (long long)n);
+    return n ? bk_trigamma(x) : bk_digamma(x);
+}
