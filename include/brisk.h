@@ -319,7 +319,6 @@ BK_API int bk_masked_fill_t_(bk_tensor *t, const bk_tensor *mask, const bk_tenso
 BK_API bk_tensor *bk_masked_select(const bk_tensor *t, const bk_tensor *mask);
 BK_API bk_tensor *bk_masked_scatter(const bk_tensor *t, const bk_tensor *mask, const bk_tensor *source);
 BK_API int bk_masked_scatter_(bk_tensor *t, const bk_tensor *mask, const bk_tensor *source);
-BK_API bk_tensor *bk_isin(const bk_tensor *t, const bk_tensor *among, bool invert);
 /* The coordinates of flat indices: out has room for ndim of them. */
 BK_API int bk_unravel_index(const bk_tensor *t, int ndim, const int64_t *sizes, bk_tensor **out);
 
