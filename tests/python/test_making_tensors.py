@@ -170,7 +170,9 @@ def test_tril_and_triu_have_gradients(torch):
 
 
 def test_tensors_of_no_elements_can_be_made_and_read(torch):
-    assert torch.zeros(2, 0).tolist() == [[], []] and torch.rand(0, 3).shape == (0, 3) and torch.arange(0).tolist() == []
+    assert (
+        torch.zeros(2, 0).tolist() == [[], []] and torch.rand(0, 3).shape == (0, 3) and torch.arange(0).tolist() == []
+    )
     assert torch.zeros(2, 0).numpy().shape == (2, 0) and torch.tril(torch.zeros(0, 0)).shape == (0, 0)
 
 
