@@ -68,6 +68,8 @@ static int add_functional(PyObject *module)
     int status = args_add_functions(nn, functional_rows, functional_row_count);
     if (status == 0)
         status = PyModule_AddObjectRef(module, "_nn", nn);
+    if (status == 0) /* so that import finds it: an extension module is no package */
+        status = PyDict_SetItemString(PyImport_GetModuleDict(), "brisk._C._nn", nn);
     Py_DECREF(nn);
     return status;
 }
