@@ -61,6 +61,10 @@ static void collapse(ew_program *p, const view *ports, const view *lead)
         for (int i = 0; i < p->ports; i++)
             p->port[i].strides[0] = p->port[i].size;
     }
+    if (p->numel == 0) { /* nothing to do: one empty row, whose tiles have a size all the same */
+        p->ndim = 1;
+        p->sizes[0] = 1;
+    }
     p->inner = p->sizes[p->ndim - 1];
 }
 
