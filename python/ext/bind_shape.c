@@ -76,8 +76,11 @@ static PyObject *py_stride(const arg *a)
 {
     const layout *l = a[0].tensor->layout;
     if (a[1].given) {
+        if (!l->ndim)
+            return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions",
+                                (long long)a[1].i);
         int d = layout_dim(l, a[1].i);
-        return d < 0 ? py_raise() : PyLong_FromLongLong(l->ndim ? l->strides[d] : 1);
+        return d < 0 ? py_raise() : PyLong_FromLongLong(l->strides[d]);
     }
     PyObject *tuple = PyTuple_New(l->ndim);
     for (int d = 0; tuple && d < l->ndim; d++)
@@ -346,11 +349,11 @@ static PyObject *py_tensor_split_at(const arg *a)
 static PyObject *py_unbind(const arg *a)
 {
     const bk_tensor *t = a[0].tensor;
-    if (!t->layout->ndim)
-        return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions", (long long)a[1].i);
     int d = layout_dim(t->layout, a[1].i);
     if (d < 0)
         return py_raise();
+    if (!t->layout->ndim)
+        return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions", (long long)a[1].i);
     int64_t n = t->layout->sizes[d];
     bk_tensor **v = mem_alloc((size_t)(n + 1) * sizeof *v);
     if (!v)
