@@ -166,7 +166,8 @@ bk_tensor *bk_masked_scatter(const bk_tensor *t, const bk_tensor *mask, const bk
     bk_scope_push();
     operand in[2] = { { 0 } };
     const layout *l = tensor_read(t, &in[0]) && tensor_read(mask, &in[1]) ? operands_broadcast(in, 2) : NULL;
-    bk_tensor *c = l ? bk_clone(bk_expand(t, l->ndim, l->sizes)) : NULL;
+    bk_tensor *wide = l ? bk_expand(t, l->ndim, l->sizes) : NULL;
+    bk_tensor *c = wide ? copy_as(wide, l, tensor_dtype(t)) : NULL;
     c = scope_return(c && scatter_masked(c, mask, source) == 0 ? c : NULL);
     lock_give();
     return c;
