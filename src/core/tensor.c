@@ -488,7 +488,7 @@ int bk_copy_out(bk_tensor *out, const bk_tensor *result)
     lock_take();
     int status = 0;
     bk_dtype to = tensor_dtype(out), from = tensor_dtype(result);
-    if (grad_enabled() && (on_tape(out) || on_tape(result)))
+    if (grad_enabled() && (tensor_tracked(out) || tensor_tracked(result)))
         status = error_int(BK_RUNTIME_ERROR, "functions with out=... arguments don't support automatic differentiation, but "
                            "one of the arguments requires grad.");
     else if (dtypes[from].category > dtypes[to].category)
