@@ -22,7 +22,7 @@ typedef struct track {
     int32_t refs;
     bool requires_grad; /* a leaf that wants a gradient */
     bool retain_grad;
-    const layout *layout; /* a leaf's region of its cell: the gradient's sizes */
+    const layout *layout; /* its extent within the cell: that of the handle it was made for. Gradients have its sizes */
     int64_t offset;
     node *place;        /* the tape node that made the current value (owned); NULL for a leaf */
     node *leaf;         /* a leaf's tape node while one exists (not owned: it owns the track) */
@@ -42,6 +42,8 @@ struct bk_tensor {
     node *seen;          /* the view node made by the last read, valid while the stamps are equal */
     node *seen_place;    /* the track's place at that time */
     uint64_t seen_stamp;
+    node *own_edge;       /* a tape node that only this handle keeps: a leaf's, or that of a view of the track */
+    node *own_edge_place; /* the track's place when it was made */
     struct bk_tensor *next_seer, **seer_link; /* in the cell's list while `seen` is set */
     void *front; /* the front end's object for this handle, not owned */
 };
@@ -107,6 +109,7 @@ static inline bk_dtype tensor_dtype(const bk_tensor *t) { return (bk_dtype)t->ce
 /* The track of t, made when it has none. */
 track *tensor_track(bk_tensor *t);
 void track_release(track *k);
+void track_leave(bk_tensor *t); /* t is on no tape from here on */
 void node_extra_release(node *n);
 
 bool grad_enabled(void);
