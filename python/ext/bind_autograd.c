@@ -121,7 +121,7 @@ static int call_backward(void *data, bk_tensor *const *output_grads, int outputs
             PyTuple_SET_ITEM(grads, i, g);
     }
     if (grads)
-        result = PyObject_CallMethod(data, "_run_backward", "O", grads);
+        result = PyObject_CallMethod(data, "_run_backward", "(O)", grads);
     if (result && PyTuple_Check(result) && PyTuple_GET_SIZE(result) == inputs) {
         status = 0;
         for (int i = 0; i < inputs; i++) {

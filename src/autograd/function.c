@@ -23,7 +23,10 @@ int function_outputs(const node *n) { return ((const closure *)n->extra)->output
 int function_backward(node *n, bk_tensor *const *output_grads, bk_tensor **input_grads)
 {
     const closure *c = n->extra;
-    return c->fn.backward(c->fn.data, output_grads, c->outputs, input_grads, c->inputs);
+    scope_close();
+    int status = c->fn.backward(c->fn.data, output_grads, c->outputs, input_grads, c->inputs);
+    bk_scope_pop();
+    return status;
 }
 
 void function_free(node *n)

@@ -1,6 +1,7 @@
 /* scope.c: the calling thread's stack of scopes.
  *
- * Invariant: entries above the last mark belong to the innermost scope; each entry owns one reference. */
+ * Invariant: entries above the last mark belong to the innermost scope; each entry owns one reference. A closed mark
+ * stands for a callback's caller: what is made above it belongs to the callback, until it opens a scope of its own. */
 #include "core/scope.h"
 
 #include "core/memory.h"
@@ -13,9 +14,13 @@ static _Thread_local struct {
     int missed; /* scopes that memory could not be had for: their contents fall to the enclosing one */
 } scopes;
 
+enum { CLOSED = -1 };
+
+static bool is_open(int depth) { return depth > 0 && scopes.marks[depth - 1] != CLOSED; }
+
 bk_tensor *scope_add(bk_tensor *t)
 {
-    if (!scopes.depth)
+    if (!is_open(scopes.depth))
         return t;
     if (scopes.count == scopes.capacity) {
         int capacity = scopes.capacity ? scopes.capacity * 2 : 64;
@@ -31,9 +36,9 @@ bk_tensor *scope_add(bk_tensor *t)
     return t;
 }
 
-bk_tensor *scope_own(bk_tensor *t) { return scopes.depth ? bk_retain(t) : t; }
+bk_tensor *scope_own(bk_tensor *t) { return is_open(scopes.depth) ? bk_retain(t) : t; }
 
-void bk_scope_push(void)
+static void push_mark(int mark)
 {
     if (scopes.depth == scopes.mark_capacity) {
         int capacity = scopes.mark_capacity ? scopes.mark_capacity * 2 : 16;
@@ -45,8 +50,11 @@ void bk_scope_push(void)
         scopes.marks = marks;
         scopes.mark_capacity = capacity;
     }
-    scopes.marks[scopes.depth++] = scopes.count;
+    scopes.marks[scopes.depth++] = mark;
 }
+
+void bk_scope_push(void) { push_mark(scopes.count); }
+void scope_close(void) { push_mark(CLOSED); }
 
 static void release_above(int mark)
 {
@@ -63,21 +71,21 @@ void bk_scope_pop(void)
 {
     if (scopes.missed)
         scopes.missed--;
-    else if (scopes.depth)
-        release_above(scopes.marks[--scopes.depth]);
+    else if (scopes.depth && scopes.marks[--scopes.depth] != CLOSED)
+        release_above(scopes.marks[scopes.depth]);
 }
 
 /* The entry moves out: searched from the top, where a scope's result nearly always is. */
 bk_tensor *bk_scope_keep(bk_tensor *t)
 {
-    if (!t || !scopes.depth)
+    if (!t || !is_open(scopes.depth))
         return t;
     int mark = scopes.marks[scopes.depth - 1];
     for (int i = scopes.count - 1; i >= mark; i--) {
         if (scopes.owned[i] != t)
             continue;
         scopes.owned[i] = scopes.owned[--scopes.count];
-        if (scopes.depth == 1)
+        if (!is_open(scopes.depth - 1))
             return t;
         /* Below the mark lies the enclosing scope's part: t goes there, the displaced entry to the end. */
         scopes.owned[scopes.count++] = t;

@@ -9,6 +9,8 @@
 bk_tensor *scope_add(bk_tensor *t);
 /* A reference of the caller's own to a handle just made, whether or not a scope has taken it. */
 bk_tensor *scope_own(bk_tensor *t);
+/* Around a callback: what it makes is its own, whatever scope is open here. Ended by bk_scope_pop. */
+void scope_close(void);
 /* Ends the innermost scope; t, made inside it, passes to the enclosing scope or to the caller. */
 bk_tensor *scope_return(bk_tensor *t);
 
