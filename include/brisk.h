@@ -195,6 +195,16 @@ BK_API bk_tensor *bk_polygamma(int64_t n, const bk_tensor *x);
 BK_API bk_tensor *bk_to(const bk_tensor *t, bk_dtype dtype);
 BK_API bk_tensor *bk_clone(const bk_tensor *t);
 
+/* --- activations that take parameters ----------------------------------------------------------------------------- */
+
+BK_API bk_tensor *bk_hardtanh(const bk_tensor *x, double lo, double hi);
+BK_API bk_tensor *bk_threshold(const bk_tensor *x, double threshold, double value);
+BK_API bk_tensor *bk_hardshrink(const bk_tensor *x, double lambda);
+BK_API bk_tensor *bk_softshrink(const bk_tensor *x, double lambda);
+BK_API bk_tensor *bk_tanhshrink(const bk_tensor *x);
+BK_API bk_tensor *bk_prelu(const bk_tensor *x, const bk_tensor *weight);
+BK_API bk_tensor *bk_glu(const bk_tensor *x, int dim);
+
 /* --- writing in place -------------------------------------------------------------------------------------------- */
 
 BK_API int bk_copy_(bk_tensor *t, const bk_tensor *from);
@@ -309,7 +319,6 @@ BK_API int bk_masked_fill_t_(bk_tensor *t, const bk_tensor *mask, const bk_tenso
 BK_API bk_tensor *bk_masked_select(const bk_tensor *t, const bk_tensor *mask);
 BK_API bk_tensor *bk_masked_scatter(const bk_tensor *t, const bk_tensor *mask, const bk_tensor *source);
 BK_API int bk_masked_scatter_(bk_tensor *t, const bk_tensor *mask, const bk_tensor *source);
-BK_API bk_tensor *bk_isin(const bk_tensor *t, const bk_tensor *among, bool invert);
 /* The coordinates of flat indices: out has room for ndim of them. */
 BK_API int bk_unravel_index(const bk_tensor *t, int ndim, const int64_t *sizes, bk_tensor **out);
 
@@ -379,6 +388,7 @@ BK_API bk_tensor *bk_unique(const bk_tensor *t, bool consecutive, bk_tensor **in
 BK_API bk_tensor *bk_bincount(const bk_tensor *t, const bk_tensor *weights, int64_t minlength); /* weights may be NULL */
 BK_API bk_tensor *bk_histc(const bk_tensor *t, int64_t bins, double low, double high); /* low == high: of t */
 BK_API bk_tensor *bk_searchsorted(const bk_tensor *sorted, const bk_tensor *values, bool right);
+BK_API bk_tensor *bk_isin(const bk_tensor *t, const bk_tensor *among, bool invert);
 BK_API bk_tensor *bk_nonzero(const bk_tensor *t); /* [count, ndim] */
 
 /* --- products ----------------------------------------------------------------------------------------------------------- */

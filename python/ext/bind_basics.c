@@ -4,7 +4,6 @@
 #include "graph/plan.h"
 
 static PyObject *py_matmul(const arg *a) { return py_out(bk_matmul(a[0].tensor, a[1].tensor), &a[2]); }
-static PyObject *py_sum(const arg *a) { return py_wrap(bk_sum(a[0].tensor, 0, false)); }
 static PyObject *py_zero_(const arg *a) { return py_in_place(&a[0], bk_zero_(a[0].tensor)); }
 static PyObject *py_copy_(const arg *a) { return py_in_place(&a[0], bk_copy_(a[0].tensor, a[1].tensor)); }
 
@@ -18,7 +17,6 @@ static PyObject *py_sync(const arg *a)
 
 const binding basics_rows[] = {
     { AS_FUNCTION | AS_METHOD, "matmul(Tensor self, Tensor other, *, Tensor? out=None)", py_matmul, NULL },
-    { AS_FUNCTION | AS_METHOD, "sum(Tensor self)", py_sum, NULL },
     { AS_METHOD, "zero_(Tensor self)", py_zero_, NULL },
     { AS_METHOD, "copy_(Tensor self, Tensor other)", py_copy_, NULL },
     { AS_FUNCTION, "sync()", py_sync, "Evaluates everything recorded so far." },

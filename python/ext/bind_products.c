@@ -4,22 +4,6 @@
 
 enum { BOTH = AS_FUNCTION | AS_METHOD };
 
-/* self takes the result of an op, whose sizes must be its own. Steals result. */
-static PyObject *write_back(const arg *self, bk_tensor *result)
-{
-    char a[200], b[200];
-    if (!result)
-        return py_raise();
-    int status = -1;
-    if (self->tensor->layout->plain != result->layout->plain)
-        error_null(BK_RUNTIME_ERROR, "output with shape %s doesn't match the broadcast shape %s",
-                   layout_text(self->tensor->layout, a), layout_text(result->layout, b));
-    else
-        status = bk_copy_(self->tensor, result);
-    bk_release(result);
-    return py_in_place(self, status);
-}
-
 #define PRODUCT(name)                                                                                                  \
     static PyObject *py_##name(const arg *a) { return py_out(bk_##name(a[0].tensor, a[1].tensor), &a[2]); }
 PRODUCT(mm)
@@ -38,7 +22,7 @@ PRODUCT(kron)
         return bk_##name(a[0].tensor, a[1].tensor, a[2].tensor, a[3].scalar.d, a[4].scalar.d);                         \
     }                                                                                                                  \
     static PyObject *py_##name(const arg *a) { return py_out(call_##name(a), &a[5]); }                                 \
-    static PyObject *py_##name##_(const arg *a) { return write_back(&a[0], call_##name(a)); }
+    static PyObject *py_##name##_(const arg *a) { return py_write_back(&a[0], call_##name(a)); }
 SUM_WITH_PRODUCT(addmm)
 SUM_WITH_PRODUCT(addmv)
 SUM_WITH_PRODUCT(addbmm)
@@ -56,9 +40,8 @@ static bk_tensor *call_addr(const arg *a)
     return bk_addr(a[0].tensor, a[1].tensor, a[2].tensor, a[3].scalar.d, a[4].scalar.d);
 }
 static PyObject *py_addr(const arg *a) { return py_out(call_addr(a), &a[5]); }
-static PyObject *py_addr_(const arg *a) { return write_back(&a[0], call_addr(a)); }
+static PyObject *py_addr_(const arg *a) { return py_write_back(&a[0], call_addr(a)); }
 
-static PyObject *py_linear(const arg *a) { return py_wrap(bk_linear(a[0].tensor, a[1].tensor, a[2].tensor)); }
 static PyObject *py_einsum(const arg *a) { return py_wrap(bk_einsum(a[0].s, a[1].tensors.v, a[1].tensors.n)); }
 static PyObject *py_multi_dot(const arg *a) { return py_out(bk_multi_dot(a[0].tensors.v, a[0].tensors.n), &a[1]); }
 static PyObject *py_chain_matmul(const arg *a) { return py_out(bk_chain_matmul(a[0].tensors.v, a[0].tensors.n), &a[1]); }
@@ -112,6 +95,5 @@ const binding products_rows[] = {
     { AS_FUNCTION, "_tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other, *, Tensor? out=None)",
       py_tensordot, NULL },
     { AS_FUNCTION, "_cdist(Tensor x1, Tensor x2, float p=2.0, int? compute_mode=None)", py_cdist, NULL },
-    { AS_FUNCTION, "_linear(Tensor input, Tensor weight, Tensor? bias=None)", py_linear, NULL },
 };
 const size_t products_row_count = sizeof products_rows / sizeof *products_rows;

@@ -13,7 +13,11 @@
     X(autograd)                                                                                                        \
     X(index)                                                                                                           \
     X(shape)                                                                                                           \
-    X(basics)
+    X(basics)                                                                                                          \
+    X(reduce)                                                                                                          \
+    X(sort)                                                                                                            \
+    X(products)                                                                                                        \
+    X(compose)
 
 #define DECLARE_ROWS(topic)                                                                                            \
     extern const binding topic##_rows[];                                                                               \
@@ -26,6 +30,8 @@ DECLARE_ROWS(functional) /* brisk._C._nn: what PyTorch has in nn.functional only
 PyObject *py_out(bk_tensor *result, const arg *out);
 /* self after an in-place op. status < 0 raises. */
 PyObject *py_in_place(const arg *self, int status);
+/* self after it took the result of an op, which is stolen. */
+PyObject *py_write_back(const arg *self, bk_tensor *result);
 /* The operand of a tensor or number argument; false with a Python exception set. */
 bool py_operand(const arg *a, operand *out);
 

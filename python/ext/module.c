@@ -3,6 +3,7 @@
 #include "core/memory.h"
 #include "graph/plan.h"
 #include "lines.h"
+#include "return_types.h"
 
 extern PyGetSetDef autograd_attributes[], shape_attributes[];
 
@@ -58,6 +59,19 @@ static int add_rows(PyObject *module)
     return 0;
 }
 
+/* brisk._C._nn: the rows that are functions of nn.functional only. */
+static int add_functional(PyObject *module)
+{
+    PyObject *nn = PyModule_New("brisk._C._nn");
+    if (!nn)
+        return -1;
+    int status = args_add_functions(nn, functional_rows, functional_row_count);
+    if (status == 0)
+        status = PyModule_AddObjectRef(module, "_nn", nn);
+    Py_DECREF(nn);
+    return status;
+}
+
 PyMODINIT_FUNC PyInit__C(void)
 {
     PyObject *module = PyModule_Create(&definition);
@@ -65,7 +79,8 @@ PyMODINIT_FUNC PyInit__C(void)
         return NULL;
     if (tensor_init(module) < 0 || types_init(module) < 0 || size_init(module) < 0 || device_init(module) < 0 ||
         limits_init(module) < 0 || random_init(module) < 0 || interop_init(module) < 0 || storage_init(module) < 0 ||
-        info_init(module) < 0 || args_init(module) < 0 || add_rows(module) < 0 ||
+        info_init(module) < 0 || args_init(module) < 0 || return_types_init(module) < 0 || add_rows(module) < 0 ||
+        add_functional(module) < 0 ||
         py_add_attributes(py_tensor_type, autograd_attributes) < 0 ||
         py_add_attributes(py_tensor_type, shape_attributes) < 0) {
         Py_DECREF(module);

@@ -202,6 +202,15 @@ PyObject *py_in_place(const arg *self, int status)
     return status < 0 ? py_raise() : Py_NewRef(self->object);
 }
 
+PyObject *py_write_back(const arg *self, bk_tensor *result)
+{
+    lock_take();
+    int status = write_result(self->tensor, result, "in-place op");
+    bk_release(result);
+    lock_give();
+    return py_in_place(self, status);
+}
+
 /* --- operators ------------------------------------------------------------------------------------------------------ */
 
 static PyObject *binary(int op, PyObject *a, PyObject *b)

@@ -148,9 +148,6 @@ static int send_view(pass *p, node *n, bk_tensor *g)
 static int accumulate(node *leaf, bk_tensor *g, bool create_graph)
 {
     track *k = leaf->extra;
-    g = region_gradient(g, leaf->layout, k->layout, k->offset);
-    if (!g)
-        return -1;
     if (k->grad && !create_graph) {
         operand in[MAX_INPUTS] = { { 0 } };
         return tensor_read(k->grad, &in[0]) && tensor_read(g, &in[1]) ? ew_apply_in_place(EW_add, k->grad, in) : -1;

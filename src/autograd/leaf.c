@@ -10,7 +10,8 @@ bool bk_requires_grad(const bk_tensor *t)
 
 bool bk_is_leaf(const bk_tensor *t)
 {
-    return !t->track || (!t->track->place && !(t->track->requires_grad && !tensor_whole(t)));
+    const track *k = t->track;
+    return !k || (!k->place && (!k->requires_grad || (k->layout == t->layout && k->offset == t->offset)));
 }
 
 int bk_set_requires_grad(bk_tensor *t, bool on)
@@ -26,12 +27,12 @@ int bk_set_requires_grad(bk_tensor *t, bool on)
                                 "var_no_grad = var.detach().");
     else if (on && !dtype_is_float(tensor_dtype(t)))
         status = error_int(BK_RUNTIME_ERROR, "only Tensors of floating point dtype can require gradients");
-    else if (on || t->track)
+    else if (on && t->track && !(t->track->layout == t->layout && t->track->offset == t->offset))
+        track_leave(t); /* a view of a tensor without gradients becomes a leaf of its own */
+    if (status == 0 && bk_is_leaf(t) && (on || t->track)) {
         status = tensor_track(t) ? 0 : -1;
-    if (status == 0 && t->track && bk_is_leaf(t)) {
-        t->track->requires_grad = on;
-        t->track->layout = t->layout;
-        t->track->offset = t->offset;
+        if (status == 0)
+            t->track->requires_grad = on;
     }
     lock_give();
     return status;

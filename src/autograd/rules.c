@@ -111,14 +111,6 @@ bk_tensor *rule_conform(bk_tensor *g, const layout *l)
     return z && bk_copy_(z, g) == 0 ? z : NULL;
 }
 
-bk_tensor *region_gradient(bk_tensor *g, const layout *whole, const layout *l, int64_t offset)
-{
-    if (l == whole && !offset)
-        return g;
-    g = rule_conform(g, whole);
-    return g ? tensor_alias(g, l, g->offset + offset, true) : NULL;
-}
-
 /* Dimensions that repeat one element each are summed first: what is left has an address per element. */
 static bk_tensor *fold_repeated(bk_tensor *g, const layout *l, const layout **once)
 {

@@ -9,9 +9,6 @@ bk_tensor *add_view_gradient(const node *n, bk_tensor *g, bk_tensor *into);
  * the view is of another kind; *out is NULL on failure. */
 bool reorder_gradient(const node *n, bk_tensor *g, bk_tensor **out);
 
-/* The region of g, a gradient in the sizes of `whole`, that lies at (l, offset). */
-bk_tensor *region_gradient(bk_tensor *g, const layout *whole, const layout *l, int64_t offset);
-
 int grad_elementwise(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_cast(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_view(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);

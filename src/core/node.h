@@ -149,15 +149,18 @@ static inline node *node_retain(node *n)
     n->refs++;
     return n;
 }
+static inline void node_edge(node *n, int k, node *edge)
+{
+    n->edge[k] = node_retain(edge);
+    edge->tape_refs++;
+    n->flags |= NODE_TAPED;
+}
 /* Sets input k and where its gradient goes; both references are the node's own. */
 static inline void node_input(node *n, int k, node *value, node *edge)
 {
     n->in[k] = node_retain(value);
-    if (edge) {
-        n->edge[k] = node_retain(edge);
-        edge->tape_refs++;
-        n->flags |= NODE_TAPED;
-    }
+    if (edge)
+        node_edge(n, k, edge);
 }
 void node_drop_input(node *n, int k);
 void node_drop_edge(node *n, int k);

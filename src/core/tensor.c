@@ -35,8 +35,16 @@ track *tensor_track(bk_tensor *t)
         return t->track;
     track *k = freelist_take(&tracks, sizeof *k);
     if (k)
-        *k = (track){ .refs = 1 };
+        *k = (track){ .refs = 1, .layout = t->layout, .offset = t->offset };
     return t->track = k;
+}
+
+void track_leave(bk_tensor *t)
+{
+    track *k = t->track;
+    t->track = NULL;
+    if (k)
+        track_release(k);
 }
 
 static void place_release(track *k)
@@ -80,13 +88,10 @@ void node_extra_release(node *n)
     }
 }
 
-/* A leaf's tape node; it lives as long as something on the tape leads to it. Gradients reach it in the cell's sizes,
- * whichever view of the leaf was read first. */
-static node *leaf_place(track *k, const bk_tensor *t)
+/* A leaf's tape node; it lives as long as something on the tape leads to it. */
+static node *leaf_new(track *k, bk_dtype dtype)
 {
-    if (k->leaf)
-        return k->leaf;
-    node *n = node_new(OP_leaf, tensor_dtype(t), t->cell->value->layout);
+    node *n = node_new(OP_leaf, dtype, k->layout);
     if (!n)
         return NULL;
     n->flags = NODE_TAPED;
@@ -97,14 +102,34 @@ static node *leaf_place(track *k, const bk_tensor *t)
     return n;
 }
 
-/* Where gradients of the track go: owned by the track, or by the caller when it is a fresh leaf node. */
-static node *track_place(track *k, const bk_tensor *t, bool *fresh)
+static void edge_forget(bk_tensor *t)
 {
-    *fresh = false;
-    if (!k || k->place || !k->requires_grad)
-        return k ? k->place : NULL;
-    *fresh = k->leaf == NULL;
-    return leaf_place(k, t);
+    if (t->own_edge)
+        node_release(t->own_edge);
+    t->own_edge = NULL;
+}
+
+/* Where gradients of t's track go. A leaf node that nobody has yet is kept by the handle. */
+static node *track_place(bk_tensor *t)
+{
+    track *k = t->track;
+    if (!k || k->place || !k->requires_grad || k->leaf)
+        return !k ? NULL : k->place ? k->place : k->requires_grad ? k->leaf : NULL;
+    node *leaf = leaf_new(k, tensor_dtype(t));
+    if (!leaf)
+        return NULL;
+    edge_forget(t);
+    t->own_edge = leaf;
+    t->own_edge_place = NULL;
+    return leaf;
+}
+
+static bool is_extent(const bk_tensor *t) { return t->layout == t->track->layout && t->offset == t->track->offset; }
+
+/* Whether the track covers its whole cell: then a view of the value is a view on the tape too. */
+static bool covers_cell(const bk_tensor *t)
+{
+    return t->track->layout == t->cell->value->layout && t->track->offset == 0;
 }
 
 /* --- handles -------------------------------------------------------------------------------------------------- */
@@ -250,6 +275,7 @@ void bk_release(bk_tensor *t)
     lock_take();
     if (--t->refs == 0) {
         forget(t);
+        edge_forget(t);
         cell_release(t->cell);
         if (t->track)
             track_release(t->track);
@@ -288,11 +314,8 @@ static node *make_view(int op, node *base, node *edge, const layout *whole, cons
         n->attr.region.layout = whole;
         n->attr.region.offset = offset;
     }
-    if (edge) {
-        n->edge[0] = node_retain(edge);
-        edge->tape_refs++;
-        n->flags |= NODE_TAPED;
-    }
+    if (edge)
+        node_edge(n, 0, edge);
     if (pending && log_append(n) < 0) {
         node_release(n);
         return NULL;
@@ -353,26 +376,40 @@ static node *see(bk_tensor *t, node *place)
     return n;
 }
 
+/* The tape node of a view of a track that is itself only a part of its cell: it has no value of its own. */
+static node *view_edge(bk_tensor *t, node *place)
+{
+    if (t->own_edge && t->own_edge_place == place)
+        return t->own_edge;
+    node *n = node_new(OP_view, tensor_dtype(t), t->layout);
+    if (!n)
+        return NULL;
+    n->attr.region.layout = t->track->layout;
+    n->attr.region.offset = t->offset - t->track->offset;
+    node_edge(n, 0, place);
+    node_retain(place); /* own_edge may be what keeps it */
+    edge_forget(t);
+    node_release(place);
+    t->own_edge = n;
+    t->own_edge_place = place;
+    return n;
+}
+
 static bool read_with(bk_tensor *t, bool with_edge, operand *out)
 {
-    bool fresh = false;
-    node *place = with_edge ? track_place(t->track, t, &fresh) : NULL;
+    node *place = with_edge ? track_place(t) : NULL;
     if (with_edge && t->track && t->track->requires_grad && !place)
         return false;
-    if (tensor_whole(t)) {
-        out->value = t->cell->value;
-        out->edge = place;
-        if (fresh) { /* nobody owns the leaf node yet: the handle does until its next read */
-            forget(t);
-            remember(t, place, NULL, 0);
-        }
-        return true;
-    }
-    out->value = see(t, place);
-    out->edge = place && out->value && out->value->flags & NODE_TAPED ? out->value : NULL;
-    if (fresh)
-        node_release(place);
-    return out->value != NULL;
+    *out = (operand){ .edge = place };
+    bool together = place && !is_extent(t) && covers_cell(t); /* one node is the value and its place on the tape */
+    out->value = tensor_whole(t) ? t->cell->value : see(t, together ? place : NULL);
+    if (!out->value)
+        return false;
+    if (together)
+        out->edge = out->value->flags & NODE_TAPED ? out->value : NULL;
+    else if (place && !is_extent(t))
+        out->edge = view_edge(t, place);
+    return !place || together || out->edge;
 }
 
 bool tensor_read_slow(const bk_tensor *t, operand *out)
@@ -397,7 +434,7 @@ int tensor_check_write(const bk_tensor *t, const char *op)
                          op);
     if (grad_enabled() && tensor_tracked(t) && t->track->requires_grad && !t->track->place)
         return error_int(BK_RUNTIME_ERROR, "a %sleaf Variable that requires grad is being used in an in-place operation.",
-                         tensor_whole(t) ? "" : "view of a ");
+                         is_extent(t) ? "" : "view of a ");
     return 0;
 }
 
@@ -464,6 +501,24 @@ static bool write_now(bk_tensor *t, operand value)
     return memory != NULL;
 }
 
+/* The write as the tape sees it, where the track is only a part of its cell. */
+static node *update_edge(const bk_tensor *t, node *place, node *edge, bool add)
+{
+    if (is_extent(t) && !add && edge)
+        return node_retain(edge);
+    node *n = node_new(OP_update, tensor_dtype(t), t->track->layout);
+    if (!n)
+        return NULL;
+    n->attr.region.layout = t->layout;
+    n->attr.region.offset = t->offset - t->track->offset;
+    n->attr.region.add = add;
+    if (place)
+        node_edge(n, 0, place);
+    if (edge)
+        node_edge(n, 1, edge);
+    return n;
+}
+
 int tensor_write(bk_tensor *t, operand value, bool add)
 {
     if (!add && write_now(t, value))
@@ -471,18 +526,23 @@ int tensor_write(bk_tensor *t, operand value, bool add)
     bool taped = grad_enabled();
     node *place = taped && t->track ? t->track->place : NULL;
     node *edge = taped ? value.edge : NULL;
-    value.edge = edge;
+    if ((place || edge) && !tensor_track(t))
+        return -1;
+    bool together = (place || edge) && covers_cell(t);
+    value.edge = together ? edge : NULL;
     bool replaces = tensor_whole(t) && !add && value.value->layout == t->layout && !(place && !edge) &&
                     !must_stay(t->cell);
-    node *n = replaces ? node_retain(value.value) : update_node(t, value, place, add);
+    node *n = replaces ? node_retain(value.value) : update_node(t, value, together ? place : NULL, add);
     if (!n)
         return -1;
     if (place || edge) {
-        if (!tensor_track(t)) {
+        node *moved = together ? node_retain(replaces ? edge : n) : update_edge(t, place, edge, add);
+        if (!moved) {
             node_release(n);
             return -1;
         }
-        place_set(t->track, replaces ? edge : n);
+        place_set(t->track, moved);
+        node_release(moved);
     }
     bool stay = must_stay(t->cell);
     cell_move(t->cell, n);
@@ -506,9 +566,15 @@ int bk_set_data(bk_tensor *t, const bk_tensor *from)
         return -1;
     lock_take();
     int status = 0;
-    if (t->track && t->track->leaf && (from->layout->plain != t->layout->plain || tensor_dtype(from) != tensor_dtype(t)))
-        t->track->leaf->layout = from->layout; /* what its gradient will look like */
+    if (t->track && !is_extent(t))
+        track_leave(t);
     take_memory(t, from);
+    if (t->track) { /* its gradients look like the new memory from here on */
+        t->track->layout = t->layout;
+        t->track->offset = t->offset;
+        if (t->track->leaf)
+            t->track->leaf->layout = t->layout;
+    }
     lock_give();
     return status;
 }
@@ -542,6 +608,8 @@ int bk_copy_out(bk_tensor *out, const bk_tensor *result)
     return status;
 }
 
+bool tensor_covers_cell(bk_tensor *t) { return tensor_track(t) && covers_cell(t); }
+
 int tensor_move(bk_tensor *t, node *n)
 {
     if (n->flags & NODE_TAPED) {
@@ -553,7 +621,7 @@ int tensor_move(bk_tensor *t, node *n)
     }
     bool stay = must_stay(t->cell);
     cell_move(t->cell, n);
-    return stay || log_eager() ? log_flush() : 0;
+    return stay || log_due() ? log_flush() : 0;
 }
 
 /* --- what a tensor is ------------------------------------------------------------------------------------------ */

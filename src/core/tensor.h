@@ -22,7 +22,7 @@ typedef struct track {
     int32_t refs;
     bool requires_grad; /* a leaf that wants a gradient */
     bool retain_grad;
-    const layout *layout; /* a leaf's region of its cell: the gradient's sizes */
+    const layout *layout; /* its extent within the cell: that of the handle it was made for. Gradients have its sizes */
     int64_t offset;
     node *place;        /* the tape node that made the current value (owned); NULL for a leaf */
     node *leaf;         /* a leaf's tape node while one exists (not owned: it owns the track) */
@@ -42,6 +42,8 @@ struct bk_tensor {
     node *seen;          /* the view node made by the last read, valid while the stamps are equal */
     node *seen_place;    /* the track's place at that time */
     uint64_t seen_stamp;
+    node *own_edge;       /* a tape node that only this handle keeps: a leaf's, or that of a view of the track */
+    node *own_edge_place; /* the track's place when it was made */
     struct bk_tensor *next_seer, **seer_link; /* in the cell's list while `seen` is set */
     void *front; /* the front end's object for this handle, not owned */
 };
@@ -90,6 +92,9 @@ int tensor_write(bk_tensor *t, operand value, bool add);
 /* The write of a kernel that works on the whole cell: t's cell moves to n (stolen), recorded over the cell's value, and
  * t's place on the tape with it when n is taped. */
 int tensor_move(bk_tensor *t, node *n);
+/* Whether t's track covers its whole cell, so that such a node can be its place on the tape. Makes the track; false also
+ * when memory is out. */
+bool tensor_covers_cell(bk_tensor *t);
 /* The memory of t's cell if a write may go straight to it: evaluated, on no tape, and nobody but the cell holds the value.
  * What handles remember of it is forgotten. NULL: record the write. */
 char *tensor_open(bk_tensor *t);
@@ -107,6 +112,7 @@ static inline bk_dtype tensor_dtype(const bk_tensor *t) { return (bk_dtype)t->ce
 /* The track of t, made when it has none. */
 track *tensor_track(bk_tensor *t);
 void track_release(track *k);
+void track_leave(bk_tensor *t); /* t is on no tape from here on */
 void node_extra_release(node *n);
 
 bool grad_enabled(void);

@@ -255,3 +255,31 @@ bk_tensor *bk_searchsorted(const bk_tensor *sorted, const bk_tensor *values, boo
     lock_give();
     return r;
 }
+
+/* Each element is looked up among the sorted ones: it is there if it equals the first that is not less. */
+static bk_tensor *is_in(const bk_tensor *t, const bk_tensor *among, bool invert)
+{
+    bk_dtype common = dtype_promote(tensor_dtype(t), tensor_dtype(among));
+    const layout *l = t->layout;
+    if (among->layout->numel == 0)
+        return bk_full_int(l->ndim, l->sizes, invert, BK_BOOL);
+    bk_tensor *flat = bk_to(bk_reshape(t, 1, (int64_t[]){ -1 }), common);
+    bk_tensor *sorted = bk_sort(bk_to(bk_reshape(among, 1, (int64_t[]){ -1 }), common), 0, false, NULL);
+    bk_tensor *at = bk_searchsorted(sorted, flat, false);
+    at = bk_clamp_max_s(at, (double)(among->layout->numel - 1));
+    bk_tensor *found = record_pick(OP_pick, sorted, at, 0);
+    return bk_reshape(invert ? bk_ne(found, flat) : bk_eq(found, flat), l->ndim, l->sizes);
+}
+
+bk_tensor *bk_isin(const bk_tensor *t, const bk_tensor *among, bool invert)
+{
+    if (!t || !among)
+        return NULL;
+    lock_take();
+    bk_scope_push();
+    bool was = grad_set_enabled(false);
+    bk_tensor *r = scope_return(is_in(t, among, invert));
+    grad_set_enabled(was);
+    lock_give();
+    return r;
+}

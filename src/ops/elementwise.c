@@ -458,6 +458,19 @@ int ew_apply_in_place(int op, bk_tensor *t, const operand *in)
     return status;
 }
 
+int write_result(bk_tensor *t, const bk_tensor *result, const char *op)
+{
+    if (!result || tensor_check_write(t, op) < 0)
+        return -1;
+    operand in;
+    if (!tensor_read(result, &in) || check_result(t, in.value) < 0)
+        return -1;
+    owned cast = operand_cast(in, tensor_dtype(t));
+    int status = cast.value ? tensor_write(t, owned_operand(cast), false) : -1;
+    owned_release(cast);
+    return status;
+}
+
 /* x ** 2 is x * x: the powers that PyTorch computes without pow. */
 static int cheaper_power(const operand *in)
 {

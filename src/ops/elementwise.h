@@ -12,6 +12,9 @@ int ew_apply_in_place(int op, bk_tensor *t, const operand *in);
 bk_tensor *ew_apply_python(int op, const operand *in);
 int ew_apply_python_in_place(int op, bk_tensor *t, const operand *in);
 
+/* t takes the result of an op, which must have its sizes and a dtype that can be cast to its own. */
+int write_result(bk_tensor *t, const bk_tensor *result, const char *op);
+
 /* PyTorch's result dtype for a mix of tensors and numbers. */
 bk_dtype operands_promote(const operand *in, int count);
 /* The sizes that all operands broadcast to, row-major; NULL with PyTorch's error. */

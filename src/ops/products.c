@@ -440,3 +440,63 @@ bk_tensor *bk_kron(const bk_tensor *a, const bk_tensor *b)
     bk_tensor *c = bk_mul(bk_reshape(a, 2 * ndim, wide_a), bk_reshape(b, 2 * ndim, wide_b));
     return scope_return(bk_reshape(c, ndim, sizes));
 }
+
+/* --- distances ------------------------------------------------------------------------------------------------------------ */
+
+enum { BY_PRODUCT_ABOVE = 25 }; /* rows: PyTorch's bound */
+
+/* t^(1/p), and 0 with a gradient of 0 at 0. */
+static bk_tensor *root(const bk_tensor *t, double p)
+{
+    bk_tensor *zero = bk_eq_s(t, 0), *safe = bk_where(zero, bk_ones_like(t), t);
+    bk_tensor *r = p == 2 ? bk_sqrt(safe) : bk_pow_s(safe, 1 / p);
+    return bk_where(zero, bk_zeros_like(t), r);
+}
+
+/* |a|^2 + |b|^2 - 2 a b: one product, but digits are lost where rows are close. */
+static bk_tensor *distances_by_product(const bk_tensor *a, const bk_tensor *b)
+{
+    uint32_t last = 1u << (a->layout->ndim - 1);
+    bk_tensor *squares = bk_add(bk_sum(bk_square(a), last, true),
+                                bk_transpose(bk_sum(bk_square(b), 1u << (b->layout->ndim - 1), true), -1, -2));
+    bk_tensor *both = bk_matmul(bk_mul_s(a, -2), bk_transpose(b, -1, -2));
+    return root(bk_clamp_min_s(bk_add(squares, both), 0), 2);
+}
+
+static bk_tensor *distances(const bk_tensor *a, const bk_tensor *b, double p)
+{
+    bk_tensor *apart = bk_abs(bk_sub(bk_unsqueeze(a, -2), bk_unsqueeze(b, -3)));
+    if (!apart)
+        return NULL;
+    uint32_t last = 1u << (apart->layout->ndim - 1);
+    if (p == 0)
+        return bk_to(bk_sum(bk_ne_s(apart, 0), last, false), tensor_dtype(a));
+    if (p == 1)
+        return bk_sum(apart, last, false);
+    return root(bk_sum(p == 2 ? bk_square(apart) : bk_pow_s(apart, p), last, false), p);
+}
+
+bk_tensor *bk_cdist(const bk_tensor *a, const bk_tensor *b, double p, int mode)
+{
+    if (!a || !b)
+        return NULL;
+    const layout *la = a->layout, *lb = b->layout;
+    bk_dtype da = tensor_dtype(a), db = tensor_dtype(b);
+    if (!dtype_is_float(da) || !dtype_is_float(db))
+        return error_null(BK_RUNTIME_ERROR, "cdist only supports floating-point dtypes, X%d got: %s", dtype_is_float(da) ? 2 : 1,
+                          dtypes[dtype_is_float(da) ? db : da].type_name);
+    if (p < 0)
+        return error_null(BK_RUNTIME_ERROR, "cdist only supports non-negative p values");
+    if (la->ndim < 2 || lb->ndim < 2)
+        return error_null(BK_RUNTIME_ERROR, "cdist only supports at least 2D tensors, X%d got: %dD", la->ndim < 2 ? 1 : 2,
+                          la->ndim < 2 ? la->ndim : lb->ndim);
+    int64_t columns = la->sizes[la->ndim - 1], rows_a = la->sizes[la->ndim - 2], rows_b = lb->sizes[lb->ndim - 2];
+    if (columns != lb->sizes[lb->ndim - 1])
+        return error_null(BK_RUNTIME_ERROR, "X1 and X2 must have the same number of columns. X1: %lld X2: %lld",
+                          (long long)columns, (long long)lb->sizes[lb->ndim - 1]);
+    if (da != db)
+        return error_null(BK_RUNTIME_ERROR, "expected scalar type %s but found %s", dtypes[da].type_name, dtypes[db].type_name);
+    bool product = p == 2 && (mode == 1 || (mode == 0 && (rows_a > BY_PRODUCT_ABOVE || rows_b > BY_PRODUCT_ABOVE)));
+    bk_scope_push();
+    return scope_return(product ? distances_by_product(a, b) : distances(a, b, p));
+}

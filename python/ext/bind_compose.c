@@ -1,0 +1,270 @@
+/* bind_compose.c: composed elementwise functions, and the rows of the op table that take more arguments in Python. */
+#include "binds.h"
+#include "core/lock.h"
+#include "ops/compose.h"
+#include "ops/elementwise.h"
+
+enum { BOTH = AS_FUNCTION | AS_METHOD };
+
+/* What a function computes from its first arguments; NULL with the library's error set, or a Python exception. */
+typedef bk_tensor *(*compute)(const arg *a);
+
+static bk_tensor *locked(compute f, const arg *a)
+{
+    lock_take();
+    bk_tensor *t = f(a);
+    lock_give();
+    return t;
+}
+
+static PyObject *finish(bk_tensor *t, const arg *out)
+{
+    return !t && PyErr_Occurred() ? NULL : py_out(t, out);
+}
+
+static PyObject *finish_in_place(bk_tensor *t, const arg *self)
+{
+    return !t && PyErr_Occurred() ? NULL : py_write_back(self, t);
+}
+
+/* name(...) with out as argument number n, and name_(...). */
+#define FUNCTION(name, n)                                                                                              \
+    static PyObject *py_##name(const arg *a) { return finish(locked(compute_##name, a), &a[n]); }
+#define FUNCTION_AND_IN_PLACE(name, n)                                                                                 \
+    FUNCTION(name, n)                                                                                                  \
+    static PyObject *py_##name##_(const arg *a) { return finish_in_place(locked(compute_##name, a), &a[0]); }
+
+static bool operands(const arg *a, int n, operand *out)
+{
+    for (int k = 0; k < n; k++)
+        if (!py_operand(&a[k], &out[k]))
+            return false;
+    return true;
+}
+
+/* --- sums ------------------------------------------------------------------------------------------------------------- */
+
+static bk_tensor *compute_add(const arg *a)
+{
+    operand in[3] = { { 0 } };
+    return operands(a, 3, in) ? add_scaled(in[0], in[1], in[2], false) : NULL;
+}
+
+static bk_tensor *compute_sub(const arg *a)
+{
+    operand in[3] = { { 0 } };
+    return operands(a, 3, in) ? add_scaled(in[0], in[1], in[2], true) : NULL;
+}
+
+static bk_tensor *compute_rsub(const arg *a)
+{
+    operand in[3] = { { 0 } };
+    return operands(a, 3, in) ? add_scaled(in[1], in[0], in[2], true) : NULL;
+}
+
+static bk_tensor *compute_addcmul(const arg *a)
+{
+    operand in[4] = { { 0 } };
+    return operands(a, 4, in) ? addcmul(in[0], in[1], in[2], in[3]) : NULL;
+}
+
+static bk_tensor *compute_addcdiv(const arg *a)
+{
+    operand in[4] = { { 0 } };
+    return operands(a, 4, in) ? addcdiv(in[0], in[1], in[2], in[3]) : NULL;
+}
+
+FUNCTION_AND_IN_PLACE(add, 3)
+FUNCTION_AND_IN_PLACE(sub, 3)
+static PyObject *py_rsub(const arg *a) { return py_wrap(locked(compute_rsub, a)); }
+FUNCTION_AND_IN_PLACE(addcmul, 4)
+FUNCTION_AND_IN_PLACE(addcdiv, 4)
+
+/* --- quotients and powers ------------------------------------------------------------------------------------------------ */
+
+static bk_tensor *compute_div(const arg *a)
+{
+    operand in[2] = { { 0 } };
+    return operands(a, 2, in) ? divide(in[0], in[1], a[2].given ? a[2].s : NULL) : NULL;
+}
+
+static bk_tensor *compute_float_power(const arg *a)
+{
+    operand in[2] = { { 0 } };
+    return operands(a, 2, in) ? float_power(in[0], in[1]) : NULL;
+}
+
+static bk_tensor *compute_round(const arg *a) { return round_decimals(a[0].tensor, a[1].i); }
+
+FUNCTION_AND_IN_PLACE(div, 3)
+FUNCTION_AND_IN_PLACE(float_power, 2)
+FUNCTION_AND_IN_PLACE(round, 2)
+
+static bk_tensor *compute_true_divide(const arg *a)
+{
+    operand in[2] = { { 0 } };
+    return operands(a, 2, in) ? divide(in[0], in[1], NULL) : NULL;
+}
+FUNCTION_AND_IN_PLACE(true_divide, 2)
+
+/* --- bounds ------------------------------------------------------------------------------------------------------------------ */
+
+static bk_tensor *compute_clamp(const arg *a)
+{
+    operand in[3] = { { 0 } };
+    for (int k = 0; k < 3; k++)
+        if (a[k].given && !py_operand(&a[k], &in[k]))
+            return NULL;
+    return clamp_between(in[0], a[1].given ? &in[1] : NULL, a[2].given ? &in[2] : NULL);
+}
+FUNCTION_AND_IN_PLACE(clamp, 3)
+
+/* --- comparison ---------------------------------------------------------------------------------------------------------------- */
+
+static PyObject *py_isclose(const arg *a)
+{
+    return py_wrap(bk_isclose(a[0].tensor, a[1].tensor, a[2].d, a[3].d, a[4].b));
+}
+
+static PyObject *py_allclose(const arg *a)
+{
+    bool same;
+    if (bk_allclose(a[0].tensor, a[1].tensor, a[2].d, a[3].d, a[4].b, &same) < 0)
+        return py_raise();
+    return PyBool_FromLong(same);
+}
+
+static PyObject *py_equal(const arg *a)
+{
+    bool same;
+    if (bk_equal(a[0].tensor, a[1].tensor, &same) < 0)
+        return py_raise();
+    return PyBool_FromLong(same);
+}
+
+/* --- special values ---------------------------------------------------------------------------------------------------------------- */
+
+static bk_tensor *compute_nan_to_num(const arg *a)
+{
+    return replace_nan(a[0].tensor, a[1].given ? &a[1].d : NULL, a[2].given ? &a[2].d : NULL, a[3].given ? &a[3].d : NULL);
+}
+
+static bk_tensor *compute_logit(const arg *a) { return logit(a[0].tensor, a[1].given ? a[1].d : -1); }
+static bk_tensor *compute_sinc(const arg *a) { return bk_sinc(a[0].tensor); }
+static bk_tensor *compute_deg2rad(const arg *a) { return bk_deg2rad(a[0].tensor); }
+static bk_tensor *compute_rad2deg(const arg *a) { return bk_rad2deg(a[0].tensor); }
+FUNCTION_AND_IN_PLACE(nan_to_num, 4)
+FUNCTION_AND_IN_PLACE(logit, 2)
+FUNCTION_AND_IN_PLACE(sinc, 1)
+FUNCTION_AND_IN_PLACE(deg2rad, 1)
+FUNCTION_AND_IN_PLACE(rad2deg, 1)
+static PyObject *py_positive(const arg *a)
+{
+    if (tensor_dtype(a[0].tensor) != BK_BOOL)
+        return Py_NewRef(a[0].object);
+    PyErr_SetString(PyExc_RuntimeError, "The `+` operator, on a bool tensor is not supported.");
+    return NULL;
+}
+static PyObject *py_polygamma(const arg *a) { return py_out(bk_polygamma(a[0].i, a[1].tensor), &a[2]); }
+static PyObject *py_polygamma_method(const arg *a) { return py_wrap(bk_polygamma(a[1].i, a[0].tensor)); }
+/* A row of the op table under another name. */
+#define ALIAS(name, op)                                                                                                \
+    static PyObject *py_##name(const arg *a)                                                                           \
+    {                                                                                                                  \
+        operand in[MAX_INPUTS] = { { 0 } };                                                                            \
+        int n = ew_infos[op].arity;                                                                                    \
+        lock_take();                                                                                                   \
+        bk_tensor *t = operands(a, n, in) ? ew_apply_python(op, in) : NULL;                                            \
+        lock_give();                                                                                                   \
+        return finish(t, &a[n]);                                                                                       \
+    }                                                                                                                  \
+    static PyObject *py_##name##_(const arg *a)                                                                        \
+    {                                                                                                                  \
+        operand in[MAX_INPUTS] = { { 0 } };                                                                            \
+        lock_take();                                                                                                   \
+        int status = operands(a, ew_infos[op].arity, in) ? ew_apply_python_in_place(op, a[0].tensor, in) : -1;         \
+        lock_give();                                                                                                   \
+        return py_in_place(&a[0], status);                                                                             \
+    }
+
+#define UNARY_ALIASES(X)                                                                                               \
+    X(absolute, abs) X(negative, neg) X(arccos, acos) X(arcsin, asin) X(arctan, atan) X(arccosh, acosh)                \
+    X(arcsinh, asinh) X(arctanh, atanh) X(fix, trunc) X(sgn, sign)
+#define BINARY_ALIASES(X)                                                                                              \
+    X(multiply, mul) X(greater, gt) X(greater_equal, ge) X(less, lt) X(less_equal, le) X(not_equal, ne)                \
+    X(arctan2, atan2)
+#define DEFINE_ALIAS(name, op) ALIAS(name, EW_##op)
+UNARY_ALIASES(DEFINE_ALIAS)
+BINARY_ALIASES(DEFINE_ALIAS)
+
+#define OF_ONE(name)                                                                                                   \
+    { BOTH, #name "(Tensor self, *, Tensor? out=None)", py_##name, NULL },                                             \
+    { BOTH, #name "_(Tensor self)", py_##name##_, NULL },
+#define OF_TWO(name)                                                                                                   \
+    { BOTH, #name "(Tensor self, Tensor other, *, Tensor? out=None)", py_##name, NULL },                               \
+    { BOTH, #name "(Tensor self, Scalar other, *, Tensor? out=None)", py_##name, NULL },                               \
+    { AS_METHOD, #name "_(Tensor self, Tensor other)", py_##name##_, NULL },                                           \
+    { AS_METHOD, #name "_(Tensor self, Scalar other)", py_##name##_, NULL },
+#define WITH_ALPHA(name, f)                                                                                            \
+    { BOTH, name "(Tensor self, Tensor other, *, Scalar alpha=1, Tensor? out=None)", py_##f, NULL },                   \
+    { BOTH, name "(Tensor self, Scalar other, *, Scalar alpha=1, Tensor? out=None)", py_##f, NULL },                   \
+    { BOTH, name "(Tensor self, Scalar other, Scalar alpha=1)", py_##f, NULL },                                        \
+    { AS_FUNCTION, name "(Scalar self, Tensor other, *, Scalar alpha=1, Tensor? out=None)", py_##f, NULL },            \
+    { AS_METHOD, name "_(Tensor self, Tensor other, *, Scalar alpha=1)", py_##f##_, NULL },                            \
+    { AS_METHOD, name "_(Tensor self, Scalar other, *, Scalar alpha=1)", py_##f##_, NULL },
+#define WITH_MODE(name)                                                                                                \
+    { BOTH, name "(Tensor self, Tensor other, *, str? rounding_mode=None, Tensor? out=None)", py_div, NULL },          \
+    { BOTH, name "(Tensor self, Scalar other, *, str? rounding_mode=None, Tensor? out=None)", py_div, NULL },          \
+    { AS_METHOD, name "_(Tensor self, Tensor other, *, str? rounding_mode=None)", py_div_, NULL },                     \
+    { AS_METHOD, name "_(Tensor self, Scalar other, *, str? rounding_mode=None)", py_div_, NULL },
+#define WITH_BOUNDS(name)                                                                                              \
+    { BOTH, name "(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor? out=None)", py_clamp, NULL },           \
+    { BOTH, name "(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor? out=None)", py_clamp, NULL },           \
+    { BOTH, name "_(Tensor self, Tensor? min=None, Tensor? max=None)", py_clamp_, NULL },                              \
+    { BOTH, name "_(Tensor self, Scalar? min=None, Scalar? max=None)", py_clamp_, NULL },
+#define WITH_TENSORS(name)                                                                                             \
+    { BOTH, #name "(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor? out=None)", py_##name,     \
+      NULL },                                                                                                          \
+    { AS_METHOD, #name "_(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", py_##name##_, NULL },
+
+const binding compose_rows[] = {
+    WITH_ALPHA("add", add)
+    WITH_ALPHA("sub", sub)
+    WITH_ALPHA("subtract", sub)
+    { AS_FUNCTION, "rsub(Tensor self, Tensor other, *, Scalar alpha=1)", py_rsub, NULL },
+    { AS_FUNCTION, "rsub(Tensor self, Scalar other, Scalar alpha=1)", py_rsub, NULL },
+    WITH_TENSORS(addcmul)
+    WITH_TENSORS(addcdiv)
+    WITH_MODE("div")
+    WITH_MODE("divide")
+    OF_TWO(true_divide)
+    { BOTH, "float_power(Tensor self, Tensor exponent, *, Tensor? out=None)", py_float_power, NULL },
+    { BOTH, "float_power(Tensor self, Scalar exponent, *, Tensor? out=None)", py_float_power, NULL },
+    { AS_FUNCTION, "float_power(Scalar self, Tensor exponent, *, Tensor? out=None)", py_float_power, NULL },
+    { AS_METHOD, "float_power_(Tensor self, Tensor exponent)", py_float_power_, NULL },
+    { AS_METHOD, "float_power_(Tensor self, Scalar exponent)", py_float_power_, NULL },
+    { BOTH, "round(Tensor self, *, int decimals=0, Tensor? out=None)", py_round, NULL },
+    { BOTH, "round_(Tensor self, *, int decimals=0)", py_round_, NULL },
+    WITH_BOUNDS("clamp")
+    WITH_BOUNDS("clip")
+    { BOTH, "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)", py_isclose, NULL },
+    { BOTH, "allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)", py_allclose,
+      NULL },
+    { BOTH, "equal(Tensor self, Tensor other)", py_equal, NULL },
+    { BOTH, "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor? out=None)",
+      py_nan_to_num, NULL },
+    { BOTH, "nan_to_num_(Tensor self, float? nan=None, float? posinf=None, float? neginf=None)", py_nan_to_num_, NULL },
+    { BOTH, "logit(Tensor self, float? eps=None, *, Tensor? out=None)", py_logit, NULL },
+    { BOTH, "logit_(Tensor self, float? eps=None)", py_logit_, NULL },
+    OF_ONE(sinc)
+    OF_ONE(deg2rad)
+    OF_ONE(rad2deg)
+    { BOTH, "positive(Tensor self)", py_positive, NULL },
+    { AS_FUNCTION, "polygamma(int n, Tensor self, *, Tensor? out=None)", py_polygamma, NULL },
+    { AS_METHOD, "polygamma(Tensor self, int n)", py_polygamma_method, NULL },
+#define ONE(name, op) OF_ONE(name)
+#define TWO(name, op) OF_TWO(name)
+    UNARY_ALIASES(ONE)
+    BINARY_ALIASES(TWO)
+};
+const size_t compose_row_count = sizeof compose_rows / sizeof *compose_rows;

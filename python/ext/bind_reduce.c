@@ -1,0 +1,374 @@
+/* bind_reduce.c: reductions and scans. */
+#include <math.h>
+#include <string.h>
+
+#include "binds.h"
+#include "core/scope.h"
+#include "return_types.h"
+
+enum { BOTH = AS_FUNCTION | AS_METHOD };
+
+/* --- shared ---------------------------------------------------------------------------------------------------------- */
+
+typedef bk_tensor *(*reduce_fn)(const bk_tensor *t, uint32_t dims, bool keepdim);
+
+/* None, an int or several as a mask; false with the exception set. */
+static bool dims_of(const arg *self, const arg *dim, uint32_t *mask)
+{
+    *mask = 0;
+    if (!dim->given)
+        return true;
+    if (bk_dims_mask(self->tensor, dim->ints.n, dim->ints.v, mask) == 0)
+        return true;
+    py_raise();
+    return false;
+}
+
+/* dtype= casts the operand before the op and the result after it. */
+static bk_tensor *reduced(reduce_fn fn, const bk_tensor *t, uint32_t mask, bool keepdim, const arg *dtype)
+{
+    if (!dtype->given)
+        return fn(t, mask, keepdim);
+    bk_scope_push();
+    return scope_return(bk_to(fn(bk_to(t, dtype->dtype), mask, keepdim), dtype->dtype));
+}
+
+static const arg absent = { 0 };
+
+/* a: self, dim, keepdim, out */
+static PyObject *by_dims(reduce_fn fn, const arg *a)
+{
+    uint32_t mask;
+    return dims_of(&a[0], &a[1], &mask) ? py_out(fn(a[0].tensor, mask, a[2].b), &a[3]) : NULL;
+}
+
+/* a: self, dim, keepdim, dtype, out */
+static PyObject *by_dims_as(reduce_fn fn, const arg *a)
+{
+    uint32_t mask;
+    return dims_of(&a[0], &a[1], &mask) ? py_out(reduced(fn, a[0].tensor, mask, a[2].b, &a[3]), &a[4]) : NULL;
+}
+
+/* a: self, dtype, out */
+static PyObject *whole_as(reduce_fn fn, const arg *a) { return py_out(reduced(fn, a[0].tensor, 0, false, &a[1]), &a[2]); }
+
+/* --- sums ------------------------------------------------------------------------------------------------------------ */
+
+static PyObject *py_sum(const arg *a) { return whole_as(bk_sum, a); }
+static PyObject *py_sum_dim(const arg *a) { return by_dims_as(bk_sum, a); }
+static PyObject *py_nansum(const arg *a) { return by_dims_as(bk_nansum, a); }
+static PyObject *py_mean(const arg *a) { return whole_as(bk_mean, a); }
+static PyObject *py_mean_dim(const arg *a) { return by_dims_as(bk_mean, a); }
+static PyObject *py_nanmean(const arg *a) { return by_dims_as(bk_nanmean, a); }
+static PyObject *py_prod(const arg *a) { return whole_as(bk_prod, a); }
+static PyObject *py_logsumexp(const arg *a) { return by_dims(bk_logsumexp, a); }
+static PyObject *py_any(const arg *a) { return by_dims(bk_any, a); }
+static PyObject *py_all(const arg *a) { return by_dims(bk_all, a); }
+static PyObject *py_amax(const arg *a) { return by_dims(bk_amax, a); }
+static PyObject *py_amin(const arg *a) { return by_dims(bk_amin, a); }
+
+/* One int as a mask. */
+static bool dim_of(const arg *self, const arg *dim, uint32_t *mask)
+{
+    arg one = { .given = dim->given, .ints = { 1, { dim->i } } };
+    return dims_of(self, &one, mask);
+}
+
+static PyObject *py_prod_dim(const arg *a)
+{
+    uint32_t mask;
+    return dim_of(&a[0], &a[1], &mask) ? py_out(reduced(bk_prod, a[0].tensor, mask, a[2].b, &a[3]), &a[4]) : NULL;
+}
+
+static PyObject *py_argmax(const arg *a)
+{
+    uint32_t mask;
+    return dim_of(&a[0], &a[1], &mask) ? py_out(bk_argmax(a[0].tensor, mask, a[2].b), &a[3]) : NULL;
+}
+
+static PyObject *py_argmin(const arg *a)
+{
+    uint32_t mask;
+    return dim_of(&a[0], &a[1], &mask) ? py_out(bk_argmin(a[0].tensor, mask, a[2].b), &a[3]) : NULL;
+}
+
+static PyObject *py_count_nonzero(const arg *a)
+{
+    uint32_t mask;
+    return dims_of(&a[0], &a[1], &mask) ? py_wrap(bk_count_nonzero(a[0].tensor, mask)) : NULL;
+}
+
+/* --- moments ----------------------------------------------------------------------------------------------------------- */
+
+typedef bk_tensor *(*spread_fn)(const bk_tensor *t, uint32_t dims, double correction, bool keepdim);
+
+/* a: self, unbiased */
+static PyObject *spread_whole(spread_fn fn, const arg *a) { return py_wrap(fn(a[0].tensor, 0, a[1].b, false)); }
+
+/* a: self, dim, unbiased, keepdim, out */
+static PyObject *spread_unbiased(spread_fn fn, const arg *a)
+{
+    uint32_t mask;
+    return dims_of(&a[0], &a[1], &mask) ? py_out(fn(a[0].tensor, mask, a[2].b, a[3].b), &a[4]) : NULL;
+}
+
+static double correction_of(const arg *a) { return a->given ? a->scalar.d : 1; }
+
+/* a: self, dim, correction, keepdim, out */
+static PyObject *spread_corrected(spread_fn fn, const arg *a)
+{
+    uint32_t mask;
+    return dims_of(&a[0], &a[1], &mask) ? py_out(fn(a[0].tensor, mask, correction_of(&a[2]), a[3].b), &a[4]) : NULL;
+}
+
+static PyObject *spread_and_mean(spread_fn fn, const arg *a, double correction)
+{
+    uint32_t mask;
+    if (!dims_of(&a[0], &a[1], &mask))
+        return NULL;
+    bk_tensor *spread = fn(a[0].tensor, mask, correction, a[3].b);
+    return py_tuple_two(spread, spread ? bk_mean(a[0].tensor, mask, a[3].b) : NULL);
+}
+
+static PyObject *py_var(const arg *a) { return spread_whole(bk_var, a); }
+static PyObject *py_var_unbiased(const arg *a) { return spread_unbiased(bk_var, a); }
+static PyObject *py_var_corrected(const arg *a) { return spread_corrected(bk_var, a); }
+static PyObject *py_std(const arg *a) { return spread_whole(bk_std, a); }
+static PyObject *py_std_unbiased(const arg *a) { return spread_unbiased(bk_std, a); }
+static PyObject *py_std_corrected(const arg *a) { return spread_corrected(bk_std, a); }
+static PyObject *py_var_mean(const arg *a)
+{
+    return spread_and_mean(bk_var, (const arg[]){ a[0], absent, absent, absent }, a[1].b);
+}
+static PyObject *py_var_mean_unbiased(const arg *a) { return spread_and_mean(bk_var, a, a[2].b); }
+static PyObject *py_var_mean_corrected(const arg *a) { return spread_and_mean(bk_var, a, correction_of(&a[2])); }
+static PyObject *py_std_mean(const arg *a)
+{
+    return spread_and_mean(bk_std, (const arg[]){ a[0], absent, absent, absent }, a[1].b);
+}
+static PyObject *py_std_mean_unbiased(const arg *a) { return spread_and_mean(bk_std, a, a[2].b); }
+static PyObject *py_std_mean_corrected(const arg *a) { return spread_and_mean(bk_std, a, correction_of(&a[2])); }
+
+static PyObject *py_cov(const arg *a)
+{
+    if (a[2].given || a[3].given) {
+        PyErr_SetString(PyExc_NotImplementedError, "cov(): fweights and aweights are not implemented");
+        return NULL;
+    }
+    return py_wrap(bk_cov(a[0].tensor, (double)a[1].i));
+}
+
+static PyObject *py_corrcoef(const arg *a) { return py_wrap(bk_corrcoef(a[0].tensor)); }
+static PyObject *py_trace(const arg *a) { return py_wrap(bk_trace(a[0].tensor)); }
+
+/* --- norms --------------------------------------------------------------------------------------------------------------- */
+
+/* A number, or 'fro', which is 2 for a vector and for all elements alike. */
+static bool order_of(const arg *p, double *order)
+{
+    *order = 2;
+    if (!p->given)
+        return true;
+    if (PyUnicode_Check(p->object)) {
+        const char *text = PyUnicode_AsUTF8(p->object);
+        if (text && !strcmp(text, "fro"))
+            return true;
+        if (text && !strcmp(text, "nuc"))
+            PyErr_SetString(PyExc_NotImplementedError, "norm(): the nuclear norm is not implemented");
+        else if (text)
+            PyErr_Format(PyExc_RuntimeError, "linalg.matrix_norm: Order %s not supported.", text);
+        return false;
+    }
+    py_number n;
+    int status = py_number_from(p->object, &n);
+    if (status == 0)
+        PyErr_Format(PyExc_TypeError, "norm(): argument 'p' must be Number, not %s", py_type_name(p->object));
+    *order = n.d;
+    return status > 0;
+}
+
+static bk_tensor *norm_as(const bk_tensor *t, double p, uint32_t mask, bool keepdim, const arg *dtype)
+{
+    if (!dtype->given)
+        return bk_norm(t, p, mask, keepdim);
+    bk_scope_push();
+    return scope_return(bk_norm(bk_to(t, dtype->dtype), p, mask, keepdim));
+}
+
+/* a: self, p, dim, keepdim, out, dtype */
+static PyObject *py_norm(const arg *a)
+{
+    uint32_t mask;
+    double p;
+    if (!order_of(&a[1], &p) || !dims_of(&a[0], &a[2], &mask))
+        return NULL;
+    return py_out(norm_as(a[0].tensor, p, mask, a[3].b, &a[5]), &a[4]);
+}
+
+static PyObject *py_dist(const arg *a) { return py_wrap(bk_dist(a[0].tensor, a[1].tensor, a[2].scalar.d)); }
+
+/* --- extremes with places --------------------------------------------------------------------------------------------------- */
+
+static PyObject *py_max(const arg *a) { return py_out(bk_max(a[0].tensor), &a[1]); }
+static PyObject *py_min(const arg *a) { return py_out(bk_min(a[0].tensor), &a[1]); }
+static PyObject *py_max_other(const arg *a) { return py_out(bk_maximum(a[0].tensor, a[1].tensor), &a[2]); }
+static PyObject *py_min_other(const arg *a) { return py_out(bk_minimum(a[0].tensor, a[1].tensor), &a[2]); }
+
+static PyObject *py_max_dim(const arg *a)
+{
+    bk_tensor *places = NULL, *values = bk_max_dim(a[0].tensor, (int)a[1].i, a[2].b, &places);
+    return py_return_two(RETURN_MAX, values, places, &a[3]);
+}
+
+static PyObject *py_min_dim(const arg *a)
+{
+    bk_tensor *places = NULL, *values = bk_min_dim(a[0].tensor, (int)a[1].i, a[2].b, &places);
+    return py_return_two(RETURN_MIN, values, places, &a[3]);
+}
+
+static bool check_aminmax(const arg *a)
+{
+    const bk_tensor *t = a[0].tensor;
+    if (!a[1].given && bk_numel(t) == 0) {
+        PyErr_SetString(PyExc_RuntimeError, "aminmax(): cannot compute aminmax over an empty dimension as the operation has "
+                                            "no identity.");
+        return false;
+    }
+    return true;
+}
+
+static PyObject *py_aminmax(const arg *a)
+{
+    uint32_t mask;
+    if (!check_aminmax(a) || !dim_of(&a[0], &a[1], &mask))
+        return NULL;
+    bk_tensor *low = bk_amin(a[0].tensor, mask, a[2].b), *high = low ? bk_amax(a[0].tensor, mask, a[2].b) : NULL;
+    return py_return_two(RETURN_AMINMAX, low, high, &a[3]);
+}
+
+static PyObject *py_cummax(const arg *a)
+{
+    bk_tensor *places = NULL, *values = bk_cummax(a[0].tensor, (int)a[1].i, &places);
+    return py_return_two(RETURN_CUMMAX, values, places, &a[2]);
+}
+
+static PyObject *py_cummin(const arg *a)
+{
+    bk_tensor *places = NULL, *values = bk_cummin(a[0].tensor, (int)a[1].i, &places);
+    return py_return_two(RETURN_CUMMIN, values, places, &a[2]);
+}
+
+/* --- along one dimension ------------------------------------------------------------------------------------------------------ */
+
+typedef bk_tensor *(*along_fn)(const bk_tensor *t, int dim);
+
+static bk_tensor *along_as(along_fn fn, const bk_tensor *t, int dim, const arg *dtype)
+{
+    if (!dtype->given)
+        return fn(t, dim);
+    bk_scope_push();
+    return scope_return(bk_to(fn(bk_to(t, dtype->dtype), dim), dtype->dtype));
+}
+
+/* a: self, dim, dtype, out */
+static PyObject *along(along_fn fn, const arg *a) { return py_out(along_as(fn, a[0].tensor, (int)a[1].i, &a[2]), &a[3]); }
+
+static PyObject *along_in_place(along_fn fn, const arg *a)
+{
+    bk_scope_push();
+    bk_tensor *r = along_as(fn, a[0].tensor, (int)a[1].i, &a[2]);
+    int status = r ? bk_copy_(a[0].tensor, r) : -1;
+    bk_scope_pop();
+    return py_in_place(&a[0], status);
+}
+
+static PyObject *py_softmax(const arg *a) { return along(bk_softmax, a); }
+static PyObject *py_log_softmax(const arg *a) { return along(bk_log_softmax, a); }
+static PyObject *py_cumsum(const arg *a) { return along(bk_cumsum, a); }
+static PyObject *py_cumsum_(const arg *a) { return along_in_place(bk_cumsum, a); }
+static PyObject *py_cumprod(const arg *a) { return along(bk_cumprod, a); }
+static PyObject *py_cumprod_(const arg *a) { return along_in_place(bk_cumprod, a); }
+static PyObject *py_logcumsumexp(const arg *a)
+{
+    return py_out(bk_logcumsumexp(a[0].tensor, (int)a[1].i), &a[2]);
+}
+
+/* a: self, n, dim, prepend, append, out */
+static PyObject *py_diff(const arg *a)
+{
+    bk_scope_push();
+    bk_tensor *parts[3], *t = a[0].tensor;
+    int count = 0;
+    if (a[3].given)
+        parts[count++] = a[3].tensor;
+    parts[count++] = t;
+    if (a[4].given)
+        parts[count++] = a[4].tensor;
+    if (count > 1)
+        t = bk_cat(parts, count, (int)a[2].i);
+    return py_out(scope_return(t ? bk_diff(t, a[1].i, (int)a[2].i) : NULL), &a[5]);
+}
+
+/* --- rows ------------------------------------------------------------------------------------------------------------------------ */
+
+#define OUT ", *, Tensor? out=None)"
+#define OUTS ", *, Tensor[]? out=None)"
+#define AS_OUT ", *, dtype? dtype=None, Tensor? out=None)"
+#define CORRECTED "(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor? out=None)"
+#define UNBIASED "(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False" OUT
+#define CORRECTED_MEAN "(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"
+#define UNBIASED_MEAN "(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)"
+#define NORM "(Tensor self, Object? p=None, int[1]? dim=None, bool keepdim=False, Tensor? out=None, dtype? dtype=None)"
+const binding reduce_rows[] = {
+    { BOTH, "sum(Tensor self" AS_OUT, py_sum, NULL },
+    { BOTH, "sum(Tensor self, int[1]? dim, bool keepdim=False" AS_OUT, py_sum_dim, NULL },
+    { BOTH, "nansum(Tensor self, int[1]? dim=None, bool keepdim=False" AS_OUT, py_nansum, NULL },
+    { BOTH, "mean(Tensor self" AS_OUT, py_mean, NULL },
+    { BOTH, "mean(Tensor self, int[1]? dim, bool keepdim=False" AS_OUT, py_mean_dim, NULL },
+    { BOTH, "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False" AS_OUT, py_nanmean, NULL },
+    { BOTH, "prod(Tensor self" AS_OUT, py_prod, NULL },
+    { BOTH, "prod(Tensor self, int dim, bool keepdim=False" AS_OUT, py_prod_dim, NULL },
+    { BOTH, "logsumexp(Tensor self, int[1] dim, bool keepdim=False" OUT, py_logsumexp, NULL },
+    { BOTH, "any(Tensor self, int[1]? dim=None, bool keepdim=False" OUT, py_any, NULL },
+    { BOTH, "all(Tensor self, int[1]? dim=None, bool keepdim=False" OUT, py_all, NULL },
+    { BOTH, "amax(Tensor self, int[1]? dim=None, bool keepdim=False" OUT, py_amax, NULL },
+    { BOTH, "amin(Tensor self, int[1]? dim=None, bool keepdim=False" OUT, py_amin, NULL },
+    { BOTH, "aminmax(Tensor self, *, int? dim=None, bool keepdim=False, Tensor[]? out=None)", py_aminmax, NULL },
+    { BOTH, "argmax(Tensor self, int? dim=None, bool keepdim=False" OUT, py_argmax, NULL },
+    { BOTH, "argmin(Tensor self, int? dim=None, bool keepdim=False" OUT, py_argmin, NULL },
+    { BOTH, "count_nonzero(Tensor self, int[1]? dim=None)", py_count_nonzero, NULL },
+    { BOTH, "max(Tensor self" OUT, py_max, NULL },
+    { BOTH, "max(Tensor self, Tensor other" OUT, py_max_other, NULL },
+    { BOTH, "max(Tensor self, int dim, bool keepdim=False" OUTS, py_max_dim, NULL },
+    { BOTH, "min(Tensor self" OUT, py_min, NULL },
+    { BOTH, "min(Tensor self, Tensor other" OUT, py_min_other, NULL },
+    { BOTH, "min(Tensor self, int dim, bool keepdim=False" OUTS, py_min_dim, NULL },
+    { BOTH, "var(Tensor self, bool unbiased=True)", py_var, NULL },
+    { BOTH, "var" UNBIASED, py_var_unbiased, NULL },
+    { BOTH, "var" CORRECTED, py_var_corrected, NULL },
+    { BOTH, "std(Tensor self, bool unbiased=True)", py_std, NULL },
+    { BOTH, "std" UNBIASED, py_std_unbiased, NULL },
+    { BOTH, "std" CORRECTED, py_std_corrected, NULL },
+    { AS_FUNCTION, "var_mean(Tensor self, bool unbiased=True)", py_var_mean, NULL },
+    { AS_FUNCTION, "var_mean" UNBIASED_MEAN, py_var_mean_unbiased, NULL },
+    { AS_FUNCTION, "var_mean" CORRECTED_MEAN, py_var_mean_corrected, NULL },
+    { AS_FUNCTION, "std_mean(Tensor self, bool unbiased=True)", py_std_mean, NULL },
+    { AS_FUNCTION, "std_mean" UNBIASED_MEAN, py_std_mean_unbiased, NULL },
+    { AS_FUNCTION, "std_mean" CORRECTED_MEAN, py_std_mean_corrected, NULL },
+    { BOTH, "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None)", py_cov, NULL },
+    { BOTH, "corrcoef(Tensor self)", py_corrcoef, NULL },
+    { BOTH, "trace(Tensor self)", py_trace, NULL },
+    { BOTH, "norm" NORM, py_norm, NULL },
+    { BOTH, "dist(Tensor self, Tensor other, Scalar p=2)", py_dist, NULL },
+    { BOTH, "softmax(Tensor self, int dim, dtype? dtype=None" OUT, py_softmax, NULL },
+    { BOTH, "log_softmax(Tensor self, int dim, dtype? dtype=None" OUT, py_log_softmax, NULL },
+    { BOTH, "cumsum(Tensor self, int dim" AS_OUT, py_cumsum, NULL },
+    { AS_METHOD, "cumsum_(Tensor self, int dim, *, dtype? dtype=None)", py_cumsum_, NULL },
+    { BOTH, "cumprod(Tensor self, int dim" AS_OUT, py_cumprod, NULL },
+    { AS_METHOD, "cumprod_(Tensor self, int dim, *, dtype? dtype=None)", py_cumprod_, NULL },
+    { BOTH, "logcumsumexp(Tensor self, int dim" OUT, py_logcumsumexp, NULL },
+    { BOTH, "cummax(Tensor self, int dim" OUTS, py_cummax, NULL },
+    { BOTH, "cummin(Tensor self, int dim" OUTS, py_cummin, NULL },
+    { BOTH, "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None" OUT, py_diff, NULL },
+};
+const size_t reduce_row_count = sizeof reduce_rows / sizeof *reduce_rows;

@@ -1,0 +1,301 @@
+/* bind_sort.c: orders, selections, counts and places. */
+#include <string.h>
+
+#include "binds.h"
+#include "core/scope.h"
+#include "return_types.h"
+
+enum { BOTH = AS_FUNCTION | AS_METHOD };
+
+/* --- orders ---------------------------------------------------------------------------------------------------------- */
+
+static PyObject *sorted_pair(const arg *self, const arg *dim, const arg *descending, const arg *out)
+{
+    bk_tensor *places = NULL, *values = bk_sort(self->tensor, (int)dim->i, descending->b, &places);
+    return py_return_two(RETURN_SORT, values, places, out);
+}
+
+static PyObject *sorted_places(const arg *self, const arg *dim, const arg *descending)
+{
+    bk_tensor *places = NULL;
+    bk_release(bk_sort(self->tensor, (int)dim->i, descending->b, &places));
+    return py_wrap(places);
+}
+
+/* Every sort is stable: `stable` asks for what it gets anyway. */
+static PyObject *py_sort(const arg *a) { return sorted_pair(&a[0], &a[1], &a[2], &a[3]); }
+static PyObject *py_sort_stable(const arg *a) { return sorted_pair(&a[0], &a[2], &a[3], &a[4]); }
+static PyObject *py_argsort(const arg *a) { return sorted_places(&a[0], &a[1], &a[2]); }
+static PyObject *py_argsort_stable(const arg *a) { return sorted_places(&a[0], &a[2], &a[3]); }
+static PyObject *py_msort(const arg *a) { return py_out(bk_sort(a[0].tensor, 0, false, NULL), &a[1]); }
+
+static PyObject *py_topk(const arg *a)
+{
+    bk_tensor *places = NULL, *values = bk_topk(a[0].tensor, a[1].i, (int)a[2].i, a[3].b, a[4].b, &places);
+    return py_return_two(RETURN_TOPK, values, places, &a[5]);
+}
+
+static PyObject *py_kthvalue(const arg *a)
+{
+    bk_tensor *places = NULL, *values = bk_kthvalue(a[0].tensor, a[1].i, (int)a[2].i, a[3].b, &places);
+    return py_return_two(RETURN_KTHVALUE, values, places, &a[4]);
+}
+
+static PyObject *py_median(const arg *a) { return py_wrap(bk_median(a[0].tensor)); }
+static PyObject *py_nanmedian(const arg *a) { return py_wrap(bk_nanmedian(a[0].tensor)); }
+
+static PyObject *py_median_dim(const arg *a)
+{
+    bk_tensor *places = NULL, *values = bk_median_dim(a[0].tensor, (int)a[1].i, a[2].b, &places);
+    return py_return_two(RETURN_MEDIAN, values, places, &a[3]);
+}
+
+static PyObject *py_nanmedian_dim(const arg *a)
+{
+    bk_tensor *places = NULL, *values = bk_nanmedian_dim(a[0].tensor, (int)a[1].i, a[2].b, &places);
+    return py_return_two(RETURN_NANMEDIAN, values, places, &a[3]);
+}
+
+static PyObject *py_mode(const arg *a)
+{
+    bk_tensor *places = NULL, *values = bk_mode(a[0].tensor, (int)a[1].i, a[2].b, &places);
+    return py_return_two(RETURN_MODE, values, places, &a[3]);
+}
+
+/* --- quantiles --------------------------------------------------------------------------------------------------------- */
+
+typedef bk_tensor *(*quantile_fn)(const bk_tensor *, const bk_tensor *, int, bool, bk_quantile_rule);
+
+static bool rule_of(const char *name, const char *text, bk_quantile_rule *rule)
+{
+    static const char *const names[] = {
+        [BK_QUANTILE_LINEAR] = "linear",     [BK_QUANTILE_LOWER] = "lower",     [BK_QUANTILE_HIGHER] = "higher",
+        [BK_QUANTILE_MIDPOINT] = "midpoint", [BK_QUANTILE_NEAREST] = "nearest",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(text, names[i]))
+            return *rule = (bk_quantile_rule)i, true;
+    PyErr_Format(PyExc_RuntimeError, "%s() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
+                 "%s", name, text);
+    return false;
+}
+
+/* a: self, q, dim, keepdim, interpolation, out */
+static PyObject *quantile(quantile_fn fn, const char *name, const arg *a, const bk_tensor *q)
+{
+    bk_quantile_rule rule;
+    if (!rule_of(name, a[4].s, &rule))
+        return NULL;
+    return py_out(fn(a[0].tensor, q, a[2].given ? (int)a[2].i : BK_MAX_NDIM, a[3].b, rule), &a[5]);
+}
+
+static PyObject *quantile_number(quantile_fn fn, const char *name, const arg *a)
+{
+    bk_tensor *q = bk_scalar(a[1].d, bk_dtype_of(a[0].tensor));
+    if (!q)
+        return py_raise();
+    PyObject *r = quantile(fn, name, a, q);
+    bk_release(q);
+    return r;
+}
+
+static PyObject *py_quantile(const arg *a) { return quantile(bk_quantile, "quantile", a, a[1].tensor); }
+static PyObject *py_quantile_number(const arg *a) { return quantile_number(bk_quantile, "quantile", a); }
+static PyObject *py_nanquantile(const arg *a) { return quantile(bk_nanquantile, "nanquantile", a, a[1].tensor); }
+static PyObject *py_nanquantile_number(const arg *a) { return quantile_number(bk_nanquantile, "nanquantile", a); }
+
+/* --- counts -------------------------------------------------------------------------------------------------------------- */
+
+/* The values, or a tuple of them and what else was asked for. */
+static PyObject *unique(const arg *self, bool consecutive, bool inverse, bool counts, const arg *dim)
+{
+    if (dim->given) {
+        PyErr_SetString(PyExc_NotImplementedError, "unique(): dim is not implemented");
+        return NULL;
+    }
+    bk_tensor *places = NULL, *numbers = NULL;
+    bk_tensor *values = bk_unique(self->tensor, consecutive, inverse ? &places : NULL, counts ? &numbers : NULL);
+    if (!values)
+        return py_raise();
+    if (!inverse && !counts)
+        return py_wrap(values);
+    PyObject *tuple = PyTuple_New(1 + inverse + counts);
+    bk_tensor *parts[] = { values, inverse ? places : numbers, numbers };
+    for (int i = 0; i < 1 + inverse + counts; i++) {
+        PyObject *part = tuple ? py_wrap(parts[i]) : NULL;
+        if (tuple && part)
+            PyTuple_SET_ITEM(tuple, i, part);
+        else if (tuple)
+            Py_CLEAR(tuple);
+        else
+            bk_release(parts[i]);
+    }
+    return tuple;
+}
+
+static PyObject *py_unique(const arg *a) { return unique(&a[0], false, a[2].b, a[3].b, &a[4]); }
+static PyObject *py_unique_consecutive(const arg *a) { return unique(&a[0], true, a[1].b, a[2].b, &a[3]); }
+
+static PyObject *py_bincount(const arg *a)
+{
+    return py_wrap(bk_bincount(a[0].tensor, a[1].given ? a[1].tensor : NULL, a[2].i));
+}
+
+static PyObject *py_histc(const arg *a)
+{
+    return py_out(bk_histc(a[0].tensor, a[1].i, a[2].scalar.d, a[3].scalar.d), &a[4]);
+}
+
+static PyObject *py_isin(const arg *a) { return py_wrap(bk_isin(a[0].tensor, a[1].tensor, a[3].b)); }
+
+static PyObject *py_isin_number(const arg *a)
+{
+    bk_tensor *among = a[1].scalar.kind == NUMBER_FLOAT ? bk_scalar(a[1].scalar.d, bk_dtype_of(a[0].tensor))
+                                                        : bk_full_int(0, NULL, a[1].scalar.i, BK_INT64);
+    bk_tensor *r = bk_isin(a[0].tensor, among, a[3].b);
+    bk_release(among);
+    return py_wrap(r);
+}
+
+/* --- places ---------------------------------------------------------------------------------------------------------------- */
+
+/* right, or side where it is given. */
+static bool side_of(const arg *right, const arg *side, bool *out)
+{
+    *out = right->b;
+    if (!side->given)
+        return true;
+    bool is_right = !strcmp(side->s, "right");
+    if (!is_right && strcmp(side->s, "left")) {
+        PyErr_Format(PyExc_RuntimeError, "torch.searchsorted(): side can only be 'left' or 'right' but got %s", side->s);
+        return false;
+    }
+    if (!is_right && right->b) {
+        PyErr_SetString(PyExc_RuntimeError, "torch.searchsorted(): side and right can't be set to opposites, got side of left "
+                                            "while right was True");
+        return false;
+    }
+    *out = is_right;
+    return true;
+}
+
+static bk_tensor *found(const bk_tensor *sorted, const bk_tensor *values, bool right, bool narrow)
+{
+    bk_scope_push();
+    bk_tensor *r = bk_searchsorted(sorted, values, right);
+    return scope_return(narrow ? bk_to(r, BK_INT32) : r);
+}
+
+/* A number as a tensor that changes no dtype. */
+static bk_tensor *number_like(const arg *number, const bk_tensor *t)
+{
+    bool whole = number->scalar.kind != NUMBER_FLOAT || bk_dtype_of(t) <= BK_BFLOAT16;
+    return bk_full(0, NULL, number->scalar.d, whole ? bk_dtype_of(t) : bk_get_default_dtype());
+}
+
+/* a: sorted_sequence, input, out_int32, right, side, sorter, out */
+static PyObject *searchsorted(const arg *a, const bk_tensor *values)
+{
+    bool right;
+    if (!side_of(&a[3], &a[4], &right))
+        return NULL;
+    if (a[5].given) {
+        PyErr_SetString(PyExc_NotImplementedError, "searchsorted(): sorter is not implemented");
+        return NULL;
+    }
+    return py_out(found(a[0].tensor, values, right, a[2].b), &a[6]);
+}
+
+static PyObject *py_searchsorted(const arg *a) { return searchsorted(a, a[1].tensor); }
+
+static PyObject *py_searchsorted_number(const arg *a)
+{
+    bk_tensor *value = number_like(&a[1], a[0].tensor);
+    PyObject *r = value ? searchsorted(a, value) : py_raise();
+    bk_release(value);
+    return r;
+}
+
+/* a: input, boundaries, out_int32, right, out */
+static PyObject *bucketize(const arg *a, const bk_tensor *values)
+{
+    if (bk_ndim(a[1].tensor) != 1) {
+        PyErr_Format(PyExc_RuntimeError, "boundaries tensor must be 1 dimension, but got dim(%d)", bk_ndim(a[1].tensor));
+        return NULL;
+    }
+    return py_out(found(a[1].tensor, values, a[3].b, a[2].b), &a[4]);
+}
+
+static PyObject *py_bucketize(const arg *a) { return bucketize(a, a[0].tensor); }
+
+static PyObject *py_bucketize_number(const arg *a)
+{
+    bk_tensor *value = number_like(&a[0], a[1].tensor);
+    PyObject *r = value ? bucketize(a, value) : py_raise();
+    bk_release(value);
+    return r;
+}
+
+/* One tensor of places per dimension; a number counts as a line of one. */
+static PyObject *places_by_dim(const bk_tensor *t)
+{
+    bk_scope_push();
+    bk_tensor *all = bk_nonzero(bk_ndim(t) ? t : bk_unsqueeze(t, 0));
+    PyObject *tuple = all ? PyTuple_New(bk_sizes(all)[1]) : py_raise();
+    for (int64_t d = 0; tuple && d < bk_sizes(all)[1]; d++) {
+        PyObject *column = py_wrap(bk_scope_keep(bk_select(all, 1, d)));
+        if (column)
+            PyTuple_SET_ITEM(tuple, d, column);
+        else
+            Py_CLEAR(tuple);
+    }
+    bk_scope_pop();
+    return tuple;
+}
+
+static PyObject *py_nonzero(const arg *a)
+{
+    return a[1].b ? places_by_dim(a[0].tensor) : py_out(bk_nonzero(a[0].tensor), &a[2]);
+}
+
+static PyObject *py_argwhere(const arg *a) { return py_wrap(bk_nonzero(a[0].tensor)); }
+
+/* --- rows --------------------------------------------------------------------------------------------------------------------- */
+
+#define QUANTILE ", int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor? out=None)"
+#define SEARCH ", *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor? out=None)"
+#define BUCKETS ", Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor? out=None)"
+const binding sort_rows[] = {
+    { BOTH, "sort(Tensor self, int dim=-1, bool descending=False, *, Tensor[]? out=None)", py_sort, NULL },
+    { BOTH, "sort(Tensor self, *, bool? stable, int dim=-1, bool descending=False, Tensor[]? out=None)", py_sort_stable, NULL },
+    { BOTH, "argsort(Tensor self, int dim=-1, bool descending=False)", py_argsort, NULL },
+    { BOTH, "argsort(Tensor self, *, bool stable, int dim=-1, bool descending=False)", py_argsort_stable, NULL },
+    { BOTH, "msort(Tensor self, *, Tensor? out=None)", py_msort, NULL },
+    { BOTH, "topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor[]? out=None)", py_topk, NULL },
+    { BOTH, "kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False, *, Tensor[]? out=None)", py_kthvalue, NULL },
+    { BOTH, "median(Tensor self)", py_median, NULL },
+    { BOTH, "median(Tensor self, int dim, bool keepdim=False, *, Tensor[]? out=None)", py_median_dim, NULL },
+    { BOTH, "nanmedian(Tensor self)", py_nanmedian, NULL },
+    { BOTH, "nanmedian(Tensor self, int dim, bool keepdim=False, *, Tensor[]? out=None)", py_nanmedian_dim, NULL },
+    { BOTH, "mode(Tensor self, int dim=-1, bool keepdim=False, *, Tensor[]? out=None)", py_mode, NULL },
+    { BOTH, "quantile(Tensor self, Tensor q" QUANTILE, py_quantile, NULL },
+    { BOTH, "quantile(Tensor self, float q" QUANTILE, py_quantile_number, NULL },
+    { BOTH, "nanquantile(Tensor self, Tensor q" QUANTILE, py_nanquantile, NULL },
+    { BOTH, "nanquantile(Tensor self, float q" QUANTILE, py_nanquantile_number, NULL },
+    { BOTH, "unique(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False, int? dim=None)",
+      py_unique, NULL },
+    { BOTH, "unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None)",
+      py_unique_consecutive, NULL },
+    { BOTH, "bincount(Tensor self, Tensor? weights=None, int minlength=0)", py_bincount, NULL },
+    { BOTH, "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0, *, Tensor? out=None)", py_histc, NULL },
+    { AS_FUNCTION, "isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False)", py_isin, NULL },
+    { AS_FUNCTION, "isin(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False)",
+      py_isin_number, NULL },
+    { AS_FUNCTION, "searchsorted(Tensor sorted_sequence, Tensor input" SEARCH, py_searchsorted, NULL },
+    { AS_FUNCTION, "searchsorted(Tensor sorted_sequence, Scalar self" SEARCH, py_searchsorted_number, NULL },
+    { AS_FUNCTION, "bucketize(Tensor self" BUCKETS, py_bucketize, NULL },
+    { AS_FUNCTION, "bucketize(Scalar self" BUCKETS, py_bucketize_number, NULL },
+    { BOTH, "nonzero(Tensor self, *, bool as_tuple=False, Tensor? out=None)", py_nonzero, NULL },
+    { BOTH, "argwhere(Tensor self)", py_argwhere, NULL },
+};
+const size_t sort_row_count = sizeof sort_rows / sizeof *sort_rows;
