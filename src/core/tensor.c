@@ -473,6 +473,24 @@ static node *update_node(const bk_tensor *t, operand value, node *place, bool ad
     return n;
 }
 
+/* The write as the tape sees it, where the track is only a part of its cell. */
+static node *update_edge(const bk_tensor *t, node *place, node *edge, bool add)
+{
+    if (is_extent(t) && !add && edge)
+        return node_retain(edge);
+    node *n = node_new(OP_update, tensor_dtype(t), t->track->layout);
+    if (!n)
+        return NULL;
+    n->attr.region.layout = t->layout;
+    n->attr.region.offset = t->offset - t->track->offset;
+    n->attr.region.add = add;
+    if (place)
+        node_edge(n, 0, place);
+    if (edge)
+        node_edge(n, 1, edge);
+    return n;
+}
+
 char *tensor_open(bk_tensor *t)
 {
     cell *c = t->cell;
@@ -499,24 +517,6 @@ static bool write_now(bk_tensor *t, operand value)
         memcpy(memory + (size_t)t->offset * size, value.value->data, size);
     node_release(value.value);
     return memory != NULL;
-}
-
-/* The write as the tape sees it, where the track is only a part of its cell. */
-static node *update_edge(const bk_tensor *t, node *place, node *edge, bool add)
-{
-    if (is_extent(t) && !add && edge)
-        return node_retain(edge);
-    node *n = node_new(OP_update, tensor_dtype(t), t->track->layout);
-    if (!n)
-        return NULL;
-    n->attr.region.layout = t->layout;
-    n->attr.region.offset = t->offset - t->track->offset;
-    n->attr.region.add = add;
-    if (place)
-        node_edge(n, 0, place);
-    if (edge)
-        node_edge(n, 1, edge);
-    return n;
 }
 
 int tensor_write(bk_tensor *t, operand value, bool add)

@@ -61,6 +61,10 @@ static void collapse(ew_program *p, const view *ports, const view *lead)
         for (int i = 0; i < p->ports; i++)
             p->port[i].strides[0] = p->port[i].size;
     }
+    if (p->numel == 0) { /* nothing to do: one empty row, whose tiles have a size all the same */
+        p->ndim = 1;
+        p->sizes[0] = 1;
+    }
     p->inner = p->sizes[p->ndim - 1];
 }
 
@@ -86,7 +90,7 @@ static bool is_fixed(const ew_program *p, const ew_port *port)
 
 static void cut_tiles(ew_program *p, int64_t tile)
 {
-    if (p->ndim > 1 && p->inner > 0 && p->inner < SHORT_ROW && p->inner <= tile) {
+    if (p->ndim > 1 && p->inner && p->inner < SHORT_ROW && p->inner <= tile) {
         p->columns_per_tile = p->inner;
         p->rows_per_tile = tile / p->inner;
     } else {

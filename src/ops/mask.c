@@ -2,16 +2,12 @@
  *
  * Filling under a mask is `where`: it stays lazy and fuses. Taking out what a mask selects needs the count, so the mask is
  * evaluated and the rest stays lazy. */
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/error.h"
 #include "core/lock.h"
-#include "core/memory.h"
 #include "core/scope.h"
 #include "cpu/index.h"
-#include "cpu/move.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/read.h"

@@ -471,7 +471,10 @@ static bk_tensor *distances(const bk_tensor *a, const bk_tensor *b, double p)
     uint32_t last = 1u << (apart->layout->ndim - 1);
     if (p == 0)
         return bk_to(bk_sum(bk_ne_s(apart, 0), last, false), tensor_dtype(a));
-    if (p == 1)
+    bool empty = apart->layout->sizes[apart->layout->ndim - 1] == 0;
+    if (isinf(p) && !empty)
+        return bk_amax(apart, last, false);
+    if (p == 1 || empty)
         return bk_sum(apart, last, false);
     return root(bk_sum(p == 2 ? bk_square(apart) : bk_pow_s(apart, p), last, false), p);
 }
