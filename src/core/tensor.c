@@ -608,6 +608,8 @@ int bk_copy_out(bk_tensor *out, const bk_tensor *result)
     return status;
 }
 
+bool tensor_covers_cell(bk_tensor *t) { return tensor_track(t) && covers_cell(t); }
+
 int tensor_move(bk_tensor *t, node *n)
 {
     if (n->flags & NODE_TAPED) {
@@ -619,7 +621,7 @@ int tensor_move(bk_tensor *t, node *n)
     }
     bool stay = must_stay(t->cell);
     cell_move(t->cell, n);
-    return stay || log_eager() ? log_flush() : 0;
+    return stay || log_due() ? log_flush() : 0;
 }
 
 /* --- what a tensor is ------------------------------------------------------------------------------------------ */

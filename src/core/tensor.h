@@ -92,6 +92,9 @@ int tensor_write(bk_tensor *t, operand value, bool add);
 /* The write of a kernel that works on the whole cell: t's cell moves to n (stolen), recorded over the cell's value, and
  * t's place on the tape with it when n is taped. */
 int tensor_move(bk_tensor *t, node *n);
+/* Whether t's track covers its whole cell, so that such a node can be its place on the tape. Makes the track; false also
+ * when memory is out. */
+bool tensor_covers_cell(bk_tensor *t);
 /* The memory of t's cell if a write may go straight to it: evaluated, on no tape, and nobody but the cell holds the value.
  * What handles remember of it is forgotten. NULL: record the write. */
 char *tensor_open(bk_tensor *t);

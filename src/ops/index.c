@@ -33,10 +33,26 @@ static bk_tensor *record_read(int op, const bk_tensor *x, const bk_tensor *at, i
     return tensor_from_node(record_node(n));
 }
 
+static int record_write(int op, bk_tensor *x, operand value, const bk_tensor *at, int64_t mode, int64_t dims);
+
+/* x is on a tape of its own, as a part of its cell: the write goes to a copy, and the copy into x. */
+static int write_copied(int op, bk_tensor *x, operand value, const bk_tensor *at, int64_t mode, int64_t dims)
+{
+    bk_scope_push();
+    operand in;
+    bk_tensor *c = copy_as(x, x->layout->plain, tensor_dtype(x));
+    int status = c && record_write(op, c, value, at, mode, dims) == 0 && tensor_read(c, &in) ? tensor_write(x, in, false) : -1;
+    bk_scope_pop();
+    return status;
+}
+
 /* in[0] is all of x's cell; `at` may be NULL. */
 static int record_write(int op, bk_tensor *x, operand value, const bk_tensor *at, int64_t mode, int64_t dims)
 {
     operand where = { 0 };
+    bool taped = grad_enabled() && (value.edge || (x->track && x->track->place));
+    if (taped && !tensor_covers_cell(x))
+        return write_copied(op, x, value, at, mode, dims);
     if (at && !tensor_read(at, &where))
         return -1;
     owned cast = operand_cast(value, tensor_dtype(x));
