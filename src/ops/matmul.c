@@ -65,9 +65,10 @@ bk_tensor *product_wide(const bk_tensor *a, const bk_tensor *b)
 
 /* --- checks -------------------------------------------------------------------------------------------------------- */
 
+/* There is no kernel for bool, but none is needed where there is nothing to multiply. */
 static bool refuse_bool(const bk_tensor *t, const char *kernel)
 {
-    if (tensor_dtype(t) != BK_BOOL)
+    if (tensor_dtype(t) != BK_BOOL || !t->layout->numel)
         return true;
     return error_null(BK_NOT_IMPLEMENTED, "\"%s\" not implemented for 'Bool'", kernel), false;
 }
