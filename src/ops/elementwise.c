@@ -141,8 +141,6 @@ node *record_node(node *n)
     return n;
 }
 
-static const layout *strides_of_result(const layout *const *in, int count, const layout *plain);
-
 owned operand_cast(operand in, bk_dtype dtype)
 {
     if (!in.value)
