@@ -22,6 +22,8 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """The cosine of the angle between two vectors along dim."""
+    shape = (x1 + x2).shape
+    x1, x2 = x1.expand(shape), x2.expand(shape)
     length1 = x1.norm(2, dim, keepdim=True).clamp_min(eps)
     length2 = x2.norm(2, dim, keepdim=True).clamp_min(eps)
     return ((x1 / length1) * (x2 / length2)).sum(dim)
