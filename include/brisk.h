@@ -319,7 +319,6 @@ BK_API int bk_masked_fill_t_(bk_tensor *t, const bk_tensor *mask, const bk_tenso
 BK_API bk_tensor *bk_masked_select(const bk_tensor *t, const bk_tensor *mask);
 BK_API bk_tensor *bk_masked_scatter(const bk_tensor *t, const bk_tensor *mask, const bk_tensor *source);
 BK_API int bk_masked_scatter_(bk_tensor *t, const bk_tensor *mask, const bk_tensor *source);
-BK_API bk_tensor *bk_isin(const bk_tensor *t, const bk_tensor *among, bool invert);
 /* The coordinates of flat indices: out has room for ndim of them. */
 BK_API int bk_unravel_index(const bk_tensor *t, int ndim, const int64_t *sizes, bk_tensor **out);
 
@@ -389,7 +388,6 @@ BK_API bk_tensor *bk_unique(const bk_tensor *t, bool consecutive, bk_tensor **in
 BK_API bk_tensor *bk_bincount(const bk_tensor *t, const bk_tensor *weights, int64_t minlength); /* weights may be NULL */
 BK_API bk_tensor *bk_histc(const bk_tensor *t, int64_t bins, double low, double high); /* low == high: of t */
 BK_API bk_tensor *bk_searchsorted(const bk_tensor *sorted, const bk_tensor *values, bool right);
-BK_API bk_tensor *bk_isin(const bk_tensor *t, const bk_tensor *among, bool invert);
 BK_API bk_tensor *bk_nonzero(const bk_tensor *t); /* [count, ndim] */
 
 /* --- products ----------------------------------------------------------------------------------------------------------- */

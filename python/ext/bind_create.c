@@ -81,9 +81,9 @@ bk_dtype number_dtype(const py_number *n)
 
 /* What error texts call the C type of a dtype. */
 static const char *const c_names[BK_DTYPE_COUNT] = {
-    [BK_FLOAT32] = "float",   [BK_FLOAT64] = "double",  [BK_FLOAT16] = "at::Half", [BK_BFLOAT16] = "at::BFloat16",
-    [BK_INT64] = "int64_t",   [BK_INT32] = "int32_t",   [BK_INT16] = "int16_t",    [BK_INT8] = "int8_t",
-    [BK_UINT8] = "uint8_t",   [BK_BOOL] = "bool",
+    [BK_FLOAT32] = "float", [BK_FLOAT64] = "double", [BK_FLOAT16] = "at::Half", [BK_BFLOAT16] = "at::BFloat16",
+    [BK_INT64] = "int64_t", [BK_INT32] = "int32_t",  [BK_INT16] = "int16_t",    [BK_INT8] = "int8_t",
+    [BK_UINT8] = "uint8_t", [BK_BOOL] = "bool",
 };
 
 /* uint8 takes negative numbers too, which wrap; infinities and NaN fit every float. */
@@ -92,11 +92,16 @@ static bool number_fits(const py_number *n, bk_dtype dtype)
     static const struct {
         double low, high;
     } of[BK_DTYPE_COUNT] = {
-        [BK_FLOAT32] = { -0x1.fffffep127, 0x1.fffffep127 }, [BK_FLOAT64] = { -INFINITY, INFINITY },
-        [BK_FLOAT16] = { -65504, 65504 },                   [BK_BFLOAT16] = { -0x1.fep127, 0x1.fep127 },
-        [BK_INT64] = { -0x1p63, 0x1p63 },                   [BK_INT32] = { INT32_MIN, INT32_MAX },
-        [BK_INT16] = { INT16_MIN, INT16_MAX },              [BK_INT8] = { INT8_MIN, INT8_MAX },
-        [BK_UINT8] = { -UINT8_MAX, UINT8_MAX },             [BK_BOOL] = { -INFINITY, INFINITY },
+        [BK_FLOAT32] = { -0x1.fffffep127, 0x1.fffffep127 },
+        [BK_FLOAT64] = { -INFINITY, INFINITY },
+        [BK_FLOAT16] = { -65504, 65504 },
+        [BK_BFLOAT16] = { -0x1.fep127, 0x1.fep127 },
+        [BK_INT64] = { -0x1p63, 0x1p63 },
+        [BK_INT32] = { INT32_MIN, INT32_MAX },
+        [BK_INT16] = { INT16_MIN, INT16_MAX },
+        [BK_INT8] = { INT8_MIN, INT8_MAX },
+        [BK_UINT8] = { -UINT8_MAX, UINT8_MAX },
+        [BK_BOOL] = { -INFINITY, INFINITY },
     };
     if (n->kind == NUMBER_FLOAT && !isfinite(n->d))
         return dtype_is_float(dtype) || dtype == BK_BOOL;
@@ -245,7 +250,8 @@ static PyObject *py_fill_tensor_(const arg *a)
     return py_in_place(&a[0], bk_copy_(a[0].tensor, a[1].tensor));
 }
 
-/* --- sequences ------------------------------------------------------------------------------------------------------ */
+/* --- sequences ------------------------------------------------------------------------------------------------------
+ */
 
 /* start, end, step; options follow out. */
 static PyObject *arange(const py_number *start, const py_number *end, const py_number *step, const arg *out)
@@ -254,9 +260,11 @@ static PyObject *arange(const py_number *start, const py_number *end, const py_n
     if (options_check(options))
         return NULL;
     bool whole = start->kind != NUMBER_FLOAT && end->kind != NUMBER_FLOAT && step->kind != NUMBER_FLOAT;
-    bk_dtype dtype = option_dtype(options, out->given ? tensor_dtype(out->tensor) : whole ? BK_INT64 : bk_get_default_dtype());
-    bk_tensor *t = whole ? bk_arange_int(start->i, end->i, step->i, dtype)
-                         : bk_arange(start->d, end->d, step->d, dtype);
+    bk_dtype dtype = option_dtype(options, out->given ? tensor_dtype(out->tensor)
+                                           : whole    ? BK_INT64
+                                                      : bk_get_default_dtype());
+    bk_tensor *t =
+        whole ? bk_arange_int(start->i, end->i, step->i, dtype) : bk_arange(start->d, end->d, step->d, dtype);
     return options_apply(t, options, out);
 }
 
@@ -302,7 +310,8 @@ static PyObject *eye(int64_t rows, int64_t columns, const arg *out)
 static PyObject *py_eye_square(const arg *a) { return eye(a[0].i, a[0].i, &a[1]); }
 static PyObject *py_eye(const arg *a) { return eye(a[0].i, a[1].i, &a[2]); }
 
-/* --- triangles, grids ------------------------------------------------------------------------------------------------ */
+/* --- triangles, grids ------------------------------------------------------------------------------------------------
+ */
 
 static PyObject *py_tril(const arg *a) { return py_out(bk_tril(a[0].tensor, a[1].i), &a[2]); }
 static PyObject *py_triu(const arg *a) { return py_out(bk_triu(a[0].tensor, a[1].i), &a[2]); }
@@ -354,7 +363,8 @@ static PyObject *py_meshgrid(const arg *a)
     return grids;
 }
 
-/* --- Python data ------------------------------------------------------------------------------------------------------ */
+/* --- Python data
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* A number lives in its node. */
 static bk_tensor *tensor_of_number(const py_number *n, bk_dtype dtype)
@@ -466,7 +476,8 @@ static PyObject *py_scalar_tensor(const arg *a)
     return options_apply(filled(layout_get(0, NULL, NULL), &a[0].scalar, dtype), a + 1, NULL);
 }
 
-/* --- settings ----------------------------------------------------------------------------------------------------------- */
+/* --- settings
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static PyObject *py_get_default_dtype(const arg *a)
 {
@@ -511,8 +522,10 @@ const binding create_rows[] = {
     { AS_METHOD, "new_ones(Tensor self, int[] size, *, " OPTIONS ")", py_new_ones, NULL },
     { AS_METHOD, "new_full(Tensor self, int[] size, Scalar fill_value, *, " OPTIONS ")", py_new_full, NULL },
     { AS_METHOD, "new_empty(Tensor self, int[] size, *, " OPTIONS ")", py_new_empty, NULL },
-    { AS_METHOD, "new_tensor(Tensor self, Object data, *, dtype? dtype=None, device? device=None, "
-                 "bool? requires_grad=False, bool? pin_memory=False)", py_new_tensor, NULL },
+    { AS_METHOD,
+      "new_tensor(Tensor self, Object data, *, dtype? dtype=None, device? device=None, "
+      "bool? requires_grad=False, bool? pin_memory=False)",
+      py_new_tensor, NULL },
     { AS_METHOD, "fill_(Tensor self, Tensor value)", py_fill_tensor_, NULL },
     { AS_METHOD, "fill_(Tensor self, Scalar value)", py_fill_, "Every element becomes value." },
     { AS_FUNCTION, "arange(Scalar end, *, Tensor? out=None, " OPTIONS ")", py_arange_end,
@@ -533,8 +546,10 @@ const binding create_rows[] = {
     { AS_FUNCTION, "tril_indices(int row, int col, int offset=0, *, " OPTIONS ")", py_tril_indices, NULL },
     { AS_FUNCTION, "triu_indices(int row, int col, int offset=0, *, " OPTIONS ")", py_triu_indices, NULL },
     { AS_FUNCTION, "_meshgrid(Tensor[] tensors, str indexing)", py_meshgrid, NULL },
-    { AS_FUNCTION, "tensor(Object data, *, dtype? dtype=None, device? device=None, bool? requires_grad=False, "
-                   "bool? pin_memory=False)", py_tensor_of, "A tensor of Python data, copied." },
+    { AS_FUNCTION,
+      "tensor(Object data, *, dtype? dtype=None, device? device=None, bool? requires_grad=False, "
+      "bool? pin_memory=False)",
+      py_tensor_of, "A tensor of Python data, copied." },
     { AS_FUNCTION, "scalar_tensor(Scalar s, *, " OPTIONS ")", py_scalar_tensor, NULL },
     { AS_FUNCTION, "get_default_dtype()", py_get_default_dtype, NULL },
     { AS_FUNCTION, "set_default_dtype(dtype d)", py_set_default_dtype, NULL },

@@ -180,7 +180,6 @@ static PyObject *py_nonzero(const arg *a)
 }
 static PyObject *py_argwhere(const arg *a) { return py_wrap(bk_nonzero(a[0].tensor)); }
 PyObject *py_where_places(const arg *a) { return columns(places_of(a[0].tensor)); }
-static PyObject *py_isin(const arg *a) { return py_wrap(bk_isin(a[0].tensor, a[1].tensor, a[3].b)); }
 
 static PyObject *py_unravel_index(const arg *a)
 {
@@ -239,7 +238,6 @@ const binding index_rows[] = {
 
     { BOTH, "nonzero(Tensor self, *, bool as_tuple=False)", py_nonzero, NULL },
     { BOTH, "argwhere(Tensor self)", py_argwhere, NULL },
-    { AS_FUNCTION, "isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False)", py_isin, NULL },
     { AS_FUNCTION, "unravel_index(Tensor indices, int[1] shape)", py_unravel_index, NULL },
 };
 const size_t index_row_count = sizeof index_rows / sizeof *index_rows;

@@ -89,7 +89,8 @@ static PyObject *py_is_same_size(const arg *a)
     return PyBool_FromLong(a[0].tensor->layout->plain == a[1].tensor->layout->plain);
 }
 
-/* --- dtypes of results ----------------------------------------------------------------------------------------------- */
+/* --- dtypes of results -----------------------------------------------------------------------------------------------
+ */
 
 static PyObject *py_promote_types(const arg *a) { return py_dtype(dtype_promote(a[0].dtype, a[1].dtype)); }
 
@@ -116,7 +117,8 @@ static PyObject *converted(const arg *self, bk_dtype dtype, bool copy, const arg
     const layout *l = format_layout(t->layout, format, FORMAT_PRESERVE);
     if (!l)
         return NULL;
-    bool same = dtype == tensor_dtype(t) && (!format->given || format->memory_format == FORMAT_PRESERVE || l == t->layout);
+    bool same =
+        dtype == tensor_dtype(t) && (!format->given || format->memory_format == FORMAT_PRESERVE || l == t->layout);
     if (same && !copy)
         return Py_NewRef(self->object);
     lock_take();
@@ -219,7 +221,8 @@ static PyObject *py_contiguous(const arg *a)
 
 static PyObject *py_clone(const arg *a) { return converted(&a[0], tensor_dtype(a[0].tensor), true, &a[1]); }
 
-/* --- numbers out ---------------------------------------------------------------------------------------------------- */
+/* --- numbers out ----------------------------------------------------------------------------------------------------
+ */
 
 static PyObject *py_tolist_of(const arg *a)
 {
@@ -258,7 +261,8 @@ static PyObject *py_contains(const arg *a)
     return any_true(PyObject_RichCompare(a[0].object, a[1].object, Py_EQ));
 }
 
-/* --- attributes ------------------------------------------------------------------------------------------------------ */
+/* --- attributes ------------------------------------------------------------------------------------------------------
+ */
 
 static bk_tensor *handle(PyObject *self) { return ((py_tensor *)self)->t; }
 
@@ -343,17 +347,22 @@ const binding info_rows[] = {
     { AS_FUNCTION, "result_type(Scalar scalar, Tensor tensor)", py_result_type, NULL },
     { AS_FUNCTION, "result_type(Scalar scalar1, Scalar scalar2)", py_result_type, NULL },
     { AS_FUNCTION, "is_tensor(Object obj)", py_is_tensor_object, NULL },
-    { AS_METHOD, "to(Tensor self, dtype dtype, bool non_blocking=False, bool copy=False, *, "
-                 "memory_format? memory_format=None)", py_to_dtype, "As another dtype or on another device." },
-    { AS_METHOD, "to(Tensor self, device? device=None, dtype? dtype=None, bool non_blocking=False, bool copy=False, *, "
-                 "memory_format? memory_format=None)", py_to_device, NULL },
-    { AS_METHOD, "to(Tensor self, Tensor other, bool non_blocking=False, bool copy=False, *, "
-                 "memory_format? memory_format=None)", py_to_other, NULL },
-#define ROW(name, dtype)                                                                                               \
-    { AS_METHOD, #name "(Tensor self, *, memory_format? memory_format=None)", py_to_##name, NULL },
+    { AS_METHOD,
+      "to(Tensor self, dtype dtype, bool non_blocking=False, bool copy=False, *, "
+      "memory_format? memory_format=None)",
+      py_to_dtype, "As another dtype or on another device." },
+    { AS_METHOD,
+      "to(Tensor self, device? device=None, dtype? dtype=None, bool non_blocking=False, bool copy=False, *, "
+      "memory_format? memory_format=None)",
+      py_to_device, NULL },
+    { AS_METHOD,
+      "to(Tensor self, Tensor other, bool non_blocking=False, bool copy=False, *, "
+      "memory_format? memory_format=None)",
+      py_to_other, NULL },
+#define ROW(name, dtype) { AS_METHOD, #name "(Tensor self, *, memory_format? memory_format=None)", py_to_##name, NULL },
     CONVERSIONS(ROW)
 #undef ROW
-    { AS_METHOD, "cpu(Tensor self, *, memory_format? memory_format=None)", py_cpu, NULL },
+        { AS_METHOD, "cpu(Tensor self, *, memory_format? memory_format=None)", py_cpu, NULL },
     { AS_METHOD, "cuda(Tensor self, Object device=None, bool non_blocking=False, *, memory_format? memory_format=None)",
       py_cuda, NULL },
     { AS_METHOD, "type(Tensor self, Object? dtype=None, bool non_blocking=False)", py_type, NULL },
@@ -362,8 +371,10 @@ const binding info_rows[] = {
     { BOTH, "clone(Tensor self, *, memory_format? memory_format=None)", py_clone, "A copy in memory of its own." },
     { AS_METHOD, "tolist(Tensor self)", py_tolist_of, "The elements as nested lists." },
     { AS_METHOD, "__format__(Tensor self, str format_spec)", py_tensor_format, NULL },
-    { AS_FUNCTION, "set_printoptions(int? precision=None, Scalar? threshold=None, int? edgeitems=None, "
-                   "int? linewidth=None, str? profile=None, bool? sci_mode=None)", py_set_printoptions, NULL },
+    { AS_FUNCTION,
+      "set_printoptions(int? precision=None, Scalar? threshold=None, int? edgeitems=None, "
+      "int? linewidth=None, str? profile=None, bool? sci_mode=None)",
+      py_set_printoptions, NULL },
     { AS_FUNCTION, "_get_printoptions()", py_get_printoptions, NULL },
     { AS_METHOD, "untyped_storage(Tensor self)", py_untyped_storage, "The memory under the tensor." },
     { AS_FUNCTION, "_tensor_on_storage(Object storage, int offset, int[] size, int[] stride)", py_tensor_on_storage,

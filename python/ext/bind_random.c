@@ -142,8 +142,10 @@ static PyMethodDef generator_methods[] = {
 static PyGetSetDef generator_attributes[] = { { "device", generator_device, NULL, NULL, NULL }, { 0 } };
 
 static PyType_Slot generator_slots[] = {
-    { Py_tp_new, generator_new },           { Py_tp_dealloc, generator_dealloc },
-    { Py_tp_methods, generator_methods },   { Py_tp_getset, generator_attributes },
+    { Py_tp_new, generator_new },
+    { Py_tp_dealloc, generator_dealloc },
+    { Py_tp_methods, generator_methods },
+    { Py_tp_getset, generator_attributes },
     { Py_tp_doc, "A source of random numbers with a state of its own." },
     { 0, NULL },
 };
@@ -173,7 +175,8 @@ static PyObject *py_set_rng_state(const arg *a)
     Py_RETURN_NONE;
 }
 
-/* --- tensors of a size --------------------------------------------------------------------------------------------- */
+/* --- tensors of a size ---------------------------------------------------------------------------------------------
+ */
 
 /* (size, generator, out, options) */
 static PyObject *of_size(const arg *a, bk_tensor *(*draw)(int, const int64_t *, bk_dtype, bk_generator *))
@@ -209,7 +212,8 @@ static PyObject *py_randperm(const arg *a)
     return options_apply(bk_randperm(a[0].i, option_dtype(a + 3, BK_INT64), chosen(&a[1])), a + 3, &a[2]);
 }
 
-/* --- like another tensor -------------------------------------------------------------------------------------------- */
+/* --- like another tensor --------------------------------------------------------------------------------------------
+ */
 
 /* An empty tensor like t, to be filled; NULL with an exception set. */
 static bk_tensor *empty_like(const arg *t, const arg *options)
@@ -254,7 +258,8 @@ static PyObject *randint_like(const arg *t, int64_t low, int64_t high, const arg
 static PyObject *py_randint_like_high(const arg *a) { return randint_like(&a[0], 0, a[1].i, &a[2]); }
 static PyObject *py_randint_like(const arg *a) { return randint_like(&a[0], a[1].i, a[2].i, &a[3]); }
 
-/* --- by the elements of tensors -------------------------------------------------------------------------------------- */
+/* --- by the elements of tensors --------------------------------------------------------------------------------------
+ */
 
 static PyObject *py_normal_tensors(const arg *a)
 {
@@ -314,7 +319,8 @@ static PyObject *py_multinomial(const arg *a)
     return py_out(bk_multinomial(a[0].tensor, a[1].i, a[2].b, chosen(&a[3])), &a[4]);
 }
 
-/* --- in place: (self, parameters, generator) --------------------------------------------------------------------------- */
+/* --- in place: (self, parameters, generator)
+ * --------------------------------------------------------------------------- */
 
 static PyObject *py_uniform_(const arg *a)
 {
@@ -374,7 +380,8 @@ const binding random_rows[] = {
       "Normally distributed numbers." },
     { AS_FUNCTION, "randint(int high, int[] size, " DRAWN ", Tensor? out=None, " OPTIONS ")", py_randint_high,
       "Integers from low (0) to high, high excluded." },
-    { AS_FUNCTION, "randint(int low, int high, int[] size, " DRAWN ", Tensor? out=None, " OPTIONS ")", py_randint, NULL },
+    { AS_FUNCTION, "randint(int low, int high, int[] size, " DRAWN ", Tensor? out=None, " OPTIONS ")", py_randint,
+      NULL },
     { AS_FUNCTION, "randperm(int n, " DRAWN ", Tensor? out=None, " OPTIONS ")", py_randperm,
       "The numbers below n in random order." },
     { AS_FUNCTION, "rand_like(Tensor self, " DRAWN ", " LIKE_OPTIONS ")", py_rand_like, NULL },

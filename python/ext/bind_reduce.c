@@ -273,8 +273,10 @@ static bk_tensor *along_as(along_fn fn, const bk_tensor *t, int dim, const arg *
 /* a: self, dim, dtype, out */
 static PyObject *along(along_fn fn, const arg *a) { return py_out(along_as(fn, a[0].tensor, (int)a[1].i, &a[2]), &a[3]); }
 
-static PyObject *along_in_place(along_fn fn, const arg *a)
+static PyObject *along_in_place(along_fn fn, const char *name, const arg *a)
 {
+    if (bk_dtype_of(a[0].tensor) == BK_BOOL && bk_numel(a[0].tensor))
+        return PyErr_Format(PyExc_NotImplementedError, "\"%s_out_cpu\" not implemented for 'Bool'", name);
     bk_scope_push();
     bk_tensor *r = along_as(fn, a[0].tensor, (int)a[1].i, &a[2]);
     int status = r ? bk_copy_(a[0].tensor, r) : -1;
@@ -285,9 +287,9 @@ static PyObject *along_in_place(along_fn fn, const arg *a)
 static PyObject *py_softmax(const arg *a) { return along(bk_softmax, a); }
 static PyObject *py_log_softmax(const arg *a) { return along(bk_log_softmax, a); }
 static PyObject *py_cumsum(const arg *a) { return along(bk_cumsum, a); }
-static PyObject *py_cumsum_(const arg *a) { return along_in_place(bk_cumsum, a); }
+static PyObject *py_cumsum_(const arg *a) { return along_in_place(bk_cumsum, "cumsum", a); }
 static PyObject *py_cumprod(const arg *a) { return along(bk_cumprod, a); }
-static PyObject *py_cumprod_(const arg *a) { return along_in_place(bk_cumprod, a); }
+static PyObject *py_cumprod_(const arg *a) { return along_in_place(bk_cumprod, "cumprod", a); }
 static PyObject *py_logcumsumexp(const arg *a)
 {
     return py_out(bk_logcumsumexp(a[0].tensor, (int)a[1].i), &a[2]);

@@ -76,8 +76,11 @@ static PyObject *py_stride(const arg *a)
 {
     const layout *l = a[0].tensor->layout;
     if (a[1].given) {
+        if (!l->ndim)
+            return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions",
+                                (long long)a[1].i);
         int d = layout_dim(l, a[1].i);
-        return d < 0 ? py_raise() : PyLong_FromLongLong(l->ndim ? l->strides[d] : 1);
+        return d < 0 ? py_raise() : PyLong_FromLongLong(l->strides[d]);
     }
     PyObject *tuple = PyTuple_New(l->ndim);
     for (int d = 0; tuple && d < l->ndim; d++)
@@ -120,6 +123,7 @@ static PyObject *py_permute(const arg *a)
 }
 
 static PyObject *py_transpose(const arg *a) { return py_wrap(bk_transpose(a[0].tensor, (int)a[1].i, (int)a[2].i)); }
+static PyObject *py_adjoint(const arg *a) { return py_wrap(bk_transpose(a[0].tensor, -2, -1)); }
 static PyObject *py_t(const arg *a) { return py_wrap(bk_t(a[0].tensor)); }
 static PyObject *py_unsqueeze(const arg *a) { return py_wrap(bk_unsqueeze(a[0].tensor, (int)a[1].i)); }
 static PyObject *py_squeeze_all(const arg *a) { return py_wrap(bk_squeeze(a[0].tensor, BK_MAX_NDIM)); }
@@ -133,8 +137,12 @@ static PyObject *py_squeeze(const arg *a)
 static PyObject *py_flatten(const arg *a) { return py_wrap(bk_flatten(a[0].tensor, (int)a[1].i, (int)a[2].i)); }
 static PyObject *py_ravel(const arg *a)
 {
-    const bk_tensor *t = a[0].tensor;
-    return py_wrap(bk_is_contiguous(t) && bk_ndim(t) == 1 ? bk_view(t, 1, bk_sizes(t)) : bk_reshape(t, 1, (int64_t[]){ -1 }));
+    bk_scope_push();
+    bk_tensor *r = bk_reshape(bk_contiguous(a[0].tensor), 1, (int64_t[]){ -1 });
+    if (r)
+        bk_scope_keep(r);
+    bk_scope_pop();
+    return py_wrap(r);
 }
 static PyObject *py_unflatten(const arg *a)
 {
@@ -341,11 +349,11 @@ static PyObject *py_tensor_split_at(const arg *a)
 static PyObject *py_unbind(const arg *a)
 {
     const bk_tensor *t = a[0].tensor;
-    if (!t->layout->ndim)
-        return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions", (long long)a[1].i);
     int d = layout_dim(t->layout, a[1].i);
     if (d < 0)
         return py_raise();
+    if (!t->layout->ndim)
+        return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions", (long long)a[1].i);
     int64_t n = t->layout->sizes[d];
     bk_tensor **v = mem_alloc((size_t)(n + 1) * sizeof *v);
     if (!v)
@@ -520,6 +528,7 @@ const binding shape_rows[] = {
     { BOTH, "swapaxes(Tensor self, int axis0, int axis1)", py_transpose, NULL },
     { BOTH, "swapdims(Tensor self, int dim0, int dim1)", py_transpose, NULL },
     { BOTH, "t(Tensor self)", py_t, NULL },
+    { BOTH, "adjoint(Tensor self)", py_adjoint, NULL },
     { BOTH, "movedim(Tensor self, int[1] source, int[1] destination)", py_movedim, NULL },
     { BOTH, "moveaxis(Tensor self, int[1] source, int[1] destination)", py_movedim, NULL },
     { BOTH, "squeeze(Tensor self)", py_squeeze_all, NULL },
@@ -594,6 +603,8 @@ static PyObject *get_mT(PyObject *self, void *unused)
 {
     (void)unused;
     int n = bk_ndim(handle(self));
+    if (n == 0)
+        return py_wrap(bk_t(handle(self)));
     if (n < 2)
         return PyErr_Format(PyExc_RuntimeError, "tensor.mT is only supported on matrices or batches of matrices. Got %d-D tensor.", n);
     return py_wrap(bk_transpose(handle(self), -2, -1));
@@ -604,7 +615,8 @@ static PyObject *get_H(PyObject *self, void *unused)
     (void)unused;
     int n = bk_ndim(handle(self));
     if (n != 2 && n != 0)
-        return PyErr_Format(PyExc_RuntimeError, "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.", n);
+        return PyErr_Format(PyExc_RuntimeError, "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.%s", n,
+                            n > 2 ? " For batches of matrices, consider using tensor.mH" : "");
     return py_wrap(n ? bk_transpose(handle(self), 0, 1) : bk_t(handle(self)));
 }
 

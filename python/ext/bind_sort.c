@@ -146,17 +146,6 @@ static PyObject *py_histc(const arg *a)
     return py_out(bk_histc(a[0].tensor, a[1].i, a[2].scalar.d, a[3].scalar.d), &a[4]);
 }
 
-static PyObject *py_isin(const arg *a) { return py_wrap(bk_isin(a[0].tensor, a[1].tensor, a[3].b)); }
-
-static PyObject *py_isin_number(const arg *a)
-{
-    bk_tensor *among = a[1].scalar.kind == NUMBER_FLOAT ? bk_scalar(a[1].scalar.d, bk_dtype_of(a[0].tensor))
-                                                        : bk_full_int(0, NULL, a[1].scalar.i, BK_INT64);
-    bk_tensor *r = bk_isin(a[0].tensor, among, a[3].b);
-    bk_release(among);
-    return py_wrap(r);
-}
-
 /* --- places ---------------------------------------------------------------------------------------------------------------- */
 
 /* right, or side where it is given. */
@@ -236,30 +225,6 @@ static PyObject *py_bucketize_number(const arg *a)
     return r;
 }
 
-/* One tensor of places per dimension; a number counts as a line of one. */
-static PyObject *places_by_dim(const bk_tensor *t)
-{
-    bk_scope_push();
-    bk_tensor *all = bk_nonzero(bk_ndim(t) ? t : bk_unsqueeze(t, 0));
-    PyObject *tuple = all ? PyTuple_New(bk_sizes(all)[1]) : py_raise();
-    for (int64_t d = 0; tuple && d < bk_sizes(all)[1]; d++) {
-        PyObject *column = py_wrap(bk_scope_keep(bk_select(all, 1, d)));
-        if (column)
-            PyTuple_SET_ITEM(tuple, d, column);
-        else
-            Py_CLEAR(tuple);
-    }
-    bk_scope_pop();
-    return tuple;
-}
-
-static PyObject *py_nonzero(const arg *a)
-{
-    return a[1].b ? places_by_dim(a[0].tensor) : py_out(bk_nonzero(a[0].tensor), &a[2]);
-}
-
-static PyObject *py_argwhere(const arg *a) { return py_wrap(bk_nonzero(a[0].tensor)); }
-
 /* --- rows --------------------------------------------------------------------------------------------------------------------- */
 
 #define QUANTILE ", int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor? out=None)"
@@ -288,14 +253,9 @@ const binding sort_rows[] = {
       py_unique_consecutive, NULL },
     { BOTH, "bincount(Tensor self, Tensor? weights=None, int minlength=0)", py_bincount, NULL },
     { BOTH, "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0, *, Tensor? out=None)", py_histc, NULL },
-    { AS_FUNCTION, "isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False)", py_isin, NULL },
-    { AS_FUNCTION, "isin(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False)",
-      py_isin_number, NULL },
     { AS_FUNCTION, "searchsorted(Tensor sorted_sequence, Tensor input" SEARCH, py_searchsorted, NULL },
     { AS_FUNCTION, "searchsorted(Tensor sorted_sequence, Scalar self" SEARCH, py_searchsorted_number, NULL },
     { AS_FUNCTION, "bucketize(Tensor self" BUCKETS, py_bucketize, NULL },
     { AS_FUNCTION, "bucketize(Scalar self" BUCKETS, py_bucketize_number, NULL },
-    { BOTH, "nonzero(Tensor self, *, bool as_tuple=False, Tensor? out=None)", py_nonzero, NULL },
-    { BOTH, "argwhere(Tensor self)", py_argwhere, NULL },
 };
 const size_t sort_row_count = sizeof sort_rows / sizeof *sort_rows;

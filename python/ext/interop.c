@@ -15,7 +15,8 @@
 #include "core/memory.h"
 #include "ops/read.h"
 
-/* --- out: the memory object ----------------------------------------------------------------------------------------- */
+/* --- out: the memory object -----------------------------------------------------------------------------------------
+ */
 
 /* NumPy's __array_struct__, as its documentation lays it out. */
 typedef struct array_struct {
@@ -113,11 +114,14 @@ static PyObject *memory_struct(PyObject *o, void *closure)
 }
 
 static PyGetSetDef memory_attributes[] = { { "__array_struct__", memory_struct, NULL, NULL, NULL }, { 0 } };
-static PyType_Slot memory_slots[] = { { Py_tp_dealloc, memory_dealloc }, { Py_tp_getset, memory_attributes }, { 0, NULL } };
+static PyType_Slot memory_slots[] = { { Py_tp_dealloc, memory_dealloc },
+                                      { Py_tp_getset, memory_attributes },
+                                      { 0, NULL } };
 static PyType_Spec memory_spec = { "brisk._memory", sizeof(memory_object), 0,
                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, memory_slots };
 
-/* --- out: arrays ------------------------------------------------------------------------------------------------------ */
+/* --- out: arrays
+ * ------------------------------------------------------------------------------------------------------ */
 
 static PyObject *numpy_function(const char *name, PyObject **cached)
 {
@@ -173,7 +177,8 @@ static PyObject *py_array(const arg *a)
     return array;
 }
 
-/* --- out: the buffer protocol -------------------------------------------------------------------------------------------- */
+/* --- out: the buffer protocol
+ * -------------------------------------------------------------------------------------------- */
 
 typedef struct lent {
     storage *memory;
@@ -228,7 +233,9 @@ static void take_back(PyObject *self, Py_buffer *b)
 
 PyBufferProcs py_tensor_buffer = { lend, take_back };
 
-/* --- in -------------------------------------------------------------------------------------------------------------------- */
+/* --- in
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct late_release {
     void (*release)(void *owner);
@@ -440,12 +447,16 @@ const binding interop_rows[] = {
     { AS_FUNCTION, "from_numpy(Object ndarray)", py_from_numpy, "A tensor on the memory of a NumPy array." },
     { AS_FUNCTION, "as_tensor(Object data, dtype? dtype=None, device? device=None)", py_as_tensor,
       "A tensor of the data, on the same memory where that is possible." },
-    { AS_FUNCTION, "asarray(Object obj, *, dtype? dtype=None, device? device=None, bool? copy=None, "
-                   "bool requires_grad=False)", py_asarray, NULL },
+    { AS_FUNCTION,
+      "asarray(Object obj, *, dtype? dtype=None, device? device=None, bool? copy=None, "
+      "bool requires_grad=False)",
+      py_asarray, NULL },
     { AS_FUNCTION, "frombuffer(Object buffer, *, dtype dtype, int count=-1, int offset=0, bool requires_grad=False)",
       py_frombuffer, "A tensor on the memory of any buffer." },
-    { AS_METHOD, "__dlpack__(Tensor self, *, Object? stream=None, Object? max_version=None, Object? dl_device=None, "
-                 "bool? copy=None)", py_dlpack, NULL },
+    { AS_METHOD,
+      "__dlpack__(Tensor self, *, Object? stream=None, Object? max_version=None, Object? dl_device=None, "
+      "bool? copy=None)",
+      py_dlpack, NULL },
     { AS_METHOD, "__dlpack_device__(Tensor self)", py_dlpack_device, NULL },
     { AS_FUNCTION, "from_dlpack(Object ext_tensor, *, Object? device=None, bool? copy=None)", py_from_dlpack,
       "A tensor on the memory of a DLPack exporter." },

@@ -62,16 +62,10 @@ static int add_rows(PyObject *module)
 /* brisk._C._nn: the rows that are functions of nn.functional only. */
 static int add_functional(PyObject *module)
 {
-    PyObject *nn = PyModule_New("brisk._C._nn");
-    if (!nn)
+    PyObject *nn = PyImport_AddModule("brisk._C._nn"); /* in sys.modules, so that it can be imported from; borrowed */
+    if (!nn || args_add_functions(nn, functional_rows, functional_row_count) < 0)
         return -1;
-    int status = args_add_functions(nn, functional_rows, functional_row_count);
-    if (status == 0)
-        status = PyModule_AddObjectRef(module, "_nn", nn);
-    if (status == 0) /* so that import finds it: an extension module is no package */
-        status = PyDict_SetItemString(PyImport_GetModuleDict(), "brisk._C._nn", nn);
-    Py_DECREF(nn);
-    return status;
+    return PyModule_AddObjectRef(module, "_nn", nn);
 }
 
 PyMODINIT_FUNC PyInit__C(void)

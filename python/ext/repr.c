@@ -24,7 +24,7 @@ static const char *grad_suffix(const bk_tensor *t, char text[static 80])
     if (bk_is_leaf(t))
         return "requires_grad=True";
     const node *place = t->track->place;
-    snprintf(text, 80, "grad_fn=<%s>", bk_is_leaf(t) || !place ? "" : op_get(place->op)->grad_name);
+    snprintf(text, 80, "grad_fn=<%s>", place ? op_get(place->op)->grad_name : "ViewBackward0" /* a view of a leaf */);
     return text;
 }
 

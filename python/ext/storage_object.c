@@ -60,7 +60,10 @@ static const node *evaluated(const cell *c)
     return c->value;
 }
 
-static PyObject *storage_nbytes(PyObject *o, PyObject *none) { return (void)none, PyLong_FromSize_t(byte_count(cell_of(o))); }
+static PyObject *storage_nbytes(PyObject *o, PyObject *none)
+{
+    return (void)none, PyLong_FromSize_t(byte_count(cell_of(o)));
+}
 static Py_ssize_t storage_length(PyObject *o) { return (Py_ssize_t)byte_count(cell_of(o)); }
 
 static PyObject *storage_data_ptr(PyObject *o, PyObject *none)
@@ -159,7 +162,8 @@ PyObject *py_storage_from_bytes(const arg *a)
     return o;
 }
 
-/* --- between tensors and their storages ------------------------------------------------------------------------------ */
+/* --- between tensors and their storages ------------------------------------------------------------------------------
+ */
 
 PyObject *py_untyped_storage(const arg *a) { return storage_of(a[0].tensor->cell); }
 

@@ -5,6 +5,8 @@
  * cycle. A stamp is never reused, so "same stamp" means "not written since". */
 #include "core/tensor.h"
 
+#include <string.h>
+
 #include "autograd/function.h"
 #include "core/error.h"
 #include "core/lock.h"
@@ -489,8 +491,38 @@ static node *update_edge(const bk_tensor *t, node *place, node *edge, bool add)
     return n;
 }
 
+char *tensor_open(bk_tensor *t)
+{
+    cell *c = t->cell;
+    const node *n = c->value;
+    if (!n->data || !n->memory || tensor_tracked(t) || t->layout->overlapping)
+        return NULL;
+    while (c->seers)
+        forget(c->seers);
+    if (n->refs != 1 || n->memory->refs != 1)
+        return NULL;
+    c->stamp = next_stamp++;
+    return n->data;
+}
+
+/* One element that is there already goes straight to memory where that is allowed. */
+static bool write_now(bk_tensor *t, operand value)
+{
+    if (t->layout->numel != 1 || !value.value->data || value.edge)
+        return false;
+    node_retain(value.value); /* what tensor_open forgets may be the last to hold it */
+    char *memory = tensor_open(t);
+    size_t size = dtype_size(tensor_dtype(t));
+    if (memory)
+        memcpy(memory + (size_t)t->offset * size, value.value->data, size);
+    node_release(value.value);
+    return memory != NULL;
+}
+
 int tensor_write(bk_tensor *t, operand value, bool add)
 {
+    if (!add && write_now(t, value))
+        return 0;
     bool taped = grad_enabled();
     node *place = taped && t->track ? t->track->place : NULL;
     node *edge = taped ? value.edge : NULL;
@@ -574,20 +606,6 @@ int bk_copy_out(bk_tensor *out, const bk_tensor *result)
     }
     lock_give();
     return status;
-}
-
-char *tensor_open(bk_tensor *t)
-{
-    cell *c = t->cell;
-    const node *n = c->value;
-    if (!n->data || !n->memory || tensor_tracked(t) || t->layout->overlapping)
-        return NULL;
-    while (c->seers)
-        forget(c->seers);
-    if (n->refs != 1 || n->memory->refs != 1)
-        return NULL;
-    c->stamp = next_stamp++;
-    return n->data;
 }
 
 int tensor_move(bk_tensor *t, node *n)

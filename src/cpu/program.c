@@ -90,7 +90,7 @@ static bool is_fixed(const ew_program *p, const ew_port *port)
 
 static void cut_tiles(ew_program *p, int64_t tile)
 {
-    if (p->ndim > 1 && p->inner < SHORT_ROW && p->inner <= tile) {
+    if (p->ndim > 1 && p->inner && p->inner < SHORT_ROW && p->inner <= tile) {
         p->columns_per_tile = p->inner;
         p->rows_per_tile = tile / p->inner;
     } else {

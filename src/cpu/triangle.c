@@ -1,6 +1,7 @@
 /* triangle.c: tril and triu, one row of a matrix at a time.
  *
- * Every row is a run that is kept and a run that becomes zero; where they meet follows from the row and the diagonal. */
+ * Every row is a run that is kept and a run that becomes zero; where they meet follows from the row and the diagonal.
+ */
 #include "cpu/triangle.h"
 
 #include "core/threads.h"

@@ -231,6 +231,8 @@ static bk_tensor *search(const bk_tensor *sorted, const bk_tensor *values, bool 
 {
     operand in[2];
     bk_dtype common = dtype_promote(tensor_dtype(sorted), tensor_dtype(values));
+    if (common == BK_BOOL)
+        return error_null(BK_NOT_IMPLEMENTED, "\"searchsorted_out_cpu\" not implemented for 'Bool'");
     sorted = bk_to(sorted, common);
     values = bk_to(values, common);
     if (!sorted || !values || !tensor_read(sorted, &in[0]) || !tensor_read(values, &in[1]))
@@ -275,6 +277,8 @@ bk_tensor *bk_isin(const bk_tensor *t, const bk_tensor *among, bool invert)
 {
     if (!t || !among)
         return NULL;
+    if (tensor_dtype(t) == BK_BOOL || tensor_dtype(among) == BK_BOOL)
+        return error_null(BK_RUNTIME_ERROR, "Unsupported input type encountered for isin(): Bool");
     lock_take();
     bk_scope_push();
     bool was = grad_set_enabled(false);

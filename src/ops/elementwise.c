@@ -428,10 +428,49 @@ static node *apply_any(int op, const operand *in)
     return n;
 }
 
+/* Elements of one dtype that computes as itself, and numbers, none on the tape: the op is one kernel call. NULL where it
+ * is not so simple. */
+static node *apply_elements(int op, int arity, const operand *in)
+{
+    const ew_info *row = &ew_infos[op];
+    const node *first = in[0].value ? in[0].value : arity > 1 ? in[1].value : NULL;
+    if (!first || first->layout->ndim || row->rule == EW_SELECT || row->rule == EW_LOGIC)
+        return NULL;
+    bk_dtype d = (bk_dtype)first->dtype;
+    bool whole = d == BK_INT64 && row->rule != EW_FLOAT;
+    if (d != BK_FLOAT32 && d != BK_FLOAT64 && !whole)
+        return NULL;
+    if (!(row->types & (whole ? EW_TYPE_I : EW_TYPE_F)))
+        return NULL;
+    union { double d; float f; int64_t i; } number[2];
+    const void *x[2];
+    for (int k = 0; k < arity; k++) {
+        const node *v = in[k].value;
+        if (v ? v->layout->ndim || v->dtype != d || !v->data || in[k].edge : whole && in[k].category == CATEGORY_FLOAT)
+            return NULL;
+        if (!v && whole)
+            number[k].i = in[k].i;
+        else if (!v && d == BK_FLOAT64)
+            number[k].d = in[k].d;
+        else if (!v)
+            number[k].f = (float)in[k].d;
+        x[k] = v ? v->data : (const void *)&number[k];
+    }
+    node *n = node_new(OP_data, ew_gives_bool((ew_op)op) ? BK_BOOL : d, first->layout);
+    if (!n)
+        return NULL;
+    n->data = (char *)&n->attr;
+    ew_kernels()->op[op][dtypes[d].compute](1, n->data, x[0], x[arity - 1], x[0]);
+    return n;
+}
+
 static node *apply(int op, const operand *in)
 {
     bool failed = false;
     int arity = ew_infos[op].arity;
+    node *now = arity < 3 ? apply_elements(op, arity, in) : NULL;
+    if (now)
+        return now;
     node *n = arity == 2   ? apply_alike(op, 2, in, &failed)
               : arity == 1 ? apply_alike(op, 1, in, &failed)
                            : apply_alike(op, 3, in, &failed);

@@ -144,6 +144,19 @@ int index_range(const bk_tensor *index, int64_t *low, int64_t *high)
     return 0;
 }
 
+int64_t index_first_bad(const bk_tensor *index, int64_t low, int64_t high)
+{
+    view v;
+    int64_t left = tensor_view(index, &v) < 0 ? 0 : view_numel(&v);
+    walk w = walk_start((const view *const[]){ &v }, 1, 0);
+    for (; left > 0; left--, walk_skip(&w, 1)) {
+        int64_t at = *(const int64_t *)w.p[0];
+        if (at < low || at >= high)
+            return at;
+    }
+    return 0;
+}
+
 bk_tensor *index_long(const bk_tensor *index) { return index ? bk_to(index, BK_INT64) : NULL; }
 
 static bk_tensor *as_vector(const bk_tensor *t) { return bk_reshape(t, 1, (int64_t[]){ -1 }); }
@@ -151,7 +164,6 @@ static bk_tensor *at_least_1d(const bk_tensor *t) { return t->layout->ndim ? (bk
 
 static bool is_index(const bk_tensor *t) { return tensor_dtype(t) == BK_INT64 || tensor_dtype(t) == BK_INT32; }
 
-/* The first index out of [from, size), for the message; 0 when all are good. */
 static int check_bounds(const bk_tensor *index, int64_t from, int64_t size, bk_error_kind kind, const char *op, int dim)
 {
     int64_t low, high;
@@ -160,7 +172,7 @@ static int check_bounds(const bk_tensor *index, int64_t from, int64_t size, bk_e
     if (low >= from && high < size)
         return 0;
     return error_int(kind, "%sindex %lld is out of bounds for dimension %d with size %lld", op,
-                     (long long)(high >= size ? high : low), dim, (long long)size);
+                     (long long)index_first_bad(index, from, size), dim, (long long)size);
 }
 
 /* --- gather and scatter ------------------------------------------------------------------------------------------------- */
@@ -495,7 +507,7 @@ int bk_index_add_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor
     if (!t || !index || !source)
         return -1;
     bk_scope_push();
-    const bk_tensor *scaled = alpha == 1 ? source : bk_mul_s(source, alpha);
+    const bk_tensor *scaled = alpha == 1 ? source : bk_to(bk_mul_s(source, alpha), tensor_dtype(source));
     int status = scaled ? write_slices_locked(OP_index_add, "index_add_", t, dim, index, scaled, number_int(0)) : -1;
     bk_scope_pop();
     return status;
@@ -522,7 +534,7 @@ static bk_tensor *flat_index(const bk_tensor *index, int64_t numel)
         return NULL;
     if (low < -numel || high >= numel)
         return error_null(BK_INDEX_ERROR, "out of range: tried to access index %lld on a tensor of %lld elements.",
-                          (long long)(high >= numel ? high : low), (long long)numel);
+                          (long long)index_first_bad(i, -numel, numel), (long long)numel);
     return low < 0 ? bk_where(bk_lt_s(i, 0), bk_add_s(i, (double)numel), i) : i;
 }
 
@@ -573,7 +585,17 @@ int bk_put_(bk_tensor *t, const bk_tensor *index, const bk_tensor *source, bool 
 
 /* --- out of place ---------------------------------------------------------------------------------------------------------- */
 
-/* Each is the write into a copy; a failed one leaves nothing. */
+/* Each is the write into a copy, for most of them a row-major one; a failed one leaves nothing. */
+static bk_tensor *row_major_copy(const bk_tensor *t)
+{
+    if (!t)
+        return NULL;
+    lock_take();
+    bk_tensor *c = copy_as(t, t->layout->plain, tensor_dtype(t));
+    lock_give();
+    return c;
+}
+
 static bk_tensor *changed(bk_tensor *copy, int status)
 {
     if (status == 0 || !copy)
@@ -584,38 +606,38 @@ static bk_tensor *changed(bk_tensor *copy, int status)
 
 bk_tensor *bk_scatter(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *src, const char *reduce)
 {
-    bk_tensor *c = bk_clone(t);
+    bk_tensor *c = row_major_copy(t);
     return changed(c, bk_scatter_(c, dim, index, src, reduce));
 }
 
 bk_tensor *bk_scatter_s(const bk_tensor *t, int dim, const bk_tensor *index, double value, const char *reduce)
 {
-    bk_tensor *c = bk_clone(t);
+    bk_tensor *c = row_major_copy(t);
     return changed(c, bk_scatter_s_(c, dim, index, value, reduce));
 }
 
 bk_tensor *bk_scatter_add(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *src)
 {
-    bk_tensor *c = bk_clone(t);
+    bk_tensor *c = row_major_copy(t);
     return changed(c, bk_scatter_add_(c, dim, index, src));
 }
 
 bk_tensor *bk_scatter_reduce(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *src,
                              const char *reduce, bool include_self)
 {
-    bk_tensor *c = bk_clone(t);
+    bk_tensor *c = row_major_copy(t);
     return changed(c, bk_scatter_reduce_(c, dim, index, src, reduce, include_self));
 }
 
 bk_tensor *bk_index_add(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *source, double alpha)
 {
-    bk_tensor *c = bk_clone(t);
+    bk_tensor *c = row_major_copy(t);
     return changed(c, bk_index_add_(c, dim, index, source, alpha));
 }
 
 bk_tensor *bk_index_copy(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *source)
 {
-    bk_tensor *c = bk_clone(t);
+    bk_tensor *c = row_major_copy(t);
     return changed(c, bk_index_copy_(c, dim, index, source));
 }
 

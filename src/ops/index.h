@@ -30,6 +30,8 @@ int overlap_add(bk_tensor *x, const bk_tensor *value);
 int64_t mask_total(const bk_tensor *mask);
 /* The smallest and the largest index, evaluated; 0 and -1 when there is none. */
 int index_range(const bk_tensor *index, int64_t *low, int64_t *high);
+/* The first index that is not in [low, high): what messages name. */
+int64_t index_first_bad(const bk_tensor *index, int64_t low, int64_t high);
 /* Any integer tensor as int64. */
 bk_tensor *index_long(const bk_tensor *index);
 

@@ -99,7 +99,8 @@ static bk_tensor *join(bk_tensor *const *tensors, int count, int64_t at)
 static bool check_list(bk_tensor *const *tensors, int count, const char *op)
 {
     if (count <= 0)
-        return error_null(BK_RUNTIME_ERROR, "%s expects a non-empty TensorList", op), false;
+        return !strcmp(op, "stack") ? error_null(BK_RUNTIME_ERROR, "stack expects a non-empty TensorList"), false
+                                    : (error_null(BK_VALUE_ERROR, "%s: expected a non-empty list of Tensors", op), false);
     for (int i = 0; i < count; i++)
         if (!tensors[i])
             return false;

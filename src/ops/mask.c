@@ -2,16 +2,12 @@
  *
  * Filling under a mask is `where`: it stays lazy and fuses. Taking out what a mask selects needs the count, so the mask is
  * evaluated and the rest stays lazy. */
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/error.h"
 #include "core/lock.h"
-#include "core/memory.h"
 #include "core/scope.h"
 #include "cpu/index.h"
-#include "cpu/move.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/read.h"
@@ -166,7 +162,8 @@ bk_tensor *bk_masked_scatter(const bk_tensor *t, const bk_tensor *mask, const bk
     bk_scope_push();
     operand in[2] = { { 0 } };
     const layout *l = tensor_read(t, &in[0]) && tensor_read(mask, &in[1]) ? operands_broadcast(in, 2) : NULL;
-    bk_tensor *c = l ? bk_clone(bk_expand(t, l->ndim, l->sizes)) : NULL;
+    bk_tensor *wide = l ? bk_expand(t, l->ndim, l->sizes) : NULL;
+    bk_tensor *c = wide ? copy_as(wide, l, tensor_dtype(t)) : NULL;
     c = scope_return(c && scatter_masked(c, mask, source) == 0 ? c : NULL);
     lock_give();
     return c;
@@ -193,63 +190,4 @@ bk_tensor *mask_places(const bk_tensor *mask)
     int64_t n = nonzero_count(&from);
     bk_tensor *r = made_now(2, (int64_t[]){ n, 1 }, NULL, BK_INT64, &to);
     return r && nonzero(&to, &from) == 0 ? bk_view(r, 1, &n) : NULL;
-}
-
-/* --- membership -------------------------------------------------------------------------------------------------------------- */
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* The elements as doubles, which compare as the promoted dtypes do (integers beyond 2^53 excepted); NULL: no memory. */
-static double *as_doubles(const view *v)
-{
-    view to = { .dtype = BK_FLOAT64, .ndim = 1, .sizes = { view_numel(v) }, .strides = { 1 } };
-    double *line = mem_alloc((size_t)(to.sizes[0] + 1) * sizeof *line);
-    if (!line)
-        return NULL;
-    view dst = *v;
-    int64_t step = 1;
-    dst.data = to.data = (char *)line;
-    dst.dtype = BK_FLOAT64;
-    for (int d = v->ndim - 1; d >= 0; d--) {
-        dst.strides[d] = step;
-        step *= v->sizes[d];
-    }
-    if (to.sizes[0])
-        move_copy(&dst, v);
-    return line;
-}
-
-bk_tensor *bk_isin(const bk_tensor *t, const bk_tensor *among, bool invert)
-{
-    if (!t || !among)
-        return NULL;
-    lock_take();
-    view v, a, to;
-    bk_tensor *r = NULL;
-    if (tensor_view(t, &v) == 0 && tensor_view(among, &a) == 0 &&
-        (r = made_now(v.ndim, v.sizes, NULL, BK_BOOL, &to))) {
-        double *elements = as_doubles(&v), *set = as_doubles(&a);
-        int64_t n = view_numel(&v), m = 0, count = view_numel(&a);
-        for (int64_t i = 0; set && i < count; i++) /* NaN equals nothing */
-            if (!isnan(set[i]))
-                set[m++] = set[i];
-        if (set)
-            qsort(set, (size_t)m, sizeof *set, by_value);
-        for (int64_t i = 0; elements && set && i < n; i++) {
-            bool found = !isnan(elements[i]) && bsearch(&elements[i], set, (size_t)m, sizeof *set, by_value);
-            to.data[i] = found != invert;
-        }
-        if (!elements || !set) {
-            bk_release(bk_scope_keep(r));
-            r = NULL;
-        }
-        mem_free(elements);
-        mem_free(set);
-    }
-    lock_give();
-    return r;
 }

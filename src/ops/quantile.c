@@ -97,7 +97,7 @@ static bk_tensor *arrange(bk_tensor *r, const bk_tensor *t, const quantiles *s)
             sizes[d] = 1;
         sizes[ndim] = s->q->layout->numel;
         r = bk_view(r, ndim + 1, sizes);
-    } else if (s->dim >= 0 && s->keepdim) {
+    } else if (s->dim >= 0 && s->keepdim && ndim) {
         r = bk_unsqueeze(r, s->dim); /* dim went to the end and is q's now */
     }
     if (!r || s->q->layout->ndim == 0)

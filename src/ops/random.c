@@ -107,7 +107,7 @@ struct draw {
     int (*fill)(const draw *d, rng *r, bk_dtype dtype, void *to, int64_t n);
     double a, b;
     int64_t lo, hi;
-    bool contiguous; /* of the tensor that is filled */
+    bool contiguous;  /* of the tensor that is filled */
     const void *from; /* parameters by element, in the order of the draw */
     bk_dtype from_dtype;
 };
@@ -161,11 +161,11 @@ static int check_bounds(bk_dtype dtype, int64_t lo, int64_t hi)
         int64_t low, high;
         const char *name;
     } of[BK_DTYPE_COUNT] = {
-        [BK_FLOAT32] = { INT64_MIN, INT64_MAX, "float" },        [BK_FLOAT64] = { INT64_MIN, INT64_MAX, "double" },
-        [BK_FLOAT16] = { -65504, 65504, "c10::Half" },           [BK_BFLOAT16] = { INT64_MIN, INT64_MAX, "c10::BFloat16" },
-        [BK_INT64] = { INT64_MIN, INT64_MAX, "long" },           [BK_INT32] = { INT32_MIN, INT32_MAX, "int" },
-        [BK_INT16] = { INT16_MIN, INT16_MAX, "short" },          [BK_INT8] = { INT8_MIN, INT8_MAX, "signed char" },
-        [BK_UINT8] = { 0, UINT8_MAX, "unsigned char" },          [BK_BOOL] = { 0, 1, "bool" },
+        [BK_FLOAT32] = { INT64_MIN, INT64_MAX, "float" }, [BK_FLOAT64] = { INT64_MIN, INT64_MAX, "double" },
+        [BK_FLOAT16] = { -65504, 65504, "c10::Half" },    [BK_BFLOAT16] = { INT64_MIN, INT64_MAX, "c10::BFloat16" },
+        [BK_INT64] = { INT64_MIN, INT64_MAX, "long" },    [BK_INT32] = { INT32_MIN, INT32_MAX, "int" },
+        [BK_INT16] = { INT16_MIN, INT16_MAX, "short" },   [BK_INT8] = { INT8_MIN, INT8_MAX, "signed char" },
+        [BK_UINT8] = { 0, UINT8_MAX, "unsigned char" },   [BK_BOOL] = { 0, 1, "bool" },
     };
     if (lo < of[dtype].low || lo > of[dtype].high)
         return error_int(BK_RUNTIME_ERROR, "from is out of bounds for %s", of[dtype].name);
@@ -364,10 +364,10 @@ bk_tensor *bk_normal(const bk_tensor *mean, const bk_tensor *std, bk_generator *
 
 static int check_permutation(int64_t n, bk_dtype dtype)
 {
-    static const int64_t most[BK_DTYPE_COUNT] = { [BK_FLOAT32] = 1 << 24,   [BK_FLOAT64] = (int64_t)1 << 53,
-                                                  [BK_FLOAT16] = 1 << 11,   [BK_BFLOAT16] = 1 << 8,
-                                                  [BK_INT64] = INT64_MAX,   [BK_INT32] = INT32_MAX,
-                                                  [BK_INT16] = INT16_MAX,   [BK_INT8] = INT8_MAX,
+    static const int64_t most[BK_DTYPE_COUNT] = { [BK_FLOAT32] = 1 << 24, [BK_FLOAT64] = (int64_t)1 << 53,
+                                                  [BK_FLOAT16] = 1 << 11, [BK_BFLOAT16] = 1 << 8,
+                                                  [BK_INT64] = INT64_MAX, [BK_INT32] = INT32_MAX,
+                                                  [BK_INT16] = INT16_MAX, [BK_INT8] = INT8_MAX,
                                                   [BK_UINT8] = UINT8_MAX };
     if (dtype == BK_BOOL)
         return error_int(BK_NOT_IMPLEMENTED, "\"randperm\" not implemented for 'Bool'");
@@ -400,8 +400,10 @@ static bk_tensor *sample(const bk_tensor *weights, int64_t samples, bool replace
     int64_t rows = l->ndim == 2 ? l->sizes[0] : 1, columns = l->sizes[l->ndim - 1];
     bk_tensor *dense = bk_contiguous(weights);
     const char *data = dense ? tensor_data(dense) : NULL;
-    const layout *out = data ? layout_get(l->ndim, l->ndim == 2 ? (int64_t[]){ rows, samples < 0 ? 0 : samples }
-                                                               : (int64_t[]){ samples < 0 ? 0 : samples }, NULL)
+    const layout *out = data ? layout_get(l->ndim,
+                                          l->ndim == 2 ? (int64_t[]){ rows, samples < 0 ? 0 : samples }
+                                                       : (int64_t[]){ samples < 0 ? 0 : samples },
+                                          NULL)
                              : NULL;
     storage *s = out ? storage_new((size_t)out->numel * sizeof(int64_t)) : NULL;
     if (!s)

@@ -227,12 +227,12 @@ static bk_tensor *place_of(reduce_kind kind, const bk_tensor *t, uint32_t dims, 
 {
     if (!t)
         return NULL;
+    if (tensor_dtype(t) == BK_BOOL)
+        return error_null(BK_RUNTIME_ERROR, "%s(): does not support bool input", name);
     if (!dims && t->layout->numel == 0)
         return error_null(BK_INDEX_ERROR, "%s(): Expected reduction dim to be specified for input.numel() == 0.", name);
     if (dims && check_not_empty(t->layout, dims, true, name) < 0)
         return NULL;
-    if (tensor_dtype(t) == BK_BOOL)
-        return error_null(BK_RUNTIME_ERROR, "%s(): does not support bool input", name);
     return reduction(OP_argextreme, kind, t, BK_INT64, dims, keepdim);
 }
 

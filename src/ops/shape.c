@@ -152,26 +152,28 @@ bk_tensor *bk_expand(const bk_tensor *t, int ndim, const int64_t *sizes)
         return NULL;
     char want[200], have[200];
     const layout *l = t->layout;
+    bool is_bool = tensor_dtype(t) == BK_BOOL; /* PyTorch has no BoolTensor to name */
     if (ndim < l->ndim)
         return error_null(BK_RUNTIME_ERROR,
-                          "expand(torch.%sTensor{%s}, size=%s): the number of sizes provided (%d) must be greater or equal "
+                          "expand(%s%s%s{%s}, size=%s): the number of sizes provided (%d) must be greater or equal "
                           "to the number of dimensions in the tensor (%d)",
-                          dtypes[tensor_dtype(t)].type_name, layout_text(l, have), sizes_text(ndim, sizes, want), ndim,
+                          is_bool ? "CPU" : "torch.", dtypes[tensor_dtype(t)].type_name, is_bool ? "Type" : "Tensor",
+                          layout_text(l, have), sizes_text(ndim, sizes, want), ndim,
                           l->ndim);
     if (ndim > BK_MAX_NDIM)
         return error_null(BK_RUNTIME_ERROR, "brisk tensors have at most %d dimensions, got %d", BK_MAX_NDIM, ndim);
     lock_take();
     bk_tensor *v = NULL;
     int64_t to[BK_MAX_NDIM], strides[BK_MAX_NDIM];
-    int d = 0;
-    for (; d < ndim; d++) {
+    int d = ndim - 1;
+    for (; d >= 0; d--) {
         int from = d - (ndim - l->ndim);
         int64_t size = from < 0 ? 1 : l->sizes[from];
         to[d] = sizes[d] == -1 && from >= 0 ? size : sizes[d];
         strides[d] = from < 0 || (size == 1 && to[d] != 1) ? 0 : l->strides[from];
         if (to[d] < 0 || (size != 1 && to[d] != size)) {
             if (to[d] < 0)
-                error_null(BK_RUNTIME_ERROR, "expand: the expanded size of the tensor (%lld) isn't allowed in a leading, "
+                error_null(BK_RUNTIME_ERROR, "The expanded size of the tensor (%lld) isn't allowed in a leading, "
                            "non-existing dimension %d", (long long)sizes[d], d);
             else
                 error_null(BK_RUNTIME_ERROR,
@@ -181,7 +183,7 @@ bk_tensor *bk_expand(const bk_tensor *t, int ndim, const int64_t *sizes)
             break;
         }
     }
-    if (d == ndim)
+    if (d < 0)
         v = alias(t, ndim, to, strides, 0);
     lock_give();
     return v;

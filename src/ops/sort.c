@@ -21,7 +21,7 @@ static const layout *dense_like(const layout *l)
         order[i] = l->ndim - 1 - i;
         for (int j = i - 1; j >= 0; j--) {
             int64_t faster = l->strides[order[j]], slower = l->strides[order[at]];
-            if (!faster || !slower || faster == slower)
+            if (!faster || !slower || (faster == slower && l->sizes[order[j]] <= l->sizes[order[at]]))
                 continue;
             if (faster < slower)
                 break;
@@ -77,6 +77,8 @@ bk_tensor *bk_topk(const bk_tensor *t, int64_t k, int at, bool largest, bool sor
         return NULL;
     if (k < 0 || k > (t->layout->ndim ? t->layout->sizes[dim] : 1))
         return error_null(BK_RUNTIME_ERROR, "selected index k out of range");
+    if (tensor_dtype(t) == BK_BOOL)
+        return error_null(BK_RUNTIME_ERROR, "topk does not support bool dtypes on CPU");
     const layout *l = t->layout->ndim ? resized_layout(t->layout, dim, k) : t->layout;
     return choose_scoped(OP_topk, OP_pick_topk, t, l, (attr){ .i = { dim, k, largest, sorted } }, indices);
 }
@@ -98,6 +100,8 @@ bk_tensor *bk_kthvalue(const bk_tensor *t, int64_t k, int at, bool keepdim, bk_t
         return NULL;
     if (k < 1 || k > (t->layout->ndim ? t->layout->sizes[dim] : 1))
         return error_null(BK_RUNTIME_ERROR, "kthvalue(): selected number k out of range for dimension %d", dim);
+    if (tensor_dtype(t) == BK_BOOL)
+        return error_null(BK_NOT_IMPLEMENTED, "\"kthvalue_cpu\" not implemented for 'Bool'");
     return choose_scoped(OP_kthvalue, OP_pick_kthvalue, t, reduced_layout(t->layout, 1u << dim, keepdim),
                          (attr){ .i = { dim, k - 1 } }, indices);
 }

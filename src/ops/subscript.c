@@ -213,7 +213,7 @@ static const bk_tensor *places(const pick *p, const layout *l, int number, bool 
         return NULL;
     if (low < -size || high >= size)
         return error_null(BK_INDEX_ERROR, "index %lld is out of bounds for dimension %d with size %lld",
-                          (long long)(high >= size ? high : low), number, (long long)size);
+                          (long long)index_first_bad(i, -size, size), number, (long long)size);
     return low < 0 && plain ? bk_where(bk_lt_s(i, 0), bk_add_s(i, (double)size), i) : i;
 }
 

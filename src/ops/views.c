@@ -50,7 +50,7 @@ bk_tensor *bk_unflatten(const bk_tensor *t, int dim, int count, const int64_t *s
         return NULL;
     char text[200];
     const layout *l = t->layout;
-    if (l->ndim == 0)
+    if (l->ndim == 0 && (dim == 0 || dim == -1))
         return error_null(BK_RUNTIME_ERROR, "unflatten got an unexpected error:\nDimension specified as %d but tensor has no "
                           "dimensions (for the coordinates of a flat index use torch.unravel_index(index, shape))", dim);
     int d = layout_dim(l, dim);
