@@ -26,8 +26,13 @@ static PyObject *of_one(int op, const arg *a, const arg *inplace)
     return finish(y, &a[0], inplace);
 }
 
+/* The number does not make a float of an integer tensor. */
 static PyObject *of_number(int op, const arg *a, const arg *inplace)
 {
+    bk_dtype dtype = tensor_dtype(a[0].tensor);
+    if (!dtype_is_float(dtype))
+        return PyErr_Format(PyExc_NotImplementedError, "\"%s_cpu\" not implemented for '%s'", ew_infos[op].name,
+                            dtypes[dtype].type_name);
     lock_take();
     bk_tensor *y = ew_with(op, a[0].tensor, number(&a[1]));
     lock_give();

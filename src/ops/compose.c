@@ -75,7 +75,9 @@ bk_tensor *add_scaled(operand x, operand y, operand alpha, bool subtract)
     bk_dtype dtype = operands_promote((operand[]){ x, y }, 2);
     if (!check_factor(alpha, dtype, "alpha"))
         return NULL;
-    if (is_one(alpha))
+    bool bools = (x.value ? x.value->dtype == BK_BOOL : x.category == CATEGORY_BOOL) ||
+                 (y.value ? y.value->dtype == BK_BOOL : y.category == CATEGORY_BOOL);
+    if (is_one(alpha) || (subtract && bools)) /* which is refused */
         return ew_apply(op, (operand[MAX_INPUTS]){ x, y });
     bk_scope_push();
     bk_tensor *scaled = ew_with(EW_mul, as_computed(y, dtype), alpha), *sum = ew_both(op, as_computed(x, dtype), scaled);
@@ -125,7 +127,7 @@ bk_tensor *clamp_between(operand x, const operand *lo, const operand *hi)
         in[n++] = *lo;
     if (hi)
         in[n++] = *hi;
-    if (operands_promote(in, n) == BK_BOOL)
+    if (operands_promote(in, n) == BK_BOOL && !in[1].value)
         return error_null(BK_NOT_IMPLEMENTED, "\"clamp_scalar_cpu\" not implemented for 'Bool'");
     return ew_apply(op, in);
 }
@@ -171,8 +173,10 @@ bk_tensor *float_power(operand x, operand y)
 
 bk_tensor *round_decimals(const bk_tensor *x, int64_t decimals)
 {
-    if (!decimals || !dtype_is_float(tensor_dtype(x)))
+    if (!decimals)
         return bk_round(x);
+    if (!dtype_is_float(tensor_dtype(x)))
+        return error_null(BK_NOT_IMPLEMENTED, "\"round_cpu\" not implemented for '%s'", dtypes[tensor_dtype(x)].type_name);
     bk_scope_push();
     operand scale = number_float(pow(10, (double)(decimals < 0 ? -decimals : decimals))), in;
     bk_dtype dtype = tensor_dtype(x);
@@ -230,9 +234,6 @@ int bk_equal(const bk_tensor *x, const bk_tensor *y, bool *out)
 {
     if (!x || !y)
         return -1;
-    if (tensor_dtype(x) != tensor_dtype(y))
-        return error_int(BK_RUNTIME_ERROR, "Expected all tensors to have the same dtype, but got %s and %s",
-                         dtypes[tensor_dtype(x)].name, dtypes[tensor_dtype(y)].name);
     *out = x->layout->plain == y->layout->plain;
     if (!*out)
         return 0;

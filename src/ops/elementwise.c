@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/lock.h"
+#include "core/scope.h"
 #include "graph/log.h"
 #include "ops/settings.h"
 
@@ -49,10 +50,47 @@ static int refuse_dtype(const char *op, bk_dtype d)
     return error_int(BK_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", op, dtypes[d].type_name);
 }
 
+static bool is_bool(operand o) { return o.value ? o.value->dtype == BK_BOOL : o.category == CATEGORY_BOOL; }
+
+/* What PyTorch refuses although there would be an answer. */
+static int check_bools(int op, const operand *in)
+{
+    if (op == EW_neg && is_bool(in[0]))
+        return error_int(BK_RUNTIME_ERROR, "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+                         "invert a mask, use the `~` or `logical_not()` operator instead.");
+    if (op != EW_sub || (!is_bool(in[0]) && !is_bool(in[1])))
+        return 0;
+    if (is_bool(in[0]) && is_bool(in[1]))
+        return error_int(BK_RUNTIME_ERROR, "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` "
+                         "or `logical_xor()` operator instead.");
+    return error_int(BK_RUNTIME_ERROR, "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+                     "to invert a mask, use the `~` or `logical_not()` operator instead.");
+}
+
+static bool divides(int op) { return op == EW_floor_divide || op == EW_remainder || op == EW_fmod; }
+
+/* Integers are not divided by zero: the divisor is evaluated, so that the error comes on the line that divides. */
+static int check_divisor(operand y)
+{
+    int64_t zeros = !y.value && y.i == 0;
+    if (y.value) {
+        bk_scope_push();
+        bk_tensor *count = bk_sum(bk_eq_s(tensor_at(y.value, NULL), 0), 0, false);
+        bool good = count && bk_eval(count) == 0;
+        zeros = good ? bk_item_int(count) : 0;
+        bk_scope_pop();
+        if (!good)
+            return -1;
+    }
+    return zeros ? error_int(BK_RUNTIME_ERROR, "ZeroDivisionError") : 0;
+}
+
 /* What the operands become, and what the result is. */
 static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_INPUTS], bk_dtype *result)
 {
     const ew_info *row = &ew_infos[op];
+    if (check_bools(op, in) < 0)
+        return -1;
     int first = row->rule == EW_SELECT;
     bk_dtype common = operands_promote(in + first, row->arity - first);
     if (row->rule == EW_FLOAT && !dtype_is_float(common))
@@ -68,7 +106,7 @@ static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_IN
     if (first)
         want[0] = BK_BOOL;
     *result = ew_gives_bool((ew_op)op) ? BK_BOOL : common;
-    return 0;
+    return divides(op) && !dtype_is_float(common) ? check_divisor(in[1]) : 0;
 }
 
 static node *number_node(operand o, bk_dtype dtype)
@@ -115,8 +153,9 @@ owned operand_cast(operand in, bk_dtype dtype)
                               : node_constant_double(dtype, dtype_load_double((bk_dtype)in.value->dtype, in.value->data)),
                         NULL };
     }
-    const layout *l = in.value->layout->dense ? in.value->layout : in.value->layout->plain;
-    node *n = node_new(OP_cast, dtype, l);
+    const layout *from = in.value->layout;
+    const layout *l = from->dense ? from : strides_of_result(&from, 1, from->plain);
+    node *n = l ? node_new(OP_cast, dtype, l) : NULL;
     if (!n)
         return (owned){ 0 };
     n->inputs = 1;
@@ -159,17 +198,23 @@ const layout *operands_broadcast(const operand *in, int count)
     return sizes ? sizes : layout_get(0, NULL, NULL);
 }
 
-owned operand_expand(operand in, const layout *plain)
+static const layout *repeated_layout(const layout *l, const layout *plain)
 {
-    const layout *l = in.value->layout;
-    if (l->plain == plain || in.value->flags & NODE_CONSTANT)
-        return own(in);
+    if (l->plain == plain)
+        return l;
     int64_t strides[BK_MAX_NDIM];
     for (int d = 0; d < plain->ndim; d++) {
         int from = d - (plain->ndim - l->ndim);
         strides[d] = from < 0 || (l->sizes[from] == 1 && plain->sizes[d] != 1) ? 0 : l->strides[from];
     }
-    return own_node(node_expand(in.value, in.edge, layout_get(plain->ndim, plain->sizes, strides)));
+    return layout_get(plain->ndim, plain->sizes, strides);
+}
+
+owned operand_expand(operand in, const layout *plain)
+{
+    if (in.value->layout->plain == plain || in.value->flags & NODE_CONSTANT)
+        return own(in);
+    return own_node(node_expand(in.value, in.edge, repeated_layout(in.value->layout, plain)));
 }
 
 /* --- strides of the result -------------------------------------------------------------------------------------- */
@@ -222,16 +267,18 @@ const layout *strides_of_result(const layout *const *in, int count, const layout
     return layout_get(plain->ndim, plain->sizes, strides);
 }
 
-static const layout *result_layout(node *const *in, int count, const layout *plain)
+static const layout *result_layout(const operand *in, int count, const layout *plain)
 {
     const layout *sized[MAX_INPUTS];
     int n = 0;
     bool alike = true;
     for (int k = 0; k < count; k++) {
-        if (in[k]->flags & NODE_CONSTANT)
+        if (!in[k].value || in[k].value->flags & NODE_CONSTANT)
             continue;
-        sized[n++] = in[k]->layout;
-        alike &= in[k]->layout == sized[0];
+        sized[n] = repeated_layout(in[k].value->layout, plain);
+        if (!sized[n])
+            return NULL;
+        alike &= sized[n++] == sized[0];
     }
     if (!n || (alike && sized[0]->contiguous))
         return plain;
@@ -265,7 +312,7 @@ static node *compute_now(int op, bk_dtype dtype, node *const *in, const layout *
     return n;
 }
 
-static node *record_elementwise(int op, bk_dtype dtype, const owned *in, const layout *plain)
+static node *record_elementwise(int op, bk_dtype dtype, const owned *in, const operand *given, const layout *plain)
 {
     int arity = ew_infos[op].arity;
     node *values[MAX_INPUTS];
@@ -279,7 +326,11 @@ static node *record_elementwise(int op, bk_dtype dtype, const owned *in, const l
         if (now)
             return now;
     }
-    const layout *l = result_layout(values, arity, plain);
+    operand ready[MAX_INPUTS];
+    for (int k = 0; k < arity; k++)
+        ready[k] = owned_operand(in[k]);
+    /* PyTorch casts operands before it looks at their strides, except for logic, which reads any dtype. */
+    const layout *l = result_layout(ew_infos[op].rule == EW_LOGIC ? given : ready, arity, plain);
     node *n = l ? node_new(op, dtype, l) : NULL;
     if (!n)
         return NULL;
@@ -305,7 +356,7 @@ __attribute__((constructor)) static void fill_plain_results(void)
         for (int d = 0; d < BK_DTYPE_COUNT; d++) {
             bool plain = rule == EW_ARITH || rule == EW_COMPARE || rule == EW_BITS || rule == EW_TEST ||
                          (rule == EW_FLOAT && dtype_is_float((bk_dtype)d));
-            bool has = ew_infos[op].types & kernels[dtypes[d].category];
+            bool has = ew_infos[op].types & kernels[dtypes[d].category] && (dtype_is_float((bk_dtype)d) || !divides(op));
             plain_result[op][d] = plain && has ? (ew_gives_bool((ew_op)op) ? BK_BOOL : (uint8_t)d) : NO_RESULT;
         }
     }
@@ -325,7 +376,8 @@ static inline __attribute__((always_inline)) node *apply_alike(int op, int arity
     for (int k = 1; k < arity; k++) {
         const node *n = in[k].value;
         if (n ? n->layout != first->layout || n->dtype != first->dtype
-              : in[k].category > (dtype_category)dtypes[first->dtype].category)
+              : in[k].category > (dtype_category)dtypes[first->dtype].category ||
+                    (in[k].category == CATEGORY_BOOL && op == EW_sub))
             return NULL;
     }
     *failed = true;
@@ -370,7 +422,7 @@ static node *apply_any(int op, const operand *in)
         good = ready[k].value != NULL;
     }
     if (good)
-        n = record_elementwise(op, result, ready, plain);
+        n = record_elementwise(op, result, ready, in, plain);
     for (int k = 0; k < arity; k++)
         owned_release(ready[k]);
     return n;
@@ -480,11 +532,22 @@ static int cheaper_power(const operand *in)
     return p == 2 ? EW_square : p == 0.5 ? EW_sqrt : p == -0.5 ? EW_rsqrt : p == -1 ? EW_reciprocal : EW_pow;
 }
 
-bk_tensor *ew_apply_python(int op, const operand *in) { return ew_apply(op == EW_pow ? cheaper_power(in) : op, in); }
+static int check_power(int op, const operand *in)
+{
+    if (op != EW_pow || in[1].value || in[1].category == CATEGORY_FLOAT || in[1].i >= 0 || !in[0].value ||
+        dtype_is_float((bk_dtype)in[0].value->dtype))
+        return 0;
+    return error_int(BK_RUNTIME_ERROR, "Integers to negative integer powers are not allowed.");
+}
+
+bk_tensor *ew_apply_python(int op, const operand *in)
+{
+    return check_power(op, in) < 0 ? NULL : ew_apply(op == EW_pow ? cheaper_power(in) : op, in);
+}
 
 int ew_apply_python_in_place(int op, bk_tensor *t, const operand *in)
 {
-    return ew_apply_in_place(op == EW_pow ? cheaper_power(in) : op, t, in);
+    return check_power(op, in) < 0 ? -1 : ew_apply_in_place(op == EW_pow ? cheaper_power(in) : op, t, in);
 }
 
 /* --- the public functions, one per row ---------------------------------------------------------------------------- */

@@ -65,9 +65,10 @@ bk_tensor *product_wide(const bk_tensor *a, const bk_tensor *b)
 
 /* --- checks -------------------------------------------------------------------------------------------------------- */
 
+/* There is no kernel for bool, but none is needed where there is nothing to multiply. */
 static bool refuse_bool(const bk_tensor *t, const char *kernel)
 {
-    if (tensor_dtype(t) != BK_BOOL)
+    if (tensor_dtype(t) != BK_BOOL || !t->layout->numel)
         return true;
     return error_null(BK_NOT_IMPLEMENTED, "\"%s\" not implemented for 'Bool'", kernel), false;
 }
@@ -140,7 +141,9 @@ static bool check_dot(const bk_tensor *a, const bk_tensor *b)
     if (na != nb)
         return error_null(BK_RUNTIME_ERROR, "inconsistent tensor size, expected tensor [%lld] and src [%lld] to have the same "
                           "number of elements, but got %lld and %lld elements respectively", na, nb, na, nb), false;
-    return refuse_bool(a, "dot");
+    if (tensor_dtype(a) == BK_BOOL)
+        return error_null(BK_NOT_IMPLEMENTED, "\"dot\" not implemented for 'Bool'"), false;
+    return true;
 }
 
 /* --- matrices and vectors ------------------------------------------------------------------------------------------ */

@@ -499,6 +499,8 @@ bk_tensor *bk_cdist(const bk_tensor *a, const bk_tensor *b, double p, int mode)
                           (long long)columns, (long long)lb->sizes[lb->ndim - 1]);
     if (da != db)
         return error_null(BK_RUNTIME_ERROR, "expected scalar type %s but found %s", dtypes[da].type_name, dtypes[db].type_name);
+    if (da == BK_FLOAT16 || da == BK_BFLOAT16)
+        return error_null(BK_NOT_IMPLEMENTED, "\"cdist\" not implemented for '%s'", dtypes[da].type_name);
     bool product = p == 2 && (mode == 1 || (mode == 0 && (rows_a > BY_PRODUCT_ABOVE || rows_b > BY_PRODUCT_ABOVE)));
     bk_scope_push();
     return scope_return(product ? distances_by_product(a, b) : distances(a, b, p));

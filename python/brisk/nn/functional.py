@@ -1,9 +1,10 @@
 """Functions over tensors that networks are made of: brisk._C._nn, and what takes Python's own kinds of arguments."""
 
+from brisk import _C
 from brisk._C._nn import *  # noqa: F403  (the rows of the extension)
 from brisk._C._nn import leaky_relu
 
-__all__ = ["rrelu"]
+__all__ = ["cosine_similarity", "normalize", "pairwise_distance", "rrelu"]
 
 
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
@@ -11,3 +12,23 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     if training:
         raise NotImplementedError("rrelu: training mode")
     return leaky_relu(input, (lower + upper) / 2, inplace)
+
+
+def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
+    """input over its norm along dim, which is taken to be at least eps."""
+    norm = input.norm(p, dim, keepdim=True).clamp_min(eps)
+    return _C.div(input, norm.expand_as(input), out=out)
+
+
+def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+    """The cosine of the angle between two vectors along dim."""
+    shape = (x1 + x2).shape
+    x1, x2 = x1.expand(shape), x2.expand(shape)
+    length1 = x1.norm(2, dim, keepdim=True).clamp_min(eps)
+    length2 = x2.norm(2, dim, keepdim=True).clamp_min(eps)
+    return ((x1 / length1) * (x2 / length2)).sum(dim)
+
+
+def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
+    """The norm of x1 - x2 + eps along the last dimension."""
+    return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)
