@@ -28,8 +28,8 @@ def _deepcopy(self, memo):
         return memo[id(self)]
     if not self.is_leaf:
         raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  If "
-            "you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage"
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage"
         )
     new = _rebuild(type(self), copy.deepcopy(self.untyped_storage(), memo), *_parts(self))
     memo[id(self)] = new
