@@ -388,6 +388,7 @@ BK_API bk_tensor *bk_unique(const bk_tensor *t, bool consecutive, bk_tensor **in
 BK_API bk_tensor *bk_bincount(const bk_tensor *t, const bk_tensor *weights, int64_t minlength); /* weights may be NULL */
 BK_API bk_tensor *bk_histc(const bk_tensor *t, int64_t bins, double low, double high); /* low == high: of t */
 BK_API bk_tensor *bk_searchsorted(const bk_tensor *sorted, const bk_tensor *values, bool right);
+BK_API bk_tensor *bk_isin(const bk_tensor *t, const bk_tensor *among, bool invert);
 BK_API bk_tensor *bk_nonzero(const bk_tensor *t); /* [count, ndim] */
 
 /* --- products ----------------------------------------------------------------------------------------------------------- */

@@ -275,7 +275,7 @@ static PyObject *along(along_fn fn, const arg *a) { return py_out(along_as(fn, a
 
 static PyObject *along_in_place(along_fn fn, const char *name, const arg *a)
 {
-    if (bk_dtype_of(a[0].tensor) == BK_BOOL && bk_numel(a[0].tensor))
+    if (bk_dtype_of(a[0].tensor) == BK_BOOL && bk_ndim(a[0].tensor) && bk_numel(a[0].tensor))
         return PyErr_Format(PyExc_NotImplementedError, "\"%s_out_cpu\" not implemented for 'Bool'", name);
     bk_scope_push();
     bk_tensor *r = along_as(fn, a[0].tensor, (int)a[1].i, &a[2]);

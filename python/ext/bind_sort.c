@@ -146,6 +146,8 @@ static PyObject *py_histc(const arg *a)
     return py_out(bk_histc(a[0].tensor, a[1].i, a[2].scalar.d, a[3].scalar.d), &a[4]);
 }
 
+static PyObject *py_isin(const arg *a) { return py_wrap(bk_isin(a[0].tensor, a[1].tensor, a[3].b)); }
+
 /* --- places ---------------------------------------------------------------------------------------------------------------- */
 
 /* right, or side where it is given. */
@@ -253,6 +255,8 @@ const binding sort_rows[] = {
       py_unique_consecutive, NULL },
     { BOTH, "bincount(Tensor self, Tensor? weights=None, int minlength=0)", py_bincount, NULL },
     { BOTH, "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0, *, Tensor? out=None)", py_histc, NULL },
+    { AS_FUNCTION, "isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False)", py_isin,
+      NULL },
     { AS_FUNCTION, "searchsorted(Tensor sorted_sequence, Tensor input" SEARCH, py_searchsorted, NULL },
     { AS_FUNCTION, "searchsorted(Tensor sorted_sequence, Scalar self" SEARCH, py_searchsorted_number, NULL },
     { AS_FUNCTION, "bucketize(Tensor self" BUCKETS, py_bucketize, NULL },

@@ -231,7 +231,7 @@ static bk_tensor *search(const bk_tensor *sorted, const bk_tensor *values, bool 
 {
     operand in[2];
     bk_dtype common = dtype_promote(tensor_dtype(sorted), tensor_dtype(values));
-    if (common == BK_BOOL)
+    if (common == BK_BOOL && values->layout->numel)
         return error_null(BK_NOT_IMPLEMENTED, "\"searchsorted_out_cpu\" not implemented for 'Bool'");
     sorted = bk_to(sorted, common);
     values = bk_to(values, common);

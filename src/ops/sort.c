@@ -100,7 +100,7 @@ bk_tensor *bk_kthvalue(const bk_tensor *t, int64_t k, int at, bool keepdim, bk_t
         return NULL;
     if (k < 1 || k > (t->layout->ndim ? t->layout->sizes[dim] : 1))
         return error_null(BK_RUNTIME_ERROR, "kthvalue(): selected number k out of range for dimension %d", dim);
-    if (tensor_dtype(t) == BK_BOOL)
+    if (tensor_dtype(t) == BK_BOOL && t->layout->ndim)
         return error_null(BK_NOT_IMPLEMENTED, "\"kthvalue_cpu\" not implemented for 'Bool'");
     return choose_scoped(OP_kthvalue, OP_pick_kthvalue, t, reduced_layout(t->layout, 1u << dim, keepdim),
                          (attr){ .i = { dim, k - 1 } }, indices);

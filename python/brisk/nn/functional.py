@@ -1,10 +1,12 @@
 """Functions over tensors that networks are made of: brisk._C._nn, and what takes Python's own kinds of arguments."""
 
+import warnings
+
 from brisk import _C
 from brisk._C._nn import *  # noqa: F403  (the rows of the extension)
 from brisk._C._nn import leaky_relu
 
-__all__ = ["cosine_similarity", "normalize", "pairwise_distance", "rrelu"]
+__all__ = ["cosine_similarity", "log_softmax", "normalize", "pairwise_distance", "rrelu", "softmax", "softmin"]
 
 
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
@@ -32,3 +34,33 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The norm of x1 - x2 + eps along the last dimension."""
     return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)
+
+
+def _softmax_dim(name, ndim, stacklevel):
+    """The dimension that was meant before it had to be named."""
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        stacklevel=stacklevel,
+    )
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def softmax(input, dim=None, _stacklevel=3, dtype=None):
+    """Exponentials over their sum along dim."""
+    if dim is None:
+        dim = _softmax_dim("softmax", input.dim(), _stacklevel)
+    return _C.softmax(input, dim, dtype=dtype)
+
+
+def softmin(input, dim=None, _stacklevel=3, dtype=None):
+    """softmax of -input."""
+    if dim is None:
+        dim = _softmax_dim("softmin", input.dim(), _stacklevel)
+    return _C.softmax(-input, dim, dtype=dtype)
+
+
+def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
+    """The logarithm of softmax, computed without its rounding."""
+    if dim is None:
+        dim = _softmax_dim("log_softmax", input.dim(), _stacklevel)
+    return _C.log_softmax(input, dim, dtype=dtype)
