@@ -435,6 +435,12 @@ BK_API bool bk_set_grad_enabled(bool on); /* returns what it was */
 BK_API bool bk_grad_enabled(void);
 BK_API bk_tensor *bk_grad_of(const bk_tensor *t); /* borrowed; NULL when there is none */
 BK_API int bk_set_grad(bk_tensor *t, bk_tensor *grad);
+/* The gradients of outputs (each weighted by gradients[i]; NULL: ones) by inputs, in results (owned; NULL where an input
+ * was not used). No leaf takes any. */
+BK_API int bk_grad(bk_tensor *const *outputs, bk_tensor *const *gradients, int output_count, bk_tensor *const *inputs,
+                   int input_count, bool retain_graph, bool create_graph, bk_tensor **results);
+BK_API int bk_retain_grad(bk_tensor *t); /* t keeps its gradient although it is no leaf */
+BK_API bool bk_retains_grad(const bk_tensor *t);
 /* Adds the gradients of t to the leaves it was computed from, and evaluates them. gradient == NULL: ones, for a
  * one-element t. */
 BK_API int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph);

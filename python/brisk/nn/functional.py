@@ -67,7 +67,7 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
 def one_hot(tensor, num_classes=-1):
     """int64 rows that are 1 at the given class and 0 elsewhere."""
     if tensor.dtype != _C.int64:
-        raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor.")
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if tensor.numel() == 0:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
