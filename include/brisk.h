@@ -389,6 +389,8 @@ BK_API bk_tensor *bk_quantile(const bk_tensor *t, const bk_tensor *q, int dim, b
 BK_API bk_tensor *bk_nanquantile(const bk_tensor *t, const bk_tensor *q, int dim, bool keepdim, bk_quantile_rule rule);
 /* The values that occur, ascending, or (consecutive) one of each run. inverse and counts (owned) may be NULL. */
 BK_API bk_tensor *bk_unique(const bk_tensor *t, bool consecutive, bk_tensor **inverse, bk_tensor **counts);
+/* The same of the slices along dim, in lexicographic order. */
+BK_API bk_tensor *bk_unique_dim(const bk_tensor *t, int dim, bool consecutive, bk_tensor **inverse, bk_tensor **counts);
 BK_API bk_tensor *bk_bincount(const bk_tensor *t, const bk_tensor *weights, int64_t minlength); /* weights may be NULL */
 BK_API bk_tensor *bk_histc(const bk_tensor *t, int64_t bins, double low, double high); /* low == high: of t */
 BK_API bk_tensor *bk_searchsorted(const bk_tensor *sorted, const bk_tensor *values, bool right);
@@ -433,6 +435,12 @@ BK_API bool bk_set_grad_enabled(bool on); /* returns what it was */
 BK_API bool bk_grad_enabled(void);
 BK_API bk_tensor *bk_grad_of(const bk_tensor *t); /* borrowed; NULL when there is none */
 BK_API int bk_set_grad(bk_tensor *t, bk_tensor *grad);
+/* The gradients of outputs (each weighted by gradients[i]; NULL: ones) by inputs, in results (owned; NULL where an input
+ * was not used). No leaf takes any. */
+BK_API int bk_grad(bk_tensor *const *outputs, bk_tensor *const *gradients, int output_count, bk_tensor *const *inputs,
+                   int input_count, bool retain_graph, bool create_graph, bk_tensor **results);
+BK_API int bk_retain_grad(bk_tensor *t); /* t keeps its gradient although it is no leaf */
+BK_API bool bk_retains_grad(const bk_tensor *t);
 /* Adds the gradients of t to the leaves it was computed from, and evaluates them. gradient == NULL: ones, for a
  * one-element t. */
 BK_API int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph);

@@ -5,7 +5,7 @@ from brisk._C import *  # noqa: F403  (functions, dtypes and types: the rows of 
 from brisk._C import Tensor
 from brisk._install import install
 from brisk._arrange import *  # noqa: F403
-from brisk import _copy, autograd, nn, random
+from brisk import _copy, autograd, linalg, nn, random
 from brisk._legacy import *  # noqa: F403
 from brisk._making import *  # noqa: F403
 from brisk.functional import cdist, chain_matmul, einsum, tensordot
@@ -16,7 +16,10 @@ __version__ = "0.1.0"
 
 def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     """Accumulates the gradients of this tensor into the leaves it was computed from."""
-    self._backward(gradient, retain_graph, create_graph)
+    if inputs is None:
+        self._backward(gradient, retain_graph, create_graph)
+    else:
+        autograd.backward(self, gradient, retain_graph, create_graph, inputs)
 
 
 Tensor.backward = _backward

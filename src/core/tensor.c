@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "autograd/function.h"
+#include "autograd/hooks.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -16,7 +17,7 @@
 
 static freelist tensors = { 0 }, cells = { 0 }, tracks = { 0 };
 static uint64_t next_stamp = 1;
-static _Thread_local bool no_grad; /* zero is PyTorch's default: gradients on */
+static HOT_THREAD_LOCAL bool no_grad; /* zero is PyTorch's default: gradients on */
 
 bool grad_enabled(void) { return !no_grad; }
 
@@ -51,6 +52,8 @@ static void place_release(track *k)
 {
     if (!k->place)
         return;
+    if (k->retain_grad)
+        hooks_forget(k->place, k);
     k->place->tape_refs--;
     node_release(k->place);
     k->place = NULL;
@@ -65,6 +68,8 @@ static void place_set(track *k, node *place)
     }
     place_release(k);
     k->place = place;
+    if (place && k->retain_grad && hooks_keep(place, k) < 0)
+        k->retain_grad = false;
 }
 
 void track_release(track *k)
@@ -74,6 +79,8 @@ void track_release(track *k)
     place_release(k);
     if (k->grad)
         bk_release(k->grad);
+    if (k->hooks)
+        hooks_free(k->hooks);
     freelist_give(&tracks, k);
 }
 
@@ -83,8 +90,10 @@ void node_extra_release(node *n)
         track *k = n->extra;
         k->leaf = NULL;
         track_release(k);
-    } else {
+    } else if (n->op == OP_function) {
         function_free(n);
+    } else {
+        hooks_free(n->extra);
     }
 }
 
@@ -141,7 +150,12 @@ static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
     bk_tensor *t = freelist_take(&tensors, sizeof *t);
     if (!t)
         return NULL;
-    *t = (bk_tensor){ .refs = 1, .cell = c, .track = k, .layout = l, .offset = offset };
+    record_clear(t, sizeof *t);
+    t->refs = 1;
+    t->cell = c;
+    t->track = k;
+    t->layout = l;
+    t->offset = offset;
     return scope_add(t);
 }
 
@@ -361,10 +375,11 @@ node *node_expand(node *base, node *edge, const layout *l)
     return l ? make_view(OP_expand, base, edge, base->layout, l, 0) : NULL;
 }
 
-/* The view's node, made anew when the cell or the place on the tape has moved since the last read. */
+/* The view's node, made anew when the cell or the place on the tape has moved since the last read. A read without the
+ * tape takes what there is: the view's place on the tape stays the one that its hooks are at. */
 static node *see(bk_tensor *t, node *place)
 {
-    bool good = t->seen && t->seen_stamp == t->cell->stamp && t->seen_place == place &&
+    bool good = t->seen && t->seen_stamp == t->cell->stamp && (t->seen_place == place || !place) &&
                 (node_evaluated(t->seen) || t->seen->flags & NODE_PENDING);
     if (good)
         return t->seen;

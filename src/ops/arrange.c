@@ -66,6 +66,8 @@ static bk_tensor *roll(const bk_tensor *t, int count, const int64_t *shifts, int
     }
     if (dim_count != count)
         return error_null(BK_RUNTIME_ERROR, "shifts and dimensions must align. shifts: %d, dims:%d", count, dim_count);
+    if (!t->layout->ndim)
+        return error_null(BK_INDEX_ERROR, "Dimension specified as %d but tensor has no dimensions", dims[0]);
     const bk_tensor *r = t;
     for (int k = 0; r && k < count; k++) {
         int d = layout_dim(t->layout, dims[k]);
@@ -189,6 +191,8 @@ bk_tensor *bk_repeat_interleave_s(const bk_tensor *t, int64_t repeats, int dim)
         return NULL;
     if (repeats < 0)
         return error_null(BK_RUNTIME_ERROR, "Repeats must be non-negative");
+    if (dim != BK_MAX_NDIM && !t->layout->ndim)
+        return error_null(BK_INDEX_ERROR, "Dimension specified as %d but tensor has no dimensions", dim);
     bk_scope_push();
     bool flat = dim == BK_MAX_NDIM;
     const bk_tensor *x = flat || !t->layout->ndim ? bk_reshape(t, 1, (int64_t[]){ -1 }) : t;

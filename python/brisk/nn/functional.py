@@ -12,6 +12,7 @@ __all__ = [
     "dropout",
     "log_softmax",
     "normalize",
+    "one_hot",
     "pairwise_distance",
     "rrelu",
     "softmax",
@@ -61,6 +62,26 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The norm of x1 - x2 + eps along the last dimension."""
     return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)
+
+
+def one_hot(tensor, num_classes=-1):
+    """int64 rows that are 1 at the given class and 0 elsewhere."""
+    if tensor.dtype != _C.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if tensor.numel() == 0:
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return _C.zeros((*tensor.shape, num_classes), dtype=_C.int64)
+    if tensor.min().item() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    highest = tensor.max().item()
+    if num_classes == -1:
+        num_classes = highest + 1
+    elif num_classes < 1:
+        raise RuntimeError("num_classes should be positive")
+    elif highest >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    return (tensor.unsqueeze(-1) == _C.arange(num_classes)).long()
 
 
 def _softmax_dim(name, ndim, stacklevel):
