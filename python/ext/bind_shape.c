@@ -123,7 +123,20 @@ static PyObject *py_permute(const arg *a)
 }
 
 static PyObject *py_transpose(const arg *a) { return py_wrap(bk_transpose(a[0].tensor, (int)a[1].i, (int)a[2].i)); }
-static PyObject *py_adjoint(const arg *a) { return py_wrap(bk_transpose(a[0].tensor, -2, -1)); }
+static PyObject *py_adjoint(const arg *a)
+{
+    int n = bk_ndim(a[0].tensor);
+    if (n == 1)
+        return PyErr_Format(PyExc_RuntimeError,
+                            "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.");
+    return n ? py_wrap(bk_transpose(a[0].tensor, -2, -1)) : Py_NewRef(a[0].object);
+}
+
+/* What reversed(x) iterates over. */
+static PyObject *py_reversed(const arg *a)
+{
+    return bk_ndim(a[0].tensor) ? py_wrap(bk_flip(a[0].tensor, 1, (int[]){ 0 })) : Py_NewRef(a[0].object);
+}
 static PyObject *py_t(const arg *a) { return py_wrap(bk_t(a[0].tensor)); }
 static PyObject *py_unsqueeze(const arg *a) { return py_wrap(bk_unsqueeze(a[0].tensor, (int)a[1].i)); }
 static PyObject *py_squeeze_all(const arg *a) { return py_wrap(bk_squeeze(a[0].tensor, BK_MAX_NDIM)); }
@@ -529,6 +542,7 @@ const binding shape_rows[] = {
     { BOTH, "swapdims(Tensor self, int dim0, int dim1)", py_transpose, NULL },
     { BOTH, "t(Tensor self)", py_t, NULL },
     { BOTH, "adjoint(Tensor self)", py_adjoint, NULL },
+    { AS_METHOD, "__reversed__(Tensor self)", py_reversed, NULL },
     { BOTH, "movedim(Tensor self, int[1] source, int[1] destination)", py_movedim, NULL },
     { BOTH, "moveaxis(Tensor self, int[1] source, int[1] destination)", py_movedim, NULL },
     { BOTH, "squeeze(Tensor self)", py_squeeze_all, NULL },
@@ -604,7 +618,7 @@ static PyObject *get_mT(PyObject *self, void *unused)
     (void)unused;
     int n = bk_ndim(handle(self));
     if (n == 0)
-        return py_wrap(bk_t(handle(self)));
+        return Py_NewRef(self);
     if (n < 2)
         return PyErr_Format(PyExc_RuntimeError, "tensor.mT is only supported on matrices or batches of matrices. Got %d-D tensor.", n);
     return py_wrap(bk_transpose(handle(self), -2, -1));
@@ -617,7 +631,7 @@ static PyObject *get_H(PyObject *self, void *unused)
     if (n != 2 && n != 0)
         return PyErr_Format(PyExc_RuntimeError, "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.%s", n,
                             n > 2 ? " For batches of matrices, consider using tensor.mH" : "");
-    return py_wrap(n ? bk_transpose(handle(self), 0, 1) : bk_t(handle(self)));
+    return n ? py_wrap(bk_transpose(handle(self), 0, 1)) : Py_NewRef(self);
 }
 
 static PyObject *get_itemsize(PyObject *self, void *unused)

@@ -153,7 +153,7 @@ int py_tensor_read(PyObject *tensor, view *out)
 
 /* --- operands ----------------------------------------------------------------------------------------------------- */
 
-static operand number_operand(const py_number *n)
+operand py_number_operand(const py_number *n)
 {
     return n->kind == NUMBER_FLOAT ? number_float(n->d)
            : n->kind == NUMBER_INT ? number_int(n->i)
@@ -168,7 +168,7 @@ bool py_operand(const arg *a, operand *out)
         py_raise();
         return false;
     }
-    *out = number_operand(&a->scalar);
+    *out = py_number_operand(&a->scalar);
     return true;
 }
 
@@ -184,7 +184,7 @@ static int operand_from(PyObject *o, operand *out)
     py_number n;
     int found = py_number_from(o, &n);
     if (found > 0)
-        *out = number_operand(&n);
+        *out = py_number_operand(&n);
     return found;
 }
 
@@ -205,7 +205,7 @@ PyObject *py_in_place(const arg *self, int status)
 PyObject *py_write_back(const arg *self, bk_tensor *result)
 {
     lock_take();
-    int status = write_result(self->tensor, result, "in-place op");
+    int status = write_result(self->tensor, result);
     bk_release(result);
     lock_give();
     return py_in_place(self, status);
@@ -319,7 +319,14 @@ static const char *element(PyObject *self, const char *what)
     return t->cell->value->data + t->offset * (int64_t)dtype_size(tensor_dtype(t));
 }
 
-static const char NOT_ONE[] = "a Tensor with %lld elements cannot be converted to Scalar";
+/* A number that a Python conversion asks for. */
+static const char *python_element(PyObject *self)
+{
+    if (((py_tensor *)self)->t->layout->numel == 1)
+        return element(self, "");
+    PyErr_SetString(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
+    return NULL;
+}
 
 static int nb_bool(PyObject *self)
 {
@@ -338,19 +345,19 @@ static int nb_bool(PyObject *self)
 static PyObject *tensor_item(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    const char *p = element(self, NOT_ONE);
+    const char *p = element(self, "a Tensor with %lld elements cannot be converted to Scalar");
     return p ? py_item(tensor_dtype(((py_tensor *)self)->t), p) : NULL;
 }
 
 static PyObject *nb_float(PyObject *self)
 {
-    const char *p = element(self, NOT_ONE);
+    const char *p = python_element(self);
     return p ? PyFloat_FromDouble(dtype_load_double(tensor_dtype(((py_tensor *)self)->t), p)) : NULL;
 }
 
 static PyObject *nb_int(PyObject *self)
 {
-    const char *p = element(self, NOT_ONE);
+    const char *p = python_element(self);
     if (!p)
         return NULL;
     bk_dtype d = tensor_dtype(((py_tensor *)self)->t);

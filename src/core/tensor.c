@@ -425,13 +425,17 @@ node *tensor_edge(const bk_tensor *t)
 
 /* --- writing --------------------------------------------------------------------------------------------------- */
 
-int tensor_check_write(const bk_tensor *t, const char *op)
+int tensor_check_write(const bk_tensor *t)
 {
     if (t->layout->overlapping)
         return error_int(BK_RUNTIME_ERROR,
-                         "%s: unsupported operation: more than one element of the written-to tensor refers to a single "
-                         "memory location. Please clone() the tensor before performing the operation.",
-                         op);
+                         "unsupported operation: more than one element of the written-to tensor refers to a single "
+                         "memory location. Please clone() the tensor before performing the operation.");
+    return tensor_check_leaf(t);
+}
+
+int tensor_check_leaf(const bk_tensor *t)
+{
     if (grad_enabled() && tensor_tracked(t) && t->track->requires_grad && !t->track->place)
         return error_int(BK_RUNTIME_ERROR, "a %sleaf Variable that requires grad is being used in an in-place operation.",
                          is_extent(t) ? "" : "view of a ");
@@ -632,6 +636,18 @@ char *tensor_data(const bk_tensor *t)
     if (!node_evaluated(whole) && log_evaluate(whole) < 0)
         return NULL;
     return whole->data + t->offset * (int64_t)dtype_size((bk_dtype)whole->dtype);
+}
+
+const char *tensor_grad_name(const bk_tensor *t)
+{
+    static const char *const view_names[] = {
+#define VIEW_OP(name, grad_name) [VIEW_##name] = grad_name,
+        VIEW_OPS(VIEW_OP)
+#undef VIEW_OP
+    };
+    if (bk_is_leaf(t))
+        return NULL;
+    return is_extent(t) ? op_get(t->track->place->op)->grad_name : view_names[t->made_by];
 }
 
 int bk_ndim(const bk_tensor *t) { return t->layout->ndim; }

@@ -25,6 +25,8 @@ static bk_tensor *filled(const bk_tensor *x, const bk_tensor *mask, operand valu
         return error_null(BK_RUNTIME_ERROR,
                           "%s only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", op,
                           value.value->layout->ndim);
+    if (!value.value && number_check(value, tensor_dtype(x)) < 0)
+        return NULL;
     owned cast = operand_cast(value, tensor_dtype(x));
     if (!cast.value)
         return NULL;
@@ -36,7 +38,7 @@ static bk_tensor *filled(const bk_tensor *x, const bk_tensor *mask, operand valu
 
 int masked_fill_operand(bk_tensor *x, const bk_tensor *mask, operand value)
 {
-    if (tensor_check_write(x, "masked_fill_") < 0)
+    if (tensor_check_write(x) < 0)
         return -1;
     bk_scope_push();
     bk_tensor *r = filled(x, mask, value, "masked_fill_");
@@ -124,7 +126,7 @@ bk_tensor *bk_masked_select(const bk_tensor *t, const bk_tensor *mask)
 
 static int scatter_masked(bk_tensor *t, const bk_tensor *mask, const bk_tensor *source)
 {
-    if (tensor_check_write(t, "masked_scatter_") < 0)
+    if (tensor_check_write(t) < 0)
         return -1;
     if (!is_mask(mask))
         return error_int(BK_RUNTIME_ERROR, "masked_scatter_ only supports boolean masks, but got mask with dtype %s",
