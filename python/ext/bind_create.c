@@ -376,15 +376,17 @@ static bool strided_array(PyObject *o)
     return strided;
 }
 
-/* The array shared, then copied as a clone is. NULL with an exception set. */
+/* A tensor, or an array shared as one, copied as a clone is but on no tape. NULL with an exception set. */
 static bk_tensor *copy_of_array(PyObject *o, int dtype)
 {
-    PyObject *shared = tensor_on_array(o);
+    PyObject *shared = py_is_tensor(o) ? Py_NewRef(o) : tensor_on_array(o);
     if (!shared)
         return NULL;
     bk_tensor *t = ((py_tensor *)shared)->t, *copy;
     lock_take();
+    bool taped = grad_set_enabled(false);
     copy = copy_as(t, layout_packed(t->layout), dtype < 0 ? tensor_dtype(t) : (bk_dtype)dtype);
+    grad_set_enabled(taped);
     lock_give();
     Py_DECREF(shared);
     if (!copy)
@@ -394,7 +396,7 @@ static bk_tensor *copy_of_array(PyObject *o, int dtype)
 
 bk_tensor *tensor_from_python(PyObject *data, int dtype)
 {
-    if (strided_array(data))
+    if (py_is_tensor(data) || strided_array(data))
         return copy_of_array(data, dtype);
     py_number n;
     bk_tensor *t;

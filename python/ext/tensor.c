@@ -3,7 +3,9 @@
  * Invariant: a handle has at most one Python object (handle->front), so identity is as in PyTorch: x.grad is x.grad.
  * Objects without a __dict__ cannot be part of a cycle and are not shown to the garbage collector; a freelist keeps
  * them warm: making and dropping one costs about 10 ns. */
+#include "arrays.h"
 #include "binds.h"
+#include "interop.h"
 
 #include <stddef.h>
 #include <structmember.h>
@@ -300,7 +302,12 @@ static PyObject *compare(PyObject *a, PyObject *b, int how)
 {
     static const int ops[] = { [Py_LT] = EW_lt, [Py_LE] = EW_le, [Py_EQ] = EW_eq,
                                [Py_NE] = EW_ne, [Py_GT] = EW_gt, [Py_GE] = EW_ge };
-    return binary(ops[how], a, b);
+    if (!array_is_numpy(b))
+        return binary(ops[how], a, b);
+    PyObject *array = tensor_on_array(b); /* NumPy leaves comparisons to us, too */
+    PyObject *r = array ? binary(ops[how], a, array) : NULL;
+    Py_XDECREF(array);
+    return r;
 }
 
 /* --- numbers out ------------------------------------------------------------------------------------------------------ */

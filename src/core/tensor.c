@@ -553,6 +553,22 @@ int tensor_write(bk_tensor *t, operand value, bool add)
     return stay || log_due() ? log_flush() : 0;
 }
 
+int tensor_become(bk_tensor *t, const bk_tensor *view)
+{
+    if (!view)
+        return -1;
+    if (t->track && t->track->requires_grad && !t->track->place)
+        return error_int(BK_RUNTIME_ERROR, "a leaf Variable that requires grad is being used in an in-place operation.");
+    lock_take();
+    forget(t);
+    edge_forget(t);
+    t->layout = view->layout;
+    t->offset = view->offset;
+    t->made_by = view->made_by;
+    lock_give();
+    return 0;
+}
+
 static void take_memory(bk_tensor *t, const bk_tensor *from)
 {
     cell *old = t->cell;

@@ -114,6 +114,8 @@ static inline bk_tensor *made_by(bk_tensor *v, view_op op)
         v->made_by = (uint8_t)op;
     return v;
 }
+/* t itself turns into a view of it (t_, squeeze_). */
+int tensor_become(bk_tensor *t, const bk_tensor *view);
 /* What PyTorch calls the gradient function of t: "AddBackward0"; NULL for a leaf and for what needs no gradient. */
 const char *tensor_grad_name(const bk_tensor *t);
 /* One reference less. */

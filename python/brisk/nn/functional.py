@@ -6,7 +6,17 @@ from brisk import _C
 from brisk._C._nn import *  # noqa: F403  (the rows of the extension)
 from brisk._C._nn import leaky_relu
 
-__all__ = ["cosine_similarity", "log_softmax", "normalize", "pairwise_distance", "rrelu", "softmax", "softmin"]
+__all__ = [
+    "cosine_similarity",
+    "embedding",
+    "log_softmax",
+    "normalize",
+    "one_hot",
+    "pairwise_distance",
+    "rrelu",
+    "softmax",
+    "softmin",
+]
 
 
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
@@ -34,6 +44,37 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The norm of x1 - x2 + eps along the last dimension."""
     return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)
+
+
+def embedding(
+    input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
+):
+    """The rows of weight that input names; the row padding_idx gets no gradient."""
+    if max_norm is not None or scale_grad_by_freq:
+        raise NotImplementedError("embedding: max_norm and scale_grad_by_freq are not supported")
+    if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    rows = weight.index_select(0, input.reshape(-1)).reshape(*input.shape, *weight.shape[1:])
+    if padding_idx is None:
+        return rows
+    return _C.where((input == padding_idx % weight.shape[0]).unsqueeze(-1), rows.detach(), rows)
+
+
+def one_hot(input, num_classes=-1):
+    """For each class number a row of zeros with a one at its place."""
+    if input.dtype is not _C.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if input.numel() == 0:
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return _C.zeros(*input.shape, num_classes, dtype=_C.int64)
+    if input.min() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    if num_classes == -1:
+        num_classes = int(input.max()) + 1
+    elif input.max() >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    return _C.zeros(*input.shape, num_classes, dtype=_C.int64).scatter_(-1, input.unsqueeze(-1), 1)
 
 
 def _softmax_dim(name, ndim, stacklevel):
