@@ -17,22 +17,29 @@ static bk_tensor *locked(compute f, const arg *a)
     return t;
 }
 
-static PyObject *finish(bk_tensor *t, const arg *out)
+/* f of n arguments, given back in out, which follows them. */
+static PyObject *apply_out(compute f, const arg *a, int n)
 {
-    return !t && PyErr_Occurred() ? NULL : py_out(t, out);
+    if (a[n].given && !py_reads_apart(a[n].tensor, a, n))
+        return NULL;
+    bk_tensor *t = locked(f, a);
+    return !t && PyErr_Occurred() ? NULL : py_out(t, &a[n]);
 }
 
-static PyObject *finish_in_place(bk_tensor *t, const arg *self)
+static PyObject *apply_in_place(compute f, const arg *a, int n)
 {
-    return !t && PyErr_Occurred() ? NULL : py_write_back(self, t);
+    if (!py_reads_apart(a[0].tensor, a, n))
+        return NULL;
+    bk_tensor *t = locked(f, a);
+    return !t && PyErr_Occurred() ? NULL : py_write_back(&a[0], t);
 }
 
 /* name(...) with out as argument number n, and name_(...). */
 #define FUNCTION(name, n)                                                                                              \
-    static PyObject *py_##name(const arg *a) { return finish(locked(compute_##name, a), &a[n]); }
+    static PyObject *py_##name(const arg *a) { return apply_out(compute_##name, a, n); }
 #define FUNCTION_AND_IN_PLACE(name, n)                                                                                 \
     FUNCTION(name, n)                                                                                                  \
-    static PyObject *py_##name##_(const arg *a) { return finish_in_place(locked(compute_##name, a), &a[0]); }
+    static PyObject *py_##name##_(const arg *a) { return apply_in_place(compute_##name, a, n); }
 
 static bool operands(const arg *a, int n, operand *out)
 {
@@ -176,7 +183,7 @@ static PyObject *py_polygamma_method(const arg *a) { return py_wrap(bk_polygamma
         lock_take();                                                                                                   \
         bk_tensor *t = operands(a, n, in) ? ew_apply_python(op, in) : NULL;                                            \
         lock_give();                                                                                                   \
-        return finish(t, &a[n]);                                                                                       \
+        return !t && PyErr_Occurred() ? NULL : py_out(t, &a[n]);                                                       \
     }                                                                                                                  \
     static PyObject *py_##name##_(const arg *a)                                                                        \
     {                                                                                                                  \

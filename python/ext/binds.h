@@ -35,6 +35,8 @@ PyObject *py_write_back(const arg *self, bk_tensor *result);
 /* The operand of a tensor or number argument; false with a Python exception set. */
 bool py_operand(const arg *a, operand *out);
 operand py_number_operand(const py_number *n);
+/* Whether no argument but `written` itself is read from a part of its memory; false with a Python exception set. */
+bool py_reads_apart(const bk_tensor *written, const arg *a, int n);
 
 /* tensor.c */
 int tensor_init(PyObject *module);
@@ -67,7 +69,7 @@ extern PyBufferProcs py_tensor_buffer;
 PyObject *py_where_places(const arg *a);
 
 /* grad_fn.c: NULL with an exception set, None for a leaf */
-int grad_fn_init(PyObject *module);
+int grad_fn_init(void);
 PyObject *py_grad_fn(const bk_tensor *t);
 
 /* repr.c */

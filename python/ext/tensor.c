@@ -174,6 +174,24 @@ bool py_operand(const arg *a, operand *out)
     return true;
 }
 
+bool py_reads_apart(const bk_tensor *written, const arg *a, int n)
+{
+    int status = 0;
+    lock_take();
+    for (int k = 0; k < n && status == 0; k++) {
+        operand in;
+        if (!a[k].given || !a[k].object || !py_is_tensor(a[k].object))
+            continue;
+        const bk_tensor *t = ((py_tensor *)a[k].object)->t;
+        if (t != written && t->cell == written->cell)
+            status = tensor_read(t, &in) ? overlap_check(written, in.value) : -1;
+    }
+    lock_give();
+    if (status < 0)
+        py_raise();
+    return status == 0;
+}
+
 /* A tensor or a Python number; 0 when it is neither, so that the other operand's class is asked. */
 static int operand_from(PyObject *o, operand *out)
 {

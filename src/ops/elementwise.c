@@ -114,6 +114,9 @@ static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_IN
         want[k] = common;
     if (first)
         want[0] = BK_BOOL;
+    for (int k = 1; first && k < row->arity; k++)
+        if (!in[k].value && number_check(in[k], common) < 0)
+            return -1;
     *result = ew_gives_bool((ew_op)op) ? BK_BOOL : common;
     return divides(op) && !dtype_is_float(common) ? check_divisor(in[0], in[1]) : 0;
 }
