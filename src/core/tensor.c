@@ -43,6 +43,7 @@ void track_leave(bk_tensor *t)
 {
     track *k = t->track;
     t->track = NULL;
+    t->flags &= (uint8_t)~TENSOR_VIEW;
     if (k)
         track_release(k);
 }
@@ -211,7 +212,7 @@ bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, boo
     t->cell->refs++;
     if (k)
         k->refs++;
-    v->flags = TENSOR_VIEW;
+    v->flags = differentiable ? TENSOR_VIEW : 0;
     return v;
 }
 
@@ -438,7 +439,7 @@ int tensor_check_leaf(const bk_tensor *t)
 {
     if (grad_enabled() && tensor_tracked(t) && t->track->requires_grad && !t->track->place)
         return error_int(BK_RUNTIME_ERROR, "a %sleaf Variable that requires grad is being used in an in-place operation.",
-                         is_extent(t) ? "" : "view of a ");
+                         bk_is_leaf(t) ? "" : "view of a ");
     return 0;
 }
 
@@ -586,7 +587,7 @@ int bk_set_data(bk_tensor *t, const bk_tensor *from)
         return -1;
     lock_take();
     int status = 0;
-    if (t->track && !is_extent(t))
+    if (t->track && (t->flags & TENSOR_VIEW || !is_extent(t)))
         track_leave(t);
     take_memory(t, from);
     if (t->track) { /* its gradients look like the new memory from here on */
@@ -663,7 +664,8 @@ const char *tensor_grad_name(const bk_tensor *t)
     };
     if (bk_is_leaf(t))
         return NULL;
-    return is_extent(t) ? op_get(t->track->place->op)->grad_name : view_names[t->made_by];
+    bool view = t->flags & TENSOR_VIEW || !is_extent(t);
+    return view ? view_names[t->made_by] : op_get(t->track->place->op)->grad_name;
 }
 
 int bk_ndim(const bk_tensor *t) { return t->layout->ndim; }

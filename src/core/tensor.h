@@ -30,7 +30,7 @@ typedef struct track {
     void *hooks;        /* a front end's list */
 } track;
 
-enum { TENSOR_VIEW = 1 /* made as a view of another handle */ };
+enum { TENSOR_VIEW = 1 /* made as a differentiable view of another handle: shares its track, is no leaf of it */ };
 
 /* What made a view, and what PyTorch calls the gradient of that. */
 #define VIEW_OPS(X)                                                                                                    \

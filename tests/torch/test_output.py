@@ -54,6 +54,12 @@ torch.ones(2, requires_grad=True) * 2
 torch.ones(2, requires_grad=True).sum()
 torch.ones(3, 3, requires_grad=True).t()
 torch.ones(2, requires_grad=True)[0]
+torch.ones(2, 3, requires_grad=True)[:, 1:]
+torch.ones(2, 3, requires_grad=True)[None]
+torch.ones(2, 3, requires_grad=True).view(6)
+(torch.ones(2, 3, requires_grad=True) * 2).unbind()[0]
+torch.ones(2, 3, requires_grad=True).squeeze()
+list(torch.ones(2, 3, requires_grad=True).split(1))
 torch.ones(2, requires_grad=True).tanh()
 torch.ones(2, requires_grad=True).detach()
 torch.nn.Parameter(torch.ones(2))
