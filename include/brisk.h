@@ -385,6 +385,8 @@ BK_API bk_tensor *bk_quantile(const bk_tensor *t, const bk_tensor *q, int dim, b
 BK_API bk_tensor *bk_nanquantile(const bk_tensor *t, const bk_tensor *q, int dim, bool keepdim, bk_quantile_rule rule);
 /* The values that occur, ascending, or (consecutive) one of each run. inverse and counts (owned) may be NULL. */
 BK_API bk_tensor *bk_unique(const bk_tensor *t, bool consecutive, bk_tensor **inverse, bk_tensor **counts);
+/* The same of the slices along dim, in lexicographic order. */
+BK_API bk_tensor *bk_unique_dim(const bk_tensor *t, int dim, bool consecutive, bk_tensor **inverse, bk_tensor **counts);
 BK_API bk_tensor *bk_bincount(const bk_tensor *t, const bk_tensor *weights, int64_t minlength); /* weights may be NULL */
 BK_API bk_tensor *bk_histc(const bk_tensor *t, int64_t bins, double low, double high); /* low == high: of t */
 BK_API bk_tensor *bk_searchsorted(const bk_tensor *sorted, const bk_tensor *values, bool right);

@@ -28,7 +28,7 @@ int main(void)
     const int64_t sizes[] = { ROWS, COLUMNS };
     bk_scope_push(); /* releases everything made below at once */
     bk_manual_seed(0);
-    bk_tensor *x = bk_rand(2, sizes, BK_FLOAT32);
+    bk_tensor *x = bk_rand(2, sizes, BK_FLOAT32, NULL);
     bk_tensor *loop = bk_zeros(2, sizes, BK_FLOAT32);
     by_element(loop, x);
 

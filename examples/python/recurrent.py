@@ -4,37 +4,38 @@ The layer learns to tell whether a sequence of noisy numbers rises or falls. Not
 """
 
 import torch
-from torch import nn
+import torch.nn.functional as F
 
 
-class Cell(nn.Module):
+class Cell:
     """A minimal gated unit: one gate decides how much of the state is replaced."""
 
     def __init__(self, inputs, hidden):
-        super().__init__()
-        self.gate_x, self.gate_h = nn.Linear(inputs, hidden), nn.Linear(hidden, hidden, bias=False)
-        self.new_x, self.new_h = nn.Linear(inputs, hidden), nn.Linear(hidden, hidden, bias=False)
+        self.gate_x, self.gate_h = weight(inputs, hidden), weight(hidden, hidden)
+        self.new_x, self.new_h = weight(inputs, hidden), weight(hidden, hidden)
+        self.gate_bias = torch.zeros(hidden, requires_grad=True)
+        self.new_bias = torch.zeros(hidden, requires_grad=True)
 
-    def forward(self, x, h):
-        f = torch.sigmoid(self.gate_x(x) + self.gate_h(h))
-        n = torch.tanh(self.new_x(x) + self.new_h(f * h))
+    def parameters(self):
+        return [self.gate_x, self.gate_h, self.new_x, self.new_h, self.gate_bias, self.new_bias]
+
+    def __call__(self, x, h):
+        f = torch.sigmoid(x @ self.gate_x + h @ self.gate_h + self.gate_bias)
+        n = torch.tanh(x @ self.new_x + (f * h) @ self.new_h + self.new_bias)
         return (1 - f) * h + f * n
 
 
-class Classifier(nn.Module):
-    def __init__(self, inputs=1, hidden=32):
-        super().__init__()
-        self.hidden = hidden
-        self.cell = Cell(inputs, hidden)
-        self.out = nn.Linear(hidden, 1)
+def weight(rows, columns):
+    return (torch.randn(rows, columns) / rows**0.5).requires_grad_()
 
-    def forward(self, x):  # (time, batch, inputs)
-        h = torch.zeros(x.shape[1], self.hidden)
-        states = []
-        for t in range(x.shape[0]):
-            h = self.cell(x[t], h)
-            states.append(h)
-        return self.out(torch.stack(states)[-1]).squeeze(1)  # (batch,)
+
+def classify(cell, out, x):  # (time, batch, inputs) -> (batch,)
+    h = torch.zeros(x.shape[1], out.shape[0])
+    states = []
+    for t in range(x.shape[0]):
+        h = cell(x[t], h)
+        states.append(h)
+    return (torch.stack(states)[-1] @ out).squeeze(1)
 
 
 def sequences(batch, steps):
@@ -45,13 +46,16 @@ def sequences(batch, steps):
 
 
 torch.manual_seed(0)
-model = Classifier()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+cell, out = Cell(1, 32), weight(32, 1)
+parameters = [*cell.parameters(), out]
 for step in range(61):
     x, target = sequences(batch=32, steps=50)
-    loss = nn.functional.binary_cross_entropy_with_logits(model(x), target)
-    optimizer.zero_grad()
+    logit = classify(cell, out, x)
+    loss = (F.softplus(logit) - target * logit).mean()
     loss.backward()
-    optimizer.step()
+    with torch.no_grad():
+        for p in parameters:
+            p -= 0.3 * p.grad
+            p.grad = None
     if step % 20 == 0:
         print(f"step {step:2d}  loss {loss.item():.3f}")

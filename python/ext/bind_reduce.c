@@ -80,17 +80,16 @@ static PyObject *py_prod_dim(const arg *a)
     return dim_of(&a[0], &a[1], &mask) ? py_out(reduced(bk_prod, a[0].tensor, mask, a[2].b, &a[3]), &a[4]) : NULL;
 }
 
-static PyObject *py_argmax(const arg *a)
+/* The dtype is refused before the dimension is looked at. */
+static PyObject *place_of(reduce_fn fn, const arg *a)
 {
-    uint32_t mask;
-    return dim_of(&a[0], &a[1], &mask) ? py_out(bk_argmax(a[0].tensor, mask, a[2].b), &a[3]) : NULL;
+    uint32_t mask = 0;
+    bool refused = tensor_dtype(a[0].tensor) == BK_BOOL;
+    return refused || dim_of(&a[0], &a[1], &mask) ? py_out(fn(a[0].tensor, mask, a[2].b), &a[3]) : NULL;
 }
 
-static PyObject *py_argmin(const arg *a)
-{
-    uint32_t mask;
-    return dim_of(&a[0], &a[1], &mask) ? py_out(bk_argmin(a[0].tensor, mask, a[2].b), &a[3]) : NULL;
-}
+static PyObject *py_argmax(const arg *a) { return place_of(bk_argmax, a); }
+static PyObject *py_argmin(const arg *a) { return place_of(bk_argmin, a); }
 
 static PyObject *py_count_nonzero(const arg *a)
 {

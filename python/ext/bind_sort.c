@@ -109,12 +109,9 @@ static PyObject *py_nanquantile_number(const arg *a) { return quantile_number(bk
 /* The values, or a tuple of them and what else was asked for. */
 static PyObject *unique(const arg *self, bool consecutive, bool inverse, bool counts, const arg *dim)
 {
-    if (dim->given) {
-        PyErr_SetString(PyExc_NotImplementedError, "unique(): dim is not implemented");
-        return NULL;
-    }
-    bk_tensor *places = NULL, *numbers = NULL;
-    bk_tensor *values = bk_unique(self->tensor, consecutive, inverse ? &places : NULL, counts ? &numbers : NULL);
+    bk_tensor *places = NULL, *numbers = NULL, **p = inverse ? &places : NULL, **n = counts ? &numbers : NULL;
+    bk_tensor *values = dim->given ? bk_unique_dim(self->tensor, (int)dim->i, consecutive, p, n)
+                                   : bk_unique(self->tensor, consecutive, p, n);
     if (!values)
         return py_raise();
     if (!inverse && !counts)

@@ -242,7 +242,7 @@ static PyObject *binary(int op, PyObject *a, PyObject *b)
     lock_give();
     if (x == 0 || y == 0)
         Py_RETURN_NOTIMPLEMENTED;
-    if (PyErr_Occurred())
+    if (!t && PyErr_Occurred())
         return NULL;
     return py_wrap(t);
 }

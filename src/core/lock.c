@@ -8,7 +8,7 @@
 #include <time.h>
 
 library_lock lock;
-_Thread_local char lock_thread;
+HOT_THREAD_LOCAL char lock_thread;
 
 enum { SPINS = 1000, YIELDS = 100 }; /* a record takes tens of ns; a flush may take seconds */
 

@@ -14,8 +14,16 @@ typedef struct library_lock {
     int depth;
 } library_lock;
 
+/* Thread-locals that every record touches are read without a call: they are few and small enough for the static block
+ * that a library loaded at run time shares with others. */
+#if defined(__linux__) && defined(__GNUC__)
+#define HOT_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+#else
+#define HOT_THREAD_LOCAL _Thread_local
+#endif
+
 extern library_lock lock;
-extern _Thread_local char lock_thread;
+extern HOT_THREAD_LOCAL char lock_thread;
 
 void lock_take_slow(void);
 

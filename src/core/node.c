@@ -84,7 +84,12 @@ node *node_new(int op, bk_dtype dtype, const layout *l)
     node *n = freelist_take(&nodes, sizeof *n);
     if (!n)
         return NULL;
-    *n = (node){ .op = (uint16_t)op, .dtype = (uint8_t)dtype, .refs = 1, .layout = l, .sequence = next_sequence++ };
+    record_clear(n, sizeof *n);
+    n->op = (uint16_t)op;
+    n->dtype = (uint8_t)dtype;
+    n->refs = 1;
+    n->layout = l;
+    n->sequence = next_sequence++;
     if (line_hook)
         line_hook(&n->line);
     return n;
@@ -135,24 +140,14 @@ static void unlink_node(node *n, node **work)
     freelist_give(&nodes, n);
 }
 
-void node_release(node *n)
+void node_free(node *n)
 {
-    if (--n->refs)
-        return;
     n->sequence = 0;
     for (node *work = n; work;) {
         node *next = work;
         work = (node *)(uintptr_t)next->sequence;
         unlink_node(next, &work);
     }
-}
-
-void node_drop_input(node *n, int k)
-{
-    node *in = n->in[k];
-    n->in[k] = NULL;
-    if (in)
-        node_release(in);
 }
 
 void node_drop_edge(node *n, int k)

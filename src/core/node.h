@@ -162,9 +162,20 @@ static inline void node_input(node *n, int k, node *value, node *edge)
     if (edge)
         node_edge(n, k, edge);
 }
-void node_drop_input(node *n, int k);
+void node_free(node *n); /* iterative: a chain of a million nodes is freed without recursion */
+static inline void node_release(node *n)
+{
+    if (--n->refs == 0)
+        node_free(n);
+}
+static inline void node_drop_input(node *n, int k)
+{
+    node *in = n->in[k];
+    n->in[k] = NULL;
+    if (in)
+        node_release(in);
+}
 void node_drop_edge(node *n, int k);
-void node_release(node *n); /* iterative: a chain of a million nodes is freed without recursion */
 
 /* A node outside the log: with memory (steals the reference to s) or a constant. */
 node *node_data(bk_dtype dtype, const layout *l, storage *s, char *data);

@@ -4,9 +4,10 @@
  * stands for a callback's caller: what is made above it belongs to the callback, until it opens a scope of its own. */
 #include "core/scope.h"
 
+#include "core/lock.h"
 #include "core/memory.h"
 
-static _Thread_local struct {
+static HOT_THREAD_LOCAL struct {
     bk_tensor **owned;
     int count, capacity;
     int *marks;

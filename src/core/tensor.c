@@ -16,7 +16,7 @@
 
 static freelist tensors = { 0 }, cells = { 0 }, tracks = { 0 };
 static uint64_t next_stamp = 1;
-static _Thread_local bool no_grad; /* zero is PyTorch's default: gradients on */
+static HOT_THREAD_LOCAL bool no_grad; /* zero is PyTorch's default: gradients on */
 
 bool grad_enabled(void) { return !no_grad; }
 
@@ -142,7 +142,12 @@ static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
     bk_tensor *t = freelist_take(&tensors, sizeof *t);
     if (!t)
         return NULL;
-    *t = (bk_tensor){ .refs = 1, .cell = c, .track = k, .layout = l, .offset = offset };
+    record_clear(t, sizeof *t);
+    t->refs = 1;
+    t->cell = c;
+    t->track = k;
+    t->layout = l;
+    t->offset = offset;
     return scope_add(t);
 }
 

@@ -128,10 +128,34 @@ void program_shape(ew_program *p, const view *ports, const bool *writes)
 
 /* --- moving rows in and out of registers ---------------------------------------------------------------------- */
 
+/* n times one element: loops that the compiler turns into wide stores. */
+static void row_repeat(char *to, const char *from, int64_t n, int size)
+{
+    if (size == 1) {
+        memset(to, *from, (size_t)n);
+    } else if (size == 2) {
+        uint16_t v = *(const uint16_t *)from;
+        for (int64_t i = 0; i < n; i++)
+            ((uint16_t *)to)[i] = v;
+    } else if (size == 4) {
+        uint32_t v = *(const uint32_t *)from;
+        for (int64_t i = 0; i < n; i++)
+            ((uint32_t *)to)[i] = v;
+    } else {
+        uint64_t v = *(const uint64_t *)from;
+        for (int64_t i = 0; i < n; i++)
+            ((uint64_t *)to)[i] = v;
+    }
+}
+
 static void row_in(char *to, const char *from, int64_t n, int64_t stride, int size)
 {
     if (stride == size) {
         memcpy(to, from, (size_t)(n * size));
+        return;
+    }
+    if (stride == 0) {
+        row_repeat(to, from, n, size);
         return;
     }
     switch (size) {

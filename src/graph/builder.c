@@ -244,6 +244,21 @@ static bool finish(assembly *a, instruction *out)
     return true;
 }
 
+/* A group that is one copy of memory is left to the copying kernels, which know how to transpose. */
+static bool build_copy(const planner *p, const draft *d, instruction *out)
+{
+    int32_t i = d->first_member;
+    if (d->members != 1 || p->key->record[i].op != OP_cast || p->values[i].buffer < 0)
+        return false;
+    const value *to = &p->values[i], *from = &p->values[input_of(p, i, 0)];
+    if (from->layout->plain != to->layout->plain)
+        return false;
+    out->kind = DO_COPY;
+    out->copy.to = (plan_view){ to->buffer, (bk_dtype)to->dtype, to->offset, to->layout };
+    out->copy.from = (plan_view){ from->buffer, (bk_dtype)from->dtype, from->offset, from->layout };
+    return true;
+}
+
 static bool build_program(assembly *a, const draft *d, instruction *out)
 {
     a->group = d;
@@ -274,7 +289,9 @@ static bool build_code(planner *p, plan *made)
         instruction *out = &made->code[i];
         out->kind = d->kind;
         out->record = d->record;
-        if (d->kind == DO_PROGRAM) {
+        if (d->kind == DO_PROGRAM && build_copy(p, d, out)) {
+            good = true;
+        } else if (d->kind == DO_PROGRAM) {
             good = build_program(&a, d, out);
         } else if (d->kind == DO_COPY) {
             out->copy.to = d->copy.to;

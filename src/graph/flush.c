@@ -190,15 +190,15 @@ static void settle(op_log *log)
     for (int i = 0; i < log->count; i++) {
         node *r = log->nodes[i];
         uint8_t bits = scratch.bits[i];
-        r->flags &= (uint8_t)~NODE_PENDING;
-        for (int k = 0; k < MAX_INPUTS; k++) {
+        for (int k = 0; k < r->inputs; k++)
             if (!(bits & RECORD_SAVES << k))
                 node_drop_input(r, k);
-            if (!(bits & RECORD_TAPED))
+        if (r->flags & NODE_TAPED && !(bits & RECORD_TAPED)) {
+            for (int k = 0; k < MAX_INPUTS; k++)
                 node_drop_edge(r, k);
-        }
-        if (!(bits & RECORD_TAPED))
             r->flags &= (uint8_t)~NODE_TAPED;
+        }
+        r->flags &= (uint8_t)~NODE_PENDING;
     }
     int count = log->count;
     log->count = log->leaf_count = 0;

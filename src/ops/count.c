@@ -69,6 +69,16 @@ static bk_tensor *unique(const bk_tensor *t, bool consecutive, bk_tensor **inver
     return counts && !*counts ? NULL : shortened(&u.values, found);
 }
 
+/* Ends the scope with all that was asked for, or with nothing. */
+static bk_tensor *return_unique(bk_tensor *values, bk_tensor **inverse, bk_tensor **counts)
+{
+    if (inverse)
+        *inverse = values ? bk_scope_keep(*inverse) : NULL;
+    if (counts)
+        *counts = values ? bk_scope_keep(*counts) : NULL;
+    return scope_return(values);
+}
+
 bk_tensor *bk_unique(const bk_tensor *t, bool consecutive, bk_tensor **inverse, bk_tensor **counts)
 {
     if (!t)
@@ -78,11 +88,79 @@ bk_tensor *bk_unique(const bk_tensor *t, bool consecutive, bk_tensor **inverse, 
     bool was = grad_set_enabled(false);
     bk_tensor *values = unique(t, consecutive, inverse, counts);
     grad_set_enabled(was);
+    values = return_unique(values, inverse, counts);
+    lock_give();
+    return values;
+}
+
+/* --- unique slices ------------------------------------------------------------------------------------------------------- */
+
+/* The rank of each row in the lexicographic order of all; equal rows have equal ranks. Columns refine the ranks one by
+ * one, until all rows differ. */
+static bk_tensor *row_ranks(const bk_tensor *rows)
+{
+    int64_t n = rows->layout->sizes[0], different = 1;
+    bk_tensor *ranks = bk_zeros(1, &n, BK_INT64);
+    for (int64_t c = 0; ranks && c < rows->layout->sizes[1] && different < n; c++) {
+        bk_tensor *column = NULL, *refined = NULL;
+        bk_scope_push();
+        if (unique(bk_select(rows, 1, c), false, &column, NULL)) {
+            bk_tensor *both = bk_add(bk_mul_s(ranks, (double)n), column);
+            bk_tensor *found = both ? unique(both, false, &refined, NULL) : NULL;
+            different = found ? found->layout->numel : n;
+            refined = found ? refined : NULL;
+        }
+        ranks = scope_return(refined);
+    }
+    return ranks;
+}
+
+/* A row of each kind: the first one that has it. */
+static bk_tensor *first_rows(const bk_tensor *kinds, int64_t count)
+{
+    int64_t n = kinds->layout->numel;
+    bk_tensor *backwards = bk_arange_int(n - 1, -1, -1, BK_INT64);
+    return bk_scatter(bk_zeros(1, &count, BK_INT64), 0, bk_flip(kinds, 1, (int[]){ 0 }), backwards, NULL);
+}
+
+static int check_slices(const layout *l, int dim)
+{
+    for (int d = 0; d < l->ndim; d++)
+        if (d != dim && !l->sizes[d])
+            return error_int(BK_RUNTIME_ERROR, "There are 0 sized dimensions, and they aren't selected, so unique cannot be "
+                             "applied");
+    return 0;
+}
+
+static bk_tensor *unique_slices(const bk_tensor *t, int dim, bool consecutive, bk_tensor **inverse, bk_tensor **counts)
+{
+    bk_tensor *kinds;
+    int64_t n = t->layout->ndim ? t->layout->sizes[dim] : 1;
+    if (check_slices(t->layout, dim) < 0)
+        return NULL;
+    const bk_tensor *front = t->layout->ndim ? bk_movedim(t, 1, &dim, (int[]){ 0 }) : t;
+    bk_tensor *rows = bk_reshape(front, 2, (int64_t[]){ n, n ? t->layout->numel / n : 0 });
+    bk_tensor *ranks = rows ? row_ranks(rows) : NULL;
+    bk_tensor *found = ranks ? unique(ranks, consecutive, &kinds, counts) : NULL;
+    if (!found)
+        return NULL;
     if (inverse)
-        *inverse = values ? bk_scope_keep(*inverse) : NULL;
-    if (counts)
-        *counts = values ? bk_scope_keep(*counts) : NULL;
-    values = scope_return(values);
+        *inverse = kinds;
+    bk_tensor *at = first_rows(kinds, found->layout->numel);
+    return t->layout->ndim ? bk_index_select(t, dim, at) : bk_clone(t);
+}
+
+bk_tensor *bk_unique_dim(const bk_tensor *t, int at, bool consecutive, bk_tensor **inverse, bk_tensor **counts)
+{
+    int dim = t ? layout_dim(t->layout, at) : -1;
+    if (dim < 0)
+        return NULL;
+    lock_take();
+    bk_scope_push();
+    bool was = grad_set_enabled(false);
+    bk_tensor *values = unique_slices(t, dim, consecutive, inverse, counts);
+    grad_set_enabled(was);
+    values = return_unique(values, inverse, counts);
     lock_give();
     return values;
 }

@@ -88,10 +88,12 @@ bool check_mm(const bk_tensor *a, const bk_tensor *b)
 
 bool check_product_dtype(const bk_tensor *a, const bk_tensor *b)
 {
+    if (!refuse_bool(a, "bmm"))
+        return false;
     if (tensor_dtype(a) != tensor_dtype(b))
         return error_null(BK_RUNTIME_ERROR, "expected scalar type %s but found %s", dtypes[tensor_dtype(a)].type_name,
                           dtypes[tensor_dtype(b)].type_name), false;
-    return refuse_bool(a, "bmm");
+    return true;
 }
 
 static bool refuse_batch(int64_t batch, int64_t inner, int64_t batch_b, int64_t inner_b)

@@ -13,7 +13,7 @@ static bk_tensor *normalised(int op, const bk_tensor *t, int at, const char *ker
     int dim = layout_dim(t->layout, at);
     if (dim < 0)
         return NULL;
-    if (t->layout->numel == 0)
+    if (!dtype_is_float(dtype) && !t->layout->numel)
         return bk_zeros(t->layout->ndim, t->layout->sizes, dtype); /* of any dtype */
     if (!dtype_is_float(dtype))
         return error_null(BK_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", kernel, dtypes[dtype].type_name);

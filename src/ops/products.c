@@ -32,6 +32,17 @@ static bk_tensor *add_product(const bk_tensor *input, const bk_tensor *product, 
     return sum ? bk_to(sum, dtype) : NULL;
 }
 
+/* Where there is nothing to multiply the result is beta input, which has to keep its dtype. */
+static bool check_scaled(const bk_tensor *input, const bk_tensor *a, double beta)
+{
+    bk_dtype d = tensor_dtype(input);
+    bool fraction = beta != trunc(beta);
+    if (a->layout->sizes[1] || beta == 0 || dtype_is_float(d) || (d != BK_BOOL && !fraction))
+        return true;
+    return error_null(BK_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s",
+                      fraction ? "Float" : "Long", dtypes[d].type_name), false;
+}
+
 bk_tensor *bk_addmm(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b, double beta, double alpha)
 {
     if (!input || !a || !b)
@@ -46,7 +57,7 @@ bk_tensor *bk_addmm(const bk_tensor *input, const bk_tensor *a, const bk_tensor 
         if (tensor_dtype(input) != tensor_dtype(b))
             error_null(BK_RUNTIME_ERROR, "self and mat2 must have the same dtype, but got %s and %s",
                        dtypes[tensor_dtype(input)].type_name, dtypes[tensor_dtype(b)].type_name);
-        else
+        else if (check_scaled(wide, a, beta))
             sum = add_product(input, product_wide(a, b), beta, alpha);
     }
     return scope_return(sum);

@@ -220,7 +220,8 @@ def test_reduction(row):
     run_row(row, atol=2e-5)
     report = Report()
     for line in row.lines:
-        for dtype in FLOATS:
+        # Infinities have no integer value; PyTorch's var_mean gives NaN for a mean that mean() finds.
+        for dtype in () if "dtype=torch.int" in line or "var_mean" in line else FLOATS:
             check_line(report, line, {"x": In((4, 6), dtype, domain="special")}, atol=1e-4)
         for shape in ((1023,), (1025,), (65, 33), (1, 1), (3, 0)):
             check_line(report, line, {"x": In(shape, "float32")}, atol=1e-4)

@@ -60,21 +60,24 @@ def embedding(
     return _C.where((input == padding_idx % weight.shape[0]).unsqueeze(-1), rows.detach(), rows)
 
 
-def one_hot(input, num_classes=-1):
-    """For each class number a row of zeros with a one at its place."""
-    if input.dtype is not _C.int64:
-        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
-    if input.numel() == 0:
+def one_hot(tensor, num_classes=-1):
+    """int64 rows that are 1 at the given class and 0 elsewhere."""
+    if tensor.dtype != _C.int64:
+        raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor.")
+    if tensor.numel() == 0:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        return _C.zeros(*input.shape, num_classes, dtype=_C.int64)
-    if input.min() < 0:
+        return _C.zeros((*tensor.shape, num_classes), dtype=_C.int64)
+    if tensor.min().item() < 0:
         raise RuntimeError("Class values must be non-negative.")
+    highest = tensor.max().item()
     if num_classes == -1:
-        num_classes = int(input.max()) + 1
-    elif input.max() >= num_classes:
+        num_classes = highest + 1
+    elif num_classes < 1:
+        raise RuntimeError("num_classes should be positive")
+    elif highest >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return _C.zeros(*input.shape, num_classes, dtype=_C.int64).scatter_(-1, input.unsqueeze(-1), 1)
+    return (tensor.unsqueeze(-1) == _C.arange(num_classes)).long()
 
 
 def _softmax_dim(name, ndim, stacklevel):
