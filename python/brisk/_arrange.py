@@ -38,7 +38,7 @@ def broadcast_tensors(*tensors):
                     f"dimension {d}"
                 )
             result[d] = result[d] if size == 1 else size
-    return tuple(t.expand(*result) for t in tensors)
+    return tuple(t if list(t.shape) == result else t.expand(*result) for t in tensors)
 
 
 def block_diag(*tensors):

@@ -213,7 +213,14 @@ static int set_data(PyObject *self, PyObject *value, void *unused)
     return 0;
 }
 
+static PyObject *get_grad_fn(PyObject *self, void *unused)
+{
+    (void)unused;
+    return py_grad_fn(((py_tensor *)self)->t);
+}
+
 PyGetSetDef autograd_attributes[] = {
+    { "grad_fn", get_grad_fn, NULL, "The function that the gradient goes to; None for a leaf.", NULL },
     { "requires_grad", get_requires_grad, set_requires_grad, "Whether gradients are wanted.", NULL },
     { "grad", get_grad, set_grad, "The gradient that backward() has accumulated.", NULL },
     { "is_leaf", get_is_leaf, NULL, "Whether no recorded op made this tensor.", NULL },

@@ -17,23 +17,29 @@ static bk_tensor *locked(compute f, const arg *a)
     return t;
 }
 
-/* Argument number n is out; those before it are the operands, or their parameters. */
-static PyObject *finish(bk_tensor *t, const arg *a, int n)
+/* f of n arguments, given back in out, which follows them. */
+static PyObject *apply_out(compute f, const arg *a, int n)
 {
+    if (a[n].given && !py_reads_apart(a[n].tensor, a, n))
+        return NULL;
+    bk_tensor *t = locked(f, a);
     return !t && PyErr_Occurred() ? NULL : py_elementwise_out(t, a, n, &a[n], false);
 }
 
-static PyObject *finish_in_place(bk_tensor *t, const arg *self)
+static PyObject *apply_in_place(compute f, const arg *a, int n)
 {
-    return !t && PyErr_Occurred() ? NULL : py_write_back(self, t);
+    if (!py_reads_apart(a[0].tensor, a, n))
+        return NULL;
+    bk_tensor *t = locked(f, a);
+    return !t && PyErr_Occurred() ? NULL : py_write_back(&a[0], t);
 }
 
 /* name(...) with out as argument number n, and name_(...). */
 #define FUNCTION(name, n)                                                                                              \
-    static PyObject *py_##name(const arg *a) { return finish(locked(compute_##name, a), a, n); }
+    static PyObject *py_##name(const arg *a) { return apply_out(compute_##name, a, n); }
 #define FUNCTION_AND_IN_PLACE(name, n)                                                                                 \
     FUNCTION(name, n)                                                                                                  \
-    static PyObject *py_##name##_(const arg *a) { return finish_in_place(locked(compute_##name, a), &a[0]); }
+    static PyObject *py_##name##_(const arg *a) { return apply_in_place(compute_##name, a, n); }
 
 static bool operands(const arg *a, int n, operand *out)
 {
@@ -169,7 +175,7 @@ static PyObject *py_nan_to_num(const arg *a)
     if (a[4].given && tensor_dtype(a[4].tensor) != dtype)
         return PyErr_Format(PyExc_RuntimeError, "nan_to_num: dtype of out: %s should be same as input: %s",
                             dtypes[tensor_dtype(a[4].tensor)].type_name, dtypes[dtype].type_name);
-    return finish(locked(compute_nan_to_num, a), a, 4);
+    return apply_out(compute_nan_to_num, a, 4);
 }
 static PyObject *py_nan_to_num_(const arg *a) { return finish_in_place(locked(compute_nan_to_num, a), &a[0]); }
 FUNCTION_AND_IN_PLACE(logit, 2)

@@ -84,7 +84,7 @@ bk_tensor *filled(const layout *l, const py_number *value, bk_dtype dtype)
 {
     if (!l)
         return NULL;
-    if (number_check(number_operand(value), dtype) < 0)
+    if (number_check(py_number_operand(value), dtype) < 0)
         return NULL;
     lock_take();
     node *constant = value->kind == NUMBER_FLOAT || dtype_is_float(dtype) ? node_constant_double(dtype, value->d)
@@ -203,7 +203,7 @@ static PyObject *py_new_empty(const arg *a)
 
 static PyObject *py_fill_(const arg *a)
 {
-    operand value = number_operand(&a[1].scalar);
+    operand value = py_number_operand(&a[1].scalar);
     lock_take();
     int status = number_check(value, tensor_dtype(a[0].tensor)) < 0 ? -1 : tensor_assign(a[0].tensor, value, "fill_");
     lock_give();
@@ -377,15 +377,17 @@ static bool strided_array(PyObject *o)
     return strided;
 }
 
-/* The array shared, then copied as a clone is. NULL with an exception set. */
+/* A tensor, or an array shared as one, copied as a clone is but on no tape. NULL with an exception set. */
 static bk_tensor *copy_of_array(PyObject *o, int dtype)
 {
-    PyObject *shared = tensor_on_array(o);
+    PyObject *shared = py_is_tensor(o) ? Py_NewRef(o) : tensor_on_array(o);
     if (!shared)
         return NULL;
     bk_tensor *t = ((py_tensor *)shared)->t, *copy;
     lock_take();
+    bool taped = grad_set_enabled(false);
     copy = copy_as(t, layout_packed(t->layout), dtype < 0 ? tensor_dtype(t) : (bk_dtype)dtype);
+    grad_set_enabled(taped);
     lock_give();
     Py_DECREF(shared);
     if (!copy)
@@ -395,7 +397,7 @@ static bk_tensor *copy_of_array(PyObject *o, int dtype)
 
 bk_tensor *tensor_from_python(PyObject *data, int dtype)
 {
-    if (strided_array(data))
+    if (py_is_tensor(data) || strided_array(data))
         return copy_of_array(data, dtype);
     py_number n;
     bk_tensor *t;

@@ -37,7 +37,7 @@ static PyObject *parts(const bk_tensor *t, int dim, const int64_t *bounds, Py_ss
     PyObject *tuple = PyTuple_New(n);
     for (Py_ssize_t k = 0; tuple && k < n; k++) {
         int64_t end = bounds[k + 1] < bounds[k] ? bounds[k] : bounds[k + 1];
-        PyObject *o = py_wrap(bk_slice(t, dim, bounds[k], end, 1));
+        PyObject *o = py_wrap(made_by(bk_slice(t, dim, bounds[k], end, 1), VIEW_split));
         if (!o)
             Py_CLEAR(tuple);
         else
@@ -123,9 +123,44 @@ static PyObject *py_permute(const arg *a)
 }
 
 static PyObject *py_transpose(const arg *a) { return py_wrap(bk_transpose(a[0].tensor, (int)a[1].i, (int)a[2].i)); }
-static PyObject *py_adjoint(const arg *a) { return py_wrap(bk_transpose(a[0].tensor, -2, -1)); }
+static PyObject *py_adjoint(const arg *a)
+{
+    int n = bk_ndim(a[0].tensor);
+    if (n == 1)
+        return PyErr_Format(PyExc_RuntimeError,
+                            "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.");
+    return n ? py_wrap(bk_transpose(a[0].tensor, -2, -1)) : Py_NewRef(a[0].object);
+}
+
+/* What reversed(x) iterates over. */
+static PyObject *py_reversed(const arg *a)
+{
+    return bk_ndim(a[0].tensor) ? py_wrap(bk_flip(a[0].tensor, 1, (int[]){ 0 })) : Py_NewRef(a[0].object);
+}
 static PyObject *py_t(const arg *a) { return py_wrap(bk_t(a[0].tensor)); }
 static PyObject *py_unsqueeze(const arg *a) { return py_wrap(bk_unsqueeze(a[0].tensor, (int)a[1].i)); }
+
+/* self turned into the view, which is stolen. */
+static PyObject *become(const arg *self, bk_tensor *view)
+{
+    int status = tensor_become(self->tensor, view);
+    bk_release(view);
+    return py_in_place(self, status);
+}
+
+static PyObject *py_t_(const arg *a) { return become(&a[0], bk_t(a[0].tensor)); }
+static PyObject *py_transpose_(const arg *a)
+{
+    return become(&a[0], bk_transpose(a[0].tensor, (int)a[1].i, (int)a[2].i));
+}
+static PyObject *py_unsqueeze_(const arg *a) { return become(&a[0], bk_unsqueeze(a[0].tensor, (int)a[1].i)); }
+static PyObject *py_squeeze_all_(const arg *a) { return become(&a[0], bk_squeeze(a[0].tensor, BK_MAX_NDIM)); }
+static PyObject *py_squeeze_(const arg *a)
+{
+    int dims[BK_MAX_NDIM];
+    return become(&a[0], bk_squeeze_dims(a[0].tensor, a[1].ints.n, dims_of(&a[1], dims)));
+}
+
 static PyObject *py_squeeze_all(const arg *a) { return py_wrap(bk_squeeze(a[0].tensor, BK_MAX_NDIM)); }
 
 static PyObject *py_squeeze(const arg *a)
@@ -527,13 +562,21 @@ const binding shape_rows[] = {
     { BOTH, "transpose(Tensor self, int dim0, int dim1)", py_transpose, NULL },
     { BOTH, "swapaxes(Tensor self, int axis0, int axis1)", py_transpose, NULL },
     { BOTH, "swapdims(Tensor self, int dim0, int dim1)", py_transpose, NULL },
+    { AS_METHOD, "transpose_(Tensor self, int dim0, int dim1)", py_transpose_, NULL },
+    { AS_METHOD, "swapaxes_(Tensor self, int axis0, int axis1)", py_transpose_, NULL },
+    { AS_METHOD, "swapdims_(Tensor self, int dim0, int dim1)", py_transpose_, NULL },
     { BOTH, "t(Tensor self)", py_t, NULL },
+    { AS_METHOD, "t_(Tensor self)", py_t_, NULL },
     { BOTH, "adjoint(Tensor self)", py_adjoint, NULL },
+    { AS_METHOD, "__reversed__(Tensor self)", py_reversed, NULL },
     { BOTH, "movedim(Tensor self, int[1] source, int[1] destination)", py_movedim, NULL },
     { BOTH, "moveaxis(Tensor self, int[1] source, int[1] destination)", py_movedim, NULL },
     { BOTH, "squeeze(Tensor self)", py_squeeze_all, NULL },
     { BOTH, "squeeze(Tensor self, int[1] dim)", py_squeeze, NULL },
+    { AS_METHOD, "squeeze_(Tensor self)", py_squeeze_all_, NULL },
+    { AS_METHOD, "squeeze_(Tensor self, int[1] dim)", py_squeeze_, NULL },
     { BOTH, "unsqueeze(Tensor self, int dim)", py_unsqueeze, NULL },
+    { AS_METHOD, "unsqueeze_(Tensor self, int dim)", py_unsqueeze_, NULL },
     { BOTH, "flatten(Tensor self, int start_dim=0, int end_dim=-1)", py_flatten, NULL },
     { BOTH, "ravel(Tensor self)", py_ravel, NULL },
     { BOTH, "unflatten(Tensor self, int dim, int[] sizes)", py_unflatten, NULL },
@@ -604,7 +647,7 @@ static PyObject *get_mT(PyObject *self, void *unused)
     (void)unused;
     int n = bk_ndim(handle(self));
     if (n == 0)
-        return py_wrap(bk_t(handle(self)));
+        return Py_NewRef(self);
     if (n < 2)
         return PyErr_Format(PyExc_RuntimeError, "tensor.mT is only supported on matrices or batches of matrices. Got %d-D tensor.", n);
     return py_wrap(bk_transpose(handle(self), -2, -1));
@@ -617,7 +660,7 @@ static PyObject *get_H(PyObject *self, void *unused)
     if (n != 2 && n != 0)
         return PyErr_Format(PyExc_RuntimeError, "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.%s", n,
                             n > 2 ? " For batches of matrices, consider using tensor.mH" : "");
-    return py_wrap(n ? bk_transpose(handle(self), 0, 1) : bk_t(handle(self)));
+    return n ? py_wrap(bk_transpose(handle(self), 0, 1)) : Py_NewRef(self);
 }
 
 static PyObject *get_itemsize(PyObject *self, void *unused)

@@ -39,7 +39,9 @@ PyObject *py_in_place(const arg *self, int status);
 PyObject *py_write_back(const arg *self, bk_tensor *result);
 /* The operand of a tensor or number argument; false with a Python exception set. */
 bool py_operand(const arg *a, operand *out);
-operand number_operand(const py_number *n);
+operand py_number_operand(const py_number *n);
+/* Whether no argument but `written` itself is read from a part of its memory; false with a Python exception set. */
+bool py_reads_apart(const bk_tensor *written, const arg *a, int n);
 
 /* tensor.c */
 int tensor_init(PyObject *module);
@@ -70,6 +72,10 @@ PyObject *py_storage_from_bytes(const arg *a);
 extern PyBufferProcs py_tensor_buffer;
 /* bind_index.c: where(condition) */
 PyObject *py_where_places(const arg *a);
+
+/* grad_fn.c: NULL with an exception set, None for a leaf */
+int grad_fn_init(void);
+PyObject *py_grad_fn(const bk_tensor *t);
 
 /* repr.c */
 PyObject *py_tensor_repr(PyObject *self);

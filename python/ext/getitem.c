@@ -248,7 +248,7 @@ PyObject *py_tensor_getitem(PyObject *self, PyObject *key)
     lock_take();
     bool simple = integer_place(t, key, &p);
     if (simple)
-        r = tensor_alias(t, p.layout, p.offset, grad_enabled());
+        r = made_by(tensor_alias(t, p.layout, p.offset, grad_enabled()), VIEW_select);
     lock_give();
     if (simple)
         return py_wrap(r);

@@ -177,6 +177,20 @@ static PyObject *py_array(const arg *a)
     return array;
 }
 
+/* What a NumPy function of tensors gives back is a tensor; PyTorch makes it uint8 where it is bool. */
+static PyObject *py_array_wrap(const arg *a)
+{
+    PyObject *array = Py_NewRef(a[1].object), *kind = PyObject_GetAttrString(array, "dtype");
+    PyObject *name = kind ? PyObject_GetAttrString(kind, "name") : NULL;
+    if (name && PyUnicode_CompareWithASCIIString(name, "bool") == 0)
+        Py_SETREF(array, PyObject_CallMethod(array, "astype", "s", "uint8"));
+    PyObject *t = name && array ? tensor_on_array(array) : NULL;
+    Py_XDECREF(name);
+    Py_XDECREF(kind);
+    Py_XDECREF(array);
+    return t;
+}
+
 /* --- out: the buffer protocol
  * -------------------------------------------------------------------------------------------- */
 
@@ -439,11 +453,25 @@ static PyObject *py_frombuffer(const arg *a)
     return t;
 }
 
-int interop_init(PyObject *module) { return py_add_type(module, &memory_spec, &memory_type); }
+/* Above an array's priority: NumPy's numbers and functions leave the result to tensors. */
+static int set_array_priority(void)
+{
+    PyObject *priority = PyLong_FromLong(1000);
+    int status = priority ? PyObject_SetAttrString((PyObject *)py_tensor_type, "__array_priority__", priority) : -1;
+    Py_XDECREF(priority);
+    return status;
+}
+
+int interop_init(PyObject *module)
+{
+    return py_add_type(module, &memory_spec, &memory_type) < 0 ? -1 : set_array_priority();
+}
 
 const binding interop_rows[] = {
     { AS_METHOD, "numpy(Tensor self, *, bool force=False)", py_numpy, "A NumPy array on the same memory." },
     { AS_METHOD, "__array__(Tensor self, Object? dtype=None, Object? copy=None)", py_array, NULL },
+    { AS_METHOD, "__array_wrap__(Tensor self, Object array, Object? context=None, bool return_scalar=False)",
+      py_array_wrap, NULL },
     { AS_FUNCTION, "from_numpy(Object ndarray)", py_from_numpy, "A tensor on the memory of a NumPy array." },
     { AS_FUNCTION, "as_tensor(Object data, dtype? dtype=None, device? device=None)", py_as_tensor,
       "A tensor of the data, on the same memory where that is possible." },

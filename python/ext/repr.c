@@ -23,8 +23,7 @@ static const char *grad_suffix(const bk_tensor *t, char text[static 80])
         return NULL;
     if (bk_is_leaf(t))
         return "requires_grad=True";
-    const node *place = t->track->place;
-    snprintf(text, 80, "grad_fn=<%s>", place ? op_get(place->op)->grad_name : "ViewBackward0" /* a view of a leaf */);
+    snprintf(text, 80, "grad_fn=<%s>", tensor_grad_name(t));
     return text;
 }
 

@@ -3,7 +3,9 @@
  * Invariant: a handle has at most one Python object (handle->front), so identity is as in PyTorch: x.grad is x.grad.
  * Objects without a __dict__ cannot be part of a cycle and are not shown to the garbage collector; a freelist keeps
  * them warm: making and dropping one costs about 10 ns. */
+#include "arrays.h"
 #include "binds.h"
+#include "interop.h"
 
 #include <stddef.h>
 #include <structmember.h>
@@ -153,7 +155,7 @@ int py_tensor_read(PyObject *tensor, view *out)
 
 /* --- operands ----------------------------------------------------------------------------------------------------- */
 
-operand number_operand(const py_number *n)
+operand py_number_operand(const py_number *n)
 {
     return n->kind == NUMBER_FLOAT ? number_float(n->d)
            : n->kind == NUMBER_INT ? number_int(n->i)
@@ -168,8 +170,26 @@ bool py_operand(const arg *a, operand *out)
         py_raise();
         return false;
     }
-    *out = number_operand(&a->scalar);
+    *out = py_number_operand(&a->scalar);
     return true;
+}
+
+bool py_reads_apart(const bk_tensor *written, const arg *a, int n)
+{
+    int status = 0;
+    lock_take();
+    for (int k = 0; k < n && status == 0; k++) {
+        operand in;
+        if (!a[k].given || !a[k].object || !py_is_tensor(a[k].object))
+            continue;
+        const bk_tensor *t = ((py_tensor *)a[k].object)->t;
+        if (t != written && t->cell == written->cell)
+            status = tensor_read(t, &in) ? overlap_check(written, in.value) : -1;
+    }
+    lock_give();
+    if (status < 0)
+        py_raise();
+    return status == 0;
 }
 
 /* A tensor or a Python number; 0 when it is neither, so that the other operand's class is asked. */
@@ -184,7 +204,7 @@ static int operand_from(PyObject *o, operand *out)
     py_number n;
     int found = py_number_from(o, &n);
     if (found > 0)
-        *out = number_operand(&n);
+        *out = py_number_operand(&n);
     return found;
 }
 
@@ -235,7 +255,7 @@ PyObject *py_in_place(const arg *self, int status)
 PyObject *py_write_back(const arg *self, bk_tensor *result)
 {
     lock_take();
-    int status = write_result(self->tensor, result, "in-place op");
+    int status = write_result(self->tensor, result);
     bk_release(result);
     lock_give();
     return py_in_place(self, status);
@@ -342,7 +362,12 @@ static PyObject *compare(PyObject *a, PyObject *b, int how)
 {
     static const int ops[] = { [Py_LT] = EW_lt, [Py_LE] = EW_le, [Py_EQ] = EW_eq,
                                [Py_NE] = EW_ne, [Py_GT] = EW_gt, [Py_GE] = EW_ge };
-    return binary(ops[how], a, b);
+    if (!array_is_numpy(b))
+        return binary(ops[how], a, b);
+    PyObject *array = tensor_on_array(b); /* NumPy leaves comparisons to us, too */
+    PyObject *r = array ? binary(ops[how], a, array) : NULL;
+    Py_XDECREF(array);
+    return r;
 }
 
 /* --- numbers out ------------------------------------------------------------------------------------------------------ */
@@ -361,7 +386,14 @@ static const char *element(PyObject *self, const char *what)
     return t->cell->value->data + t->offset * (int64_t)dtype_size(tensor_dtype(t));
 }
 
-static const char NOT_ONE[] = "a Tensor with %lld elements cannot be converted to Scalar";
+/* A number that a Python conversion asks for. */
+static const char *python_element(PyObject *self)
+{
+    if (((py_tensor *)self)->t->layout->numel == 1)
+        return element(self, "");
+    PyErr_SetString(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
+    return NULL;
+}
 
 static int nb_bool(PyObject *self)
 {
@@ -380,19 +412,19 @@ static int nb_bool(PyObject *self)
 static PyObject *tensor_item(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    const char *p = element(self, NOT_ONE);
+    const char *p = element(self, "a Tensor with %lld elements cannot be converted to Scalar");
     return p ? py_item(tensor_dtype(((py_tensor *)self)->t), p) : NULL;
 }
 
 static PyObject *nb_float(PyObject *self)
 {
-    const char *p = element(self, NOT_ONE);
+    const char *p = python_element(self);
     return p ? PyFloat_FromDouble(dtype_load_double(tensor_dtype(((py_tensor *)self)->t), p)) : NULL;
 }
 
 static PyObject *nb_int(PyObject *self)
 {
-    const char *p = element(self, NOT_ONE);
+    const char *p = python_element(self);
     if (!p)
         return NULL;
     bk_dtype d = tensor_dtype(((py_tensor *)self)->t);
@@ -429,7 +461,7 @@ static PyObject *tensor_iter(PyObject *self)
     }
     PyObject *rows = PyTuple_New((Py_ssize_t)t->layout->sizes[0]);
     for (int64_t i = 0; rows && i < t->layout->sizes[0]; i++) {
-        PyObject *row = py_wrap(bk_select(t, 0, i));
+        PyObject *row = py_wrap(made_by(bk_select(t, 0, i), VIEW_unbind));
         if (!row) {
             Py_DECREF(rows);
             return NULL;

@@ -8,10 +8,16 @@ bool bk_requires_grad(const bk_tensor *t)
     return t->track && (t->track->place || t->track->requires_grad);
 }
 
+/* Whether t is only a view of what its track stands for. */
+static bool is_view(const bk_tensor *t)
+{
+    return t->flags & TENSOR_VIEW || t->track->layout != t->layout || t->track->offset != t->offset;
+}
+
 bool bk_is_leaf(const bk_tensor *t)
 {
     const track *k = t->track;
-    return !k || (!k->place && (!k->requires_grad || (k->layout == t->layout && k->offset == t->offset)));
+    return !k || (!k->place && (!k->requires_grad || !is_view(t)));
 }
 
 int bk_set_requires_grad(bk_tensor *t, bool on)
@@ -27,7 +33,7 @@ int bk_set_requires_grad(bk_tensor *t, bool on)
                                 "var_no_grad = var.detach().");
     else if (on && !dtype_is_float(tensor_dtype(t)))
         status = error_int(BK_RUNTIME_ERROR, "only Tensors of floating point dtype can require gradients");
-    else if (on && t->track && !(t->track->layout == t->layout && t->track->offset == t->offset))
+    else if (on && t->track && is_view(t))
         track_leave(t); /* a view of a tensor without gradients becomes a leaf of its own */
     if (status == 0 && bk_is_leaf(t) && (on || t->track)) {
         status = tensor_track(t) ? 0 : -1;

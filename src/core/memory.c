@@ -17,6 +17,7 @@
 #include <string.h>
 #ifdef __linux__
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 #endif
 
 enum {
@@ -158,6 +159,19 @@ static void system_give(void *p, size_t bytes)
         unmap_huge(p, bytes);
     else
         free(p);
+}
+
+static int64_t machine_bytes = INT64_MAX;
+
+int64_t mem_machine_bytes(void) { return machine_bytes; }
+
+__attribute__((constructor)) static void read_machine(void)
+{
+#ifdef __linux__
+    struct sysinfo info;
+    if (sysinfo(&info) == 0)
+        machine_bytes = ((int64_t)info.totalram + (int64_t)info.totalswap) * (int64_t)info.mem_unit;
+#endif
 }
 
 /* --- the pool ---------------------------------------------------------------------------------------------- */

@@ -44,6 +44,7 @@ void track_leave(bk_tensor *t)
 {
     track *k = t->track;
     t->track = NULL;
+    t->flags &= (uint8_t)~TENSOR_VIEW;
     if (k)
         track_release(k);
 }
@@ -225,7 +226,7 @@ bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, boo
     t->cell->refs++;
     if (k)
         k->refs++;
-    v->flags = TENSOR_VIEW;
+    v->flags = differentiable ? TENSOR_VIEW : 0;
     return v;
 }
 
@@ -440,16 +441,20 @@ node *tensor_edge(const bk_tensor *t)
 
 /* --- writing --------------------------------------------------------------------------------------------------- */
 
-int tensor_check_write(const bk_tensor *t, const char *op)
+int tensor_check_write(const bk_tensor *t)
 {
     if (t->layout->overlapping)
         return error_int(BK_RUNTIME_ERROR,
-                         "%s: unsupported operation: more than one element of the written-to tensor refers to a single "
-                         "memory location. Please clone() the tensor before performing the operation.",
-                         op);
+                         "unsupported operation: more than one element of the written-to tensor refers to a single "
+                         "memory location. Please clone() the tensor before performing the operation.");
+    return tensor_check_leaf(t);
+}
+
+int tensor_check_leaf(const bk_tensor *t)
+{
     if (grad_enabled() && tensor_tracked(t) && t->track->requires_grad && !t->track->place)
         return error_int(BK_RUNTIME_ERROR, "a %sleaf Variable that requires grad is being used in an in-place operation.",
-                         is_extent(t) ? "" : "view of a ");
+                         bk_is_leaf(t) ? "" : "view of a ");
     return 0;
 }
 
@@ -564,6 +569,22 @@ int tensor_write(bk_tensor *t, operand value, bool add)
     return stay || log_due() ? log_flush() : 0;
 }
 
+int tensor_become(bk_tensor *t, const bk_tensor *view)
+{
+    if (!view)
+        return -1;
+    if (t->track && t->track->requires_grad && !t->track->place)
+        return error_int(BK_RUNTIME_ERROR, "a leaf Variable that requires grad is being used in an in-place operation.");
+    lock_take();
+    forget(t);
+    edge_forget(t);
+    t->layout = view->layout;
+    t->offset = view->offset;
+    t->made_by = view->made_by;
+    lock_give();
+    return 0;
+}
+
 static void take_memory(bk_tensor *t, const bk_tensor *from)
 {
     cell *old = t->cell;
@@ -581,7 +602,7 @@ int bk_set_data(bk_tensor *t, const bk_tensor *from)
         return -1;
     lock_take();
     int status = 0;
-    if (t->track && !is_extent(t))
+    if (t->track && (t->flags & TENSOR_VIEW || !is_extent(t)))
         track_leave(t);
     take_memory(t, from);
     if (t->track) { /* its gradients look like the new memory from here on */
@@ -647,6 +668,19 @@ char *tensor_data(const bk_tensor *t)
     if (!node_evaluated(whole) && log_evaluate(whole) < 0)
         return NULL;
     return whole->data + t->offset * (int64_t)dtype_size((bk_dtype)whole->dtype);
+}
+
+const char *tensor_grad_name(const bk_tensor *t)
+{
+    static const char *const view_names[] = {
+#define VIEW_OP(name, grad_name) [VIEW_##name] = grad_name,
+        VIEW_OPS(VIEW_OP)
+#undef VIEW_OP
+    };
+    if (bk_is_leaf(t))
+        return NULL;
+    bool view = t->flags & TENSOR_VIEW || !is_extent(t);
+    return view ? view_names[t->made_by] : op_get(t->track->place->op)->grad_name;
 }
 
 int bk_ndim(const bk_tensor *t) { return t->layout->ndim; }

@@ -30,11 +30,37 @@ typedef struct track {
     struct hooks *hooks; /* a leaf's (autograd/hooks.h) */
 } track;
 
-enum { TENSOR_VIEW = 1 /* made as a view of another handle */ };
+enum { TENSOR_VIEW = 1 /* made as a differentiable view of another handle: shares its track, is no leaf of it */ };
+
+/* What made a view, and what PyTorch calls the gradient of that. */
+#define VIEW_OPS(X)                                                                                                    \
+    X(view, "ViewBackward0")                                                                                           \
+    X(alias, "AliasBackward0")                                                                                         \
+    X(as_strided, "AsStridedBackward0")                                                                                \
+    X(diagonal, "DiagonalBackward0")                                                                                   \
+    X(expand, "ExpandBackward0")                                                                                       \
+    X(permute, "PermuteBackward0")                                                                                     \
+    X(select, "SelectBackward0")                                                                                       \
+    X(slice, "SliceBackward0")                                                                                         \
+    X(split, "SplitBackward0")                                                                                         \
+    X(squeeze, "SqueezeBackward0")                                                                                     \
+    X(squeeze_dim, "SqueezeBackward1")                                                                                 \
+    X(squeeze_dims, "SqueezeBackward2")                                                                                \
+    X(t, "TBackward0")                                                                                                 \
+    X(transpose, "TransposeBackward0")                                                                                 \
+    X(unbind, "UnbindBackward0")                                                                                       \
+    X(unfold, "UnfoldBackward0")                                                                                       \
+    X(unsqueeze, "UnsqueezeBackward0")
+typedef enum view_op {
+#define VIEW_OP(name, grad_name) VIEW_##name,
+    VIEW_OPS(VIEW_OP)
+#undef VIEW_OP
+} view_op;
 
 struct bk_tensor {
     int32_t refs;
     uint8_t flags;
+    uint8_t made_by; /* view_op, of a view */
     cell *cell;
     track *track; /* NULL: on no tape and not shared with a differentiable view */
     const layout *layout;
@@ -81,6 +107,17 @@ bk_tensor *tensor_same(const bk_tensor *t);
 int tensor_set_place(bk_tensor *t, node *place);
 /* Another handle on t's cell: differentiable (same track) or not. */
 bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, bool differentiable);
+/* The same view, its maker named. */
+static inline bk_tensor *made_by(bk_tensor *v, view_op op)
+{
+    if (v)
+        v->made_by = (uint8_t)op;
+    return v;
+}
+/* t itself turns into a view of it (t_, squeeze_). */
+int tensor_become(bk_tensor *t, const bk_tensor *view);
+/* What PyTorch calls the gradient function of t: "AddBackward0"; NULL for a leaf and for what needs no gradient. */
+const char *tensor_grad_name(const bk_tensor *t);
 /* One reference less. */
 void cell_release(cell *c);
 /* A new handle on a cell, on no tape. */
@@ -100,8 +137,10 @@ bool tensor_covers_cell(bk_tensor *t);
 char *tensor_open(bk_tensor *t);
 /* Whether gradients flow through t, or would to it. */
 static inline bool tensor_tracked(const bk_tensor *t) { return t->track && (t->track->place || t->track->requires_grad); }
-/* Whether writing to t in place is allowed; `op` for the message. */
-int tensor_check_write(const bk_tensor *t, const char *op);
+/* Whether writing to t in place is allowed: to each of its elements its own value, or (tensor_check_leaf) to all of them
+ * the same one, which may be done where elements share memory. */
+int tensor_check_write(const bk_tensor *t);
+int tensor_check_leaf(const bk_tensor *t);
 /* The tape node where t's gradient goes, NULL when t needs none. Borrowed. */
 node *tensor_edge(const bk_tensor *t);
 bool tensor_whole(const bk_tensor *t);

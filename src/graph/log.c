@@ -79,9 +79,21 @@ static bool over_budget(const op_log *log, const node *n)
     return at_loop_start(log, n) || log->count >= HARD_RECORDS || log->bytes > 4 * SOFT_BYTES;
 }
 
+/* What the machine cannot hold is refused on the line that asks for it, not when it is computed. */
+static int check_size(const node *n)
+{
+    int64_t bytes = n->layout->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
+    if (bytes <= mem_machine_bytes() || op_get(n->op)->kind == KIND_VIEW)
+        return 0;
+    return error_int(BK_RUNTIME_ERROR, "DefaultCPUAllocator: can't allocate memory: you tried to allocate %lld bytes.",
+                     (long long)bytes);
+}
+
 int log_append(node *n)
 {
     op_log *log = &the_log;
+    if (check_size(n) < 0)
+        return -1;
     if (log->count && over_budget(log, n) && log_flush() < 0)
         return -1;
     if (log->count == log->capacity && !grow(log))

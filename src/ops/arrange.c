@@ -17,8 +17,8 @@
 static bk_tensor *flip(const bk_tensor *t, int64_t bits)
 {
     operand in;
-    const layout *l = t->layout->dense ? t->layout : t->layout->plain;
-    node *n = tensor_read(t, &in) ? node_new(OP_flip, (bk_dtype)in.value->dtype, l) : NULL;
+    const layout *l = layout_packed(t->layout);
+    node *n = l && tensor_read(t, &in) ? node_new(OP_flip, (bk_dtype)in.value->dtype, l) : NULL;
     if (!n)
         return NULL;
     n->inputs = 1;
@@ -68,6 +68,8 @@ static bk_tensor *roll(const bk_tensor *t, int count, const int64_t *shifts, int
         return error_null(BK_RUNTIME_ERROR, "shifts and dimensions must align. shifts: %d, dims:%d", count, dim_count);
     if (!t->layout->ndim)
         return error_null(BK_INDEX_ERROR, "Dimension specified as %d but tensor has no dimensions", dims[0]);
+    if (!t->layout->numel) /* PyTorch does not look at the dimensions then */
+        return bk_clone(t);
     const bk_tensor *r = t;
     for (int k = 0; r && k < count; k++) {
         int d = layout_dim(t->layout, dims[k]);
@@ -185,6 +187,13 @@ bk_tensor *bk_tile(const bk_tensor *t, int count, const int64_t *repeats)
     return bk_repeat(t, t->layout->ndim, all);
 }
 
+/* layout_dim for ops that need a dimension: a tensor without one has none to name. */
+static int own_dim(const layout *l, int dim)
+{
+    return l->ndim ? layout_dim(l, dim)
+                   : error_int(BK_INDEX_ERROR, "Dimension specified as %d but tensor has no dimensions", dim);
+}
+
 bk_tensor *bk_repeat_interleave_s(const bk_tensor *t, int64_t repeats, int dim)
 {
     if (!t)
@@ -195,8 +204,8 @@ bk_tensor *bk_repeat_interleave_s(const bk_tensor *t, int64_t repeats, int dim)
         return error_null(BK_INDEX_ERROR, "Dimension specified as %d but tensor has no dimensions", dim);
     bk_scope_push();
     bool flat = dim == BK_MAX_NDIM;
-    const bk_tensor *x = flat || !t->layout->ndim ? bk_reshape(t, 1, (int64_t[]){ -1 }) : t;
-    int d = x ? layout_dim(x->layout, flat ? 0 : dim) : -1;
+    const bk_tensor *x = flat ? bk_reshape(t, 1, (int64_t[]){ -1 }) : t;
+    int d = x ? own_dim(x->layout, flat ? 0 : dim) : -1;
     bk_tensor *r = NULL;
     if (d >= 0) {
         int64_t sizes[BK_MAX_NDIM];
@@ -246,8 +255,8 @@ bk_tensor *bk_repeat_interleave(const bk_tensor *t, const bk_tensor *repeats, in
         return bk_repeat_interleave_s(t, bk_item_int(repeats), dim);
     bk_scope_push();
     bool flat = dim == BK_MAX_NDIM;
-    const bk_tensor *x = flat || !t->layout->ndim ? bk_reshape(t, 1, (int64_t[]){ -1 }) : t;
-    int d = x ? layout_dim(x->layout, flat ? 0 : dim) : -1;
+    const bk_tensor *x = flat ? bk_reshape(t, 1, (int64_t[]){ -1 }) : t;
+    int d = x ? own_dim(x->layout, flat ? 0 : dim) : -1;
     bk_tensor *r = NULL;
     if (d >= 0 && repeats->layout->numel != x->layout->sizes[d])
         error_null(BK_RUNTIME_ERROR, "repeats must have the same size as input along dim, but got repeats.size(0) = %lld and "
@@ -265,10 +274,10 @@ bk_tensor *bk_diag_embed(const bk_tensor *t, int64_t offset, int dim1, int dim2)
         return NULL;
     const layout *l = t->layout;
     int n = l->ndim + 1;
-    if (!l->ndim || n > BK_MAX_NDIM)
-        return error_null(BK_RUNTIME_ERROR, "diag_embed: expected a tensor of 1 to %d dimensions", BK_MAX_NDIM - 1);
+    if (n > BK_MAX_NDIM)
+        return error_null(BK_RUNTIME_ERROR, "brisk tensors have at most %d dimensions", BK_MAX_NDIM);
     int a = dim1 < 0 ? dim1 + n : dim1, b = dim2 < 0 ? dim2 + n : dim2;
-    if (a < 0 || b < 0 || a >= n || b >= n)
+    if (!l->ndim || a < 0 || b < 0 || a >= n || b >= n)
         return error_null(BK_INDEX_ERROR, "Dimension out of range (expected to be in range of [%d, %d], but got %d)", -n, n - 1,
                           a < 0 || a >= n ? dim1 : dim2);
     if (a == b)
@@ -360,17 +369,15 @@ int bk_unravel_index(const bk_tensor *t, int ndim, const int64_t *sizes, bk_tens
         return -1;
     if (dtypes[tensor_dtype(t)].category != CATEGORY_INT)
         return error_int(BK_TYPE_ERROR, "expected 'indices' to be integer dtype, but got torch.%s", dtypes[tensor_dtype(t)].name);
-    int64_t step = 1;
-    bk_tensor *parts[BK_MAX_NDIM];
-    bk_scope_push();
-    int status = 0;
-    for (int d = ndim - 1; d >= 0 && status == 0; d--) {
-        parts[d] = bk_remainder_s(bk_floor_divide_s(t, (double)step), (double)sizes[d]);
-        status = parts[d] ? 0 : -1;
+    int64_t steps[BK_MAX_NDIM], step = 1, count = ndim;
+    for (int d = ndim - 1; d >= 0; d--) {
+        steps[d] = step;
         step *= sizes[d];
     }
-    bk_tensor *whole = status == 0 ? bk_stack(parts, ndim, -1) : NULL;
-    status = whole ? bk_unbind(whole, -1, out) : -1;
+    bk_scope_push();
+    bk_tensor *whole = bk_floor_divide(bk_unsqueeze(t, -1), bk_from_data(steps, 1, &count, BK_INT64));
+    whole = bk_remainder(whole, bk_from_data(sizes, 1, &count, BK_INT64));
+    int status = whole ? bk_unbind(whole, -1, out) : -1;
     for (int d = 0; status == 0 && d < ndim; d++)
         bk_scope_keep(out[d]);
     bk_scope_pop();

@@ -4,6 +4,7 @@
  * strides, record. Values of one element that are already there are computed at once: element loops never see the log. */
 #include "ops/elementwise.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/error.h"
@@ -97,16 +98,21 @@ static int check_operands(int op, const operand *in)
 
 static bool divides(int op) { return op == EW_floor_divide || op == EW_remainder || op == EW_fmod; }
 
-/* Integers are not divided by zero: the divisor is evaluated, so that the error comes on the line that divides. */
-static int check_divisor(operand y)
+/* Integers are not divided by zero: the divisor is evaluated, so that the error comes on the line that divides. The
+ * dividend x is held meanwhile: a flush drops what only a handle remembers. */
+static int check_divisor(operand x, operand y)
 {
     int64_t zeros = !y.value && y.i == 0;
     if (y.value) {
+        if (x.value)
+            node_retain(x.value);
         bk_scope_push();
         bk_tensor *count = bk_sum(bk_eq_s(tensor_at(y.value, NULL), 0), 0, false);
         bool good = count && bk_eval(count) == 0;
         zeros = good ? bk_item_int(count) : 0;
         bk_scope_pop();
+        if (x.value)
+            node_release(x.value);
         if (!good)
             return -1;
     }
@@ -120,6 +126,9 @@ static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_IN
     if (check_operands(op, in) < 0)
         return -1;
     int first = row->rule == EW_SELECT;
+    if (first && in[0].value && in[0].value->dtype != BK_BOOL && in[0].value->dtype != BK_UINT8)
+        return error_int(BK_RUNTIME_ERROR, "where expected condition to be a boolean tensor, but got a tensor with dtype %s",
+                         dtypes[in[0].value->dtype].type_name);
     bk_dtype common = operands_promote(in + first, row->arity - first);
     if (row->rule == EW_FLOAT && !dtype_is_float(common))
         common = default_dtype();
@@ -135,8 +144,11 @@ static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_IN
         want[k] = common;
     if (first)
         want[0] = BK_BOOL;
+    for (int k = 1; first && k < row->arity; k++)
+        if (!in[k].value && number_check(in[k], common) < 0)
+            return -1;
     *result = ew_gives_bool((ew_op)op) ? BK_BOOL : common;
-    return divides(op) && !dtype_is_float(common) ? check_divisor(in[1]) : 0;
+    return divides(op) && !dtype_is_float(common) ? check_divisor(in[0], in[1]) : 0;
 }
 
 static node *number_node(operand o, bk_dtype dtype)
@@ -523,10 +535,41 @@ static int check_result(const bk_tensor *t, const node *n)
     return 0;
 }
 
+/* Where in t's cell a value lies: a handle on the cell remembers every view of it that was read since the last write. */
+static const bk_tensor *find_reader(const cell *c, const node *value)
+{
+    const bk_tensor *h = c->seers;
+    while (h && h->seen != value)
+        h = h->next_seer;
+    return h;
+}
+
+/* PyTorch's rule: dense regions must be apart or the same; others are not looked at, and here a write never changes what
+ * was read before it. */
+int overlap_check(const bk_tensor *t, const node *read)
+{
+    const cell *c = t->cell;
+    bool whole = read == c->value;
+    const bk_tensor *reader = whole ? NULL : find_reader(c, read);
+    if (!whole && !reader)
+        return 0;
+    const layout *a = t->layout, *b = whole ? read->layout : reader->layout;
+    int64_t from = whole ? 0 : reader->offset;
+    if (!a->numel || !b->numel || !a->dense || !b->dense || (a == b && t->offset == from))
+        return 0;
+    if (t->offset + a->span <= from || from + b->span <= t->offset)
+        return 0;
+    return error_int(BK_RUNTIME_ERROR, "unsupported operation: some elements of the input tensor and the written-to tensor "
+                     "refer to a single memory location. Please clone() the tensor before performing the operation.");
+}
+
 int ew_apply_in_place(int op, bk_tensor *t, const operand *in)
 {
-    if (tensor_check_write(t, ew_infos[op].name) < 0)
+    if (tensor_check_write(t) < 0)
         return -1;
+    for (int k = 1; k < ew_infos[op].arity; k++)
+        if (in[k].value && overlap_check(t, in[k].value) < 0)
+            return -1;
     node *n = apply(op, in);
     if (!n)
         return -1;
@@ -541,9 +584,9 @@ int ew_apply_in_place(int op, bk_tensor *t, const operand *in)
     return status;
 }
 
-int write_result(bk_tensor *t, const bk_tensor *result, const char *op)
+int write_result(bk_tensor *t, const bk_tensor *result)
 {
-    if (!result || tensor_check_write(t, op) < 0)
+    if (!result || tensor_check_write(t) < 0)
         return -1;
     operand in;
     if (!tensor_read(result, &in) || check_result(t, in.value) < 0)

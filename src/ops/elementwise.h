@@ -13,7 +13,10 @@ bk_tensor *ew_apply_python(int op, const operand *in);
 int ew_apply_python_in_place(int op, bk_tensor *t, const operand *in);
 
 /* t takes the result of an op, which must have its sizes and a dtype that can be cast to its own. */
-int write_result(bk_tensor *t, const bk_tensor *result, const char *op);
+int write_result(bk_tensor *t, const bk_tensor *result);
+
+/* Refuses to write t from a value that is read from a part of the same memory. */
+int overlap_check(const bk_tensor *t, const node *read);
 
 /* PyTorch's result dtype for a mix of tensors and numbers. */
 bk_dtype operands_promote(const operand *in, int count);

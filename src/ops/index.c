@@ -2,6 +2,7 @@
  *
  * Indices are checked here, when they are recorded, so that an error comes on the line that caused it. A write records
  * one node over the whole cell of the tensor it is made through, naming the region: no copy is made of a view. */
+#include "ops/numbers.h"
 #include "ops/index.h"
 
 #include <string.h>
@@ -277,7 +278,7 @@ static int scatter(int op, const char *name, bk_tensor *t, int at, const bk_tens
         return -1;
     if (!is_index(index))
         return error_int(BK_RUNTIME_ERROR, "%s(): Expected dtype int32/int64 for index", name);
-    if (tensor_check_write(t, name) < 0)
+    if (tensor_check_write(t) < 0 || (!src && number_check(number, tensor_dtype(t)) < 0))
         return -1;
     if (!index->layout->numel)
         return 0;
@@ -492,7 +493,7 @@ static int write_slices(int op, const char *name, bk_tensor *t, int at, const bk
 {
     int dim = layout_dim(t->layout, at);
     bk_tensor *i = dim < 0 ? NULL : vector_index(name, index, BK_INDEX_ERROR, op == OP_index_add ? "int32/int64" : "int64");
-    if (!i || tensor_check_write(t, name) < 0)
+    if (!i || tensor_check_write(t) < 0 || (!src && number_check(number, tensor_dtype(t)) < 0))
         return -1;
     bk_tensor *x = at_least_1d(t);
     const bk_tensor *from = src ? at_least_1d(src) : NULL;
@@ -585,7 +586,7 @@ int bk_put_(bk_tensor *t, const bk_tensor *index, const bk_tensor *source, bool 
     if (tensor_dtype(t) != tensor_dtype(source))
         return error_int(BK_RUNTIME_ERROR, "put_(): self and source expected to have the same dtype, but got self.dtype = %s "
                          "and source.dtype = %s", dtypes[tensor_dtype(t)].type_name, dtypes[tensor_dtype(source)].type_name);
-    if (tensor_check_write(t, "put_") < 0)
+    if (tensor_check_write(t) < 0)
         return -1;
     lock_take();
     bk_scope_push();

@@ -64,7 +64,7 @@ static bk_tensor *filled_copy(const bk_tensor *x, const bk_tensor *mask, operand
 
 int masked_fill_operand(bk_tensor *x, const bk_tensor *mask, operand value)
 {
-    if (tensor_check_write(x, "masked_fill_") < 0)
+    if (tensor_check_write(x) < 0)
         return -1;
     bk_scope_push();
     bk_tensor *r = filled(x, mask, value, "masked_fill_");
@@ -152,7 +152,7 @@ bk_tensor *bk_masked_select(const bk_tensor *t, const bk_tensor *mask)
 
 static int scatter_masked(bk_tensor *t, const bk_tensor *mask, const bk_tensor *source)
 {
-    if (tensor_check_write(t, "masked_scatter_") < 0)
+    if (tensor_check_write(t) < 0)
         return -1;
     if (!is_mask(mask))
         return error_int(BK_RUNTIME_ERROR, "masked_scatter_ only supports boolean masks, but got mask with dtype %s",

@@ -102,10 +102,10 @@ bk_tensor *bk_trace(const bk_tensor *t)
 {
     if (!t)
         return NULL;
+    if (tensor_dtype(t) == BK_BOOL)
+        return error_null(BK_NOT_IMPLEMENTED, "\"trace\" not implemented for '%s'", dtypes[tensor_dtype(t)].type_name);
     if (t->layout->ndim != 2)
         return error_null(BK_RUNTIME_ERROR, "trace: expected a matrix, but got tensor with dim %d", t->layout->ndim);
-    if (tensor_dtype(t) == BK_BOOL || tensor_dtype(t) == BK_FLOAT16 || tensor_dtype(t) == BK_BFLOAT16)
-        return error_null(BK_NOT_IMPLEMENTED, "\"trace\" not implemented for '%s'", dtypes[tensor_dtype(t)].type_name);
     bk_scope_push();
     return scope_return(bk_sum(main_diagonal(t), 0, false));
 }

@@ -206,13 +206,13 @@ static bk_tensor *drawn(draw d, int ndim, const int64_t *sizes, bk_dtype dtype, 
     return t;
 }
 
-static int drawn_into(bk_tensor *t, draw d, const char *op, bk_generator *g)
+static int drawn_into(bk_tensor *t, draw d, bk_generator *g)
 {
     if (!t)
         return -1;
     lock_take();
     int status = -1;
-    node *n = tensor_check_write(t, op) == 0 ? drawn_node(d, t->layout, tensor_dtype(t), g) : NULL;
+    node *n = tensor_check_write(t) == 0 ? drawn_node(d, t->layout, tensor_dtype(t), g) : NULL;
     if (n) {
         status = tensor_write(t, (operand){ .value = n }, false);
         node_release(n);
@@ -238,44 +238,44 @@ bk_tensor *bk_randint(int64_t lo, int64_t hi, int ndim, const int64_t *sizes, bk
 
 int bk_uniform_(bk_tensor *t, double lo, double hi, bk_generator *g)
 {
-    return drawn_into(t, (draw){ fill_uniform, .a = lo, .b = hi }, "uniform_", g);
+    return drawn_into(t, (draw){ fill_uniform, .a = lo, .b = hi }, g);
 }
 
 int bk_normal_(bk_tensor *t, double mean, double std, bk_generator *g)
 {
-    return drawn_into(t, (draw){ fill_normal, .a = mean, .b = std }, "normal_", g);
+    return drawn_into(t, (draw){ fill_normal, .a = mean, .b = std }, g);
 }
 
 int bk_log_normal_(bk_tensor *t, double mean, double std, bk_generator *g)
 {
-    return drawn_into(t, (draw){ fill_log_normal, .a = mean, .b = std }, "log_normal_", g);
+    return drawn_into(t, (draw){ fill_log_normal, .a = mean, .b = std }, g);
 }
 
 int bk_exponential_(bk_tensor *t, double lambda, bk_generator *g)
 {
-    return drawn_into(t, (draw){ fill_exponential, .a = lambda }, "exponential_", g);
+    return drawn_into(t, (draw){ fill_exponential, .a = lambda }, g);
 }
 
 int bk_cauchy_(bk_tensor *t, double median, double sigma, bk_generator *g)
 {
-    return drawn_into(t, (draw){ fill_cauchy, .a = median, .b = sigma }, "cauchy_", g);
+    return drawn_into(t, (draw){ fill_cauchy, .a = median, .b = sigma }, g);
 }
 
 int bk_geometric_(bk_tensor *t, double p, bk_generator *g)
 {
-    return drawn_into(t, (draw){ fill_geometric, .a = p }, "geometric_", g);
+    return drawn_into(t, (draw){ fill_geometric, .a = p }, g);
 }
 
-int bk_random_(bk_tensor *t, bk_generator *g) { return drawn_into(t, (draw){ .fill = fill_random }, "random_", g); }
+int bk_random_(bk_tensor *t, bk_generator *g) { return drawn_into(t, (draw){ .fill = fill_random }, g); }
 
 int bk_random_range_(bk_tensor *t, int64_t lo, int64_t hi, bk_generator *g)
 {
-    return drawn_into(t, (draw){ fill_randint, .lo = lo, .hi = hi }, "random_", g);
+    return drawn_into(t, (draw){ fill_randint, .lo = lo, .hi = hi }, g);
 }
 
 int bk_bernoulli_(bk_tensor *t, double p, bk_generator *g)
 {
-    return drawn_into(t, (draw){ fill_bernoulli, .a = p }, "bernoulli_", g);
+    return drawn_into(t, (draw){ fill_bernoulli, .a = p }, g);
 }
 
 /* --- draws with parameters by element ------------------------------------------------------------------------- */
@@ -295,7 +295,7 @@ int bk_bernoulli_tensor_(bk_tensor *t, const bk_tensor *p, bk_generator *g)
     lock_take();
     bk_scope_push();
     draw d = { fill_bernoulli_tensor, .from = ordered(p, t->layout), .from_dtype = tensor_dtype(p) };
-    int status = d.from ? drawn_into(t, d, "bernoulli_", g) : -1;
+    int status = d.from ? drawn_into(t, d, g) : -1;
     bk_scope_pop();
     lock_give();
     return status;

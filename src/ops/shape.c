@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/scope.h"
+#include "ops/numbers.h"
 #include "ops/create.h"
 #include "ops/elementwise.h"
 
@@ -27,7 +28,7 @@ bk_tensor *bk_as_strided(const bk_tensor *t, int ndim, const int64_t *sizes, con
         error_null(BK_RUNTIME_ERROR, "setStorage: sizes and strides are out of bounds for storage of %lld elements",
                    (long long)t->cell->value->layout->span);
     else if (l)
-        v = tensor_alias(t, l, offset, grad_enabled());
+        v = made_by(tensor_alias(t, l, offset, grad_enabled()), VIEW_as_strided);
     lock_give();
     return v;
 }
@@ -52,7 +53,7 @@ bk_tensor *bk_select(const bk_tensor *t, int dim, int64_t index)
             sizes[n] = l->sizes[i];
             strides[n++] = l->strides[i];
         }
-        v = alias(t, n, sizes, strides, (index < 0 ? index + l->sizes[d] : index) * l->strides[d]);
+        v = made_by(alias(t, n, sizes, strides, (index < 0 ? index + l->sizes[d] : index) * l->strides[d]), VIEW_select);
     }
     lock_give();
     return v;
@@ -84,7 +85,7 @@ bk_tensor *bk_slice(const bk_tensor *t, int dim, int64_t start, int64_t end, int
             last = first;
         sizes[d] = (last - first + step - 1) / step;
         strides[d] = l->strides[d] * step;
-        v = alias(t, l->ndim, sizes, strides, first * l->strides[d]);
+        v = made_by(alias(t, l->ndim, sizes, strides, first * l->strides[d]), VIEW_slice);
     }
     lock_give();
     return v;
@@ -118,7 +119,7 @@ bk_tensor *bk_permute(const bk_tensor *t, int ndim, const int *dims)
         strides[d] = l->strides[from];
     }
     if (d == ndim)
-        v = alias(t, ndim, sizes, strides, 0);
+        v = made_by(alias(t, ndim, sizes, strides, 0), VIEW_permute);
     lock_give();
     return v;
 }
@@ -140,7 +141,7 @@ bk_tensor *bk_transpose(const bk_tensor *t, int dim0, int dim1)
             sizes[b] = t->layout->sizes[a];
             strides[b] = t->layout->strides[a];
         }
-        v = alias(t, t->layout->ndim, sizes, strides, 0);
+        v = made_by(alias(t, t->layout->ndim, sizes, strides, 0), VIEW_transpose);
     }
     lock_give();
     return v;
@@ -184,7 +185,7 @@ bk_tensor *bk_expand(const bk_tensor *t, int ndim, const int64_t *sizes)
         }
     }
     if (d < 0)
-        v = alias(t, ndim, to, strides, 0);
+        v = made_by(alias(t, ndim, to, strides, 0), VIEW_expand);
     lock_give();
     return v;
 }
@@ -318,7 +319,7 @@ bk_tensor *bk_squeeze(const bk_tensor *t, int dim)
             sizes[n] = l->sizes[d];
             strides[n++] = l->strides[d];
         }
-        v = alias(t, n, sizes, strides, 0);
+        v = made_by(alias(t, n, sizes, strides, 0), only == BK_MAX_NDIM ? VIEW_squeeze : VIEW_squeeze_dim);
     }
     lock_give();
     return v;
@@ -342,7 +343,7 @@ bk_tensor *bk_unsqueeze(const bk_tensor *t, int dim)
         strides[d] = d == at ? (at < l->ndim ? l->sizes[at] * l->strides[at] : 1) : l->strides[from];
         from += d != at;
     }
-    bk_tensor *v = alias(t, l->ndim + 1, sizes, strides, 0);
+    bk_tensor *v = made_by(alias(t, l->ndim + 1, sizes, strides, 0), VIEW_unsqueeze);
     lock_give();
     return v;
 }
@@ -416,11 +417,19 @@ static bool repeats_to(const layout *l, const layout *plain)
     return true;
 }
 
+/* A number may be written where elements share memory; a tensor only to memory that it is not read from. */
+static int check_assign(const bk_tensor *t, operand in)
+{
+    if (!in.value)
+        return tensor_check_leaf(t) < 0 ? -1 : number_check(in, tensor_dtype(t));
+    return tensor_check_write(t) < 0 ? -1 : overlap_check(t, in.value);
+}
+
 /* t takes the elements of an operand, cast and repeated to t's dtype and sizes. */
 int tensor_assign(bk_tensor *t, operand in, const char *op)
 {
     char a[200], b[200];
-    if (tensor_check_write(t, op) < 0)
+    if (check_assign(t, in) < 0)
         return -1;
     if (in.value && !repeats_to(in.value->layout, t->layout))
         return error_int(BK_RUNTIME_ERROR, "The expanded size of the tensor must match the existing size: %s cannot take "

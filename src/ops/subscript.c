@@ -25,6 +25,7 @@ typedef struct subscript {
     const layout *from;
     int ndim, at; /* dimensions made so far; the next of `from` */
     int64_t sizes[ITEM_ROOM], strides[ITEM_ROOM], offset;
+    view_op last; /* what PyTorch would have done last to make the view */
     pick picks[ITEM_ROOM];
     int pick_count;
 } subscript;
@@ -62,6 +63,7 @@ static int insert_dim(subscript *s)
     const layout *l = s->from;
     s->sizes[s->ndim] = 1;
     s->strides[s->ndim++] = s->at < l->ndim ? l->sizes[s->at] * l->strides[s->at] : 1;
+    s->last = VIEW_unsqueeze;
     return 0;
 }
 
@@ -76,6 +78,7 @@ static int take_int(subscript *s, int64_t index)
         return error_int(BK_INDEX_ERROR, "index %lld is out of bounds for dimension %d with size %lld", (long long)index,
                          s->at, (long long)size);
     s->offset += (index < 0 ? index + size : index) * l->strides[s->at++];
+    s->last = VIEW_select;
     return 0;
 }
 
@@ -101,6 +104,8 @@ static int take_slice(subscript *s, const bk_index *item)
     s->sizes[s->ndim - 1] = (last - first + item->step - 1) / item->step;
     s->strides[s->ndim - 1] = stride * item->step;
     s->offset += first * stride;
+    if (first > 0 || last < size || item->step != 1)
+        s->last = VIEW_slice;
     return 0;
 }
 
@@ -164,7 +169,7 @@ static int take_item(subscript *s, const bk_index *item, int spare)
 /* The view part: a handle on x's memory; the tensors left to apply are in s. */
 static bk_tensor *open_view(subscript *s, const bk_tensor *x, const bk_index *items, int count)
 {
-    *s = (subscript){ .from = x->layout };
+    *s = (subscript){ .from = x->layout, .last = VIEW_alias };
     int used = 0;
     for (int i = 0; i < count; i++)
         used += dims_used(&items[i]);
@@ -180,7 +185,7 @@ static bk_tensor *open_view(subscript *s, const bk_tensor *x, const bk_index *it
     if (keep_dims(s, s->from->ndim - s->at) < 0)
         return NULL;
     const layout *l = layout_get(s->ndim, s->sizes, s->strides);
-    return l ? tensor_alias(x, l, x->offset + s->offset, grad_enabled()) : NULL;
+    return l ? made_by(tensor_alias(x, l, x->offset + s->offset, grad_enabled()), s->last) : NULL;
 }
 
 /* --- one index out of many -------------------------------------------------------------------------------------------------- */
@@ -274,6 +279,10 @@ static const layout *joint_layout(const layout *x, const layout *index, int64_t 
     uint32_t bits = index_dims_bits(dims);
     int64_t read[BK_MAX_NDIM] = { 0 }, steps[BK_MAX_NDIM] = { 0 };
     int at = index_dims_at(dims), n = 0;
+    /* Around it the index has dimensions of one element, whose strides only matter where the result has one, too. */
+    for (int d = 0; d < plain->ndim; d++)
+        if (plain->sizes[d] == 1)
+            steps[d] = d < at && index->ndim ? index->strides[0] * index->sizes[0] : 1;
     for (int k = 0; k < index->ndim; k++)
         steps[at + k] = index->strides[k];
     for (int d = 0; d < x->ndim; d++) {
@@ -376,7 +385,7 @@ static bk_tensor *fit_value(const bk_tensor *value, const layout *result)
 
 static int check_put(const bk_tensor *v, const bk_tensor *value)
 {
-    if (tensor_check_write(v, "index_put_") < 0)
+    if (tensor_check_write(v) < 0)
         return -1;
     if (value && tensor_dtype(value) != tensor_dtype(v))
         return error_int(BK_RUNTIME_ERROR,

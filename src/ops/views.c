@@ -136,7 +136,8 @@ bk_tensor *bk_t(const bk_tensor *t)
         return NULL;
     if (t->layout->ndim > 2)
         return error_null(BK_RUNTIME_ERROR, "t() expects a tensor with <= 2 dimensions, but self is %dD", t->layout->ndim);
-    return t->layout->ndim < 2 ? alias(t, t->layout->ndim, t->layout->sizes, t->layout->strides, 0) : bk_transpose(t, 0, 1);
+    const layout *l = t->layout;
+    return made_by(l->ndim < 2 ? alias(t, l->ndim, l->sizes, l->strides, 0) : bk_transpose(t, 0, 1), VIEW_t);
 }
 
 bk_tensor *bk_squeeze_dims(const bk_tensor *t, int count, const int *dims)
@@ -162,7 +163,7 @@ bk_tensor *bk_squeeze_dims(const bk_tensor *t, int count, const int *dims)
         strides[n++] = l->strides[d];
     }
     lock_take();
-    bk_tensor *v = alias(t, n, sizes, strides, 0);
+    bk_tensor *v = made_by(alias(t, n, sizes, strides, 0), VIEW_squeeze_dims);
     lock_give();
     return v;
 }
@@ -221,7 +222,7 @@ int bk_split_sizes(const bk_tensor *t, int count, const int64_t *sizes, int dim,
                          sizes_text(count < 8 ? count : 8, sizes, text));
     int64_t at = 0;
     for (int k = 0; k < count; at += sizes[k++]) {
-        out[k] = bk_slice(t, d, at, at + sizes[k], 1);
+        out[k] = made_by(bk_slice(t, d, at, at + sizes[k], 1), VIEW_split);
         if (!out[k]) {
             release_all(out, k);
             return -1;
@@ -240,7 +241,7 @@ int bk_unbind(const bk_tensor *t, int dim, bk_tensor **out)
     if (d < 0)
         return -1;
     for (int64_t k = 0; k < t->layout->sizes[d]; k++) {
-        out[k] = bk_select(t, d, k);
+        out[k] = made_by(bk_select(t, d, k), VIEW_unbind);
         if (!out[k]) {
             release_all(out, (int)k);
             return -1;
@@ -279,7 +280,7 @@ bk_tensor *bk_unfold(const bk_tensor *t, int dim, int64_t size, int64_t step)
     sizes[n] = size;
     strides[n] = stride;
     lock_take();
-    bk_tensor *v = alias(t, n + 1, sizes, strides, 0);
+    bk_tensor *v = made_by(alias(t, n + 1, sizes, strides, 0), VIEW_unfold);
     lock_give();
     return v;
 }
@@ -310,7 +311,7 @@ bk_tensor *bk_diagonal(const bk_tensor *t, int64_t offset, int dim1, int dim2)
     sizes[n] = length;
     strides[n++] = l->strides[a] + l->strides[b];
     lock_take();
-    bk_tensor *v = alias(t, n, sizes, strides, start);
+    bk_tensor *v = made_by(alias(t, n, sizes, strides, start), VIEW_diagonal);
     lock_give();
     return v;
 }

@@ -277,3 +277,16 @@ def test_control_flow_reads_the_value_of_the_moment(torch):
         x = x + 1
         steps += 1
     assert steps == 5 and bool(x == 5)
+
+
+def test_a_pending_view_divided_by_a_tensor_that_is_checked_for_zeros(torch):
+    x = torch.arange(4) + 99
+    assert (x.unsqueeze(-1) // torch.tensor([3, 1])).tolist() == [[33, 99], [33, 100], [33, 101], [34, 102]]
+
+
+def test_what_is_too_large_for_the_machine_is_refused_on_its_line(torch):
+    wide = torch.ones(1).expand(2**45)
+    assert wide.shape == (2**45,)
+    for line in (lambda: wide + 1, lambda: torch.empty(2**45), lambda: wide.clone()):
+        with pytest.raises(RuntimeError, match="can't allocate memory: you tried to allocate 140737488355328 bytes"):
+            line()

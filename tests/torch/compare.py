@@ -113,8 +113,10 @@ class In:
 def tensor_of(m, data, dtype=None):
     """A tensor of m with this data, copied."""
     data = np.asarray(data)
-    t = m.tensor(data)
     dtype = dtype or str(data.dtype)
+    if not data.size:  # NumPy's strides are zero then, and PyTorch's torch.tensor takes them over
+        return m.zeros(data.shape, dtype=getattr(m, dtype))
+    t = m.tensor(data)
     return t if dtype_name(t.dtype) == dtype else t.to(getattr(m, dtype))
 
 

@@ -225,9 +225,9 @@ COUNTS = rows(
 )
 
 # --- shape: compared with strides, offset, and by who sees a write ----------------------------------------------------
+# view(dtype) stands in tests/python/test_making_tensors.py: memory of two dtypes is what brisk has not.
 SHAPE = rows("""
     view | x.view(-1) ; x.view(x.shape) ; x.view(15) ; x.view(5, 3) ; x.view(1, -1) ; x.view(2, 2, 6) \
-        ; x.view(torch.int32) \
         ; x.view(-1, -1) ; x.view(7) ; x.view_as(x) ; x.view((-1,))
     reshape | x.reshape(-1) ; x.reshape(5, 3) ; torch.reshape(x, (4, -1)) ; x.reshape(1, -1, 1) ; x.reshape(()) \
         ; x.reshape_as(x) ; x.reshape(6, 4) ; x.reshape(0) ; x.t().reshape(-1)
@@ -272,6 +272,7 @@ SHAPE = rows("""
     repeat_interleave | x.repeat_interleave(2) ; torch.repeat_interleave(x, 3, dim=0) ; x.repeat_interleave(2, -1) \
         ; torch.repeat_interleave(x, torch.tensor([1, 0, 2]), dim=0)
     movedim | x.movedim(0, -1) ; torch.movedim(x, (0, 1), (1, 0)) ; x.moveaxis(-1, 0)
+    in_place_views | x.t_() ; x.transpose_(0, -1) ; x.squeeze_() ; x.unsqueeze_(1) ; x[:1].squeeze_(0) ; x.swapaxes_(0, 7)
     unfold | x.unfold(0, 2, 1) ; x.unfold(-1, 3, 2) ; x.unfold(-1, 2, 2) ; x.unfold(0, 99, 1) ; x.unfold(0, 1, 0)
     diagonal | x.diagonal() ; torch.diagonal(x, 1) ; x.diagonal(-1, 0, -1) ; x.diag() ; torch.diag(x, 1) \
         ; torch.diagonal(x, 0, 0, 0) \
@@ -354,6 +355,7 @@ INDEXING = [
     Row("setitem_of_no_dims", ["x[()] = 1", "x[...] = 2", "x[0] = 1", "x[None] = 3", "x[True] = 4",
         "x[torch.tensor(False)] = 4"], ("x:()",)),
 ]  # fmt: skip
+# take_along_dim without a dim: PyTorch refuses inputs that have no flat view, where we copy.
 GATHERS = rows(
     """
     index_select | x.index_select(0, i) ; torch.index_select(x, -1, j) ; x.index_select(0, i.int()) \
@@ -384,7 +386,8 @@ GATHERS = rows(
     masked_scatter_ | x.masked_scatter_(b, y) ; x.masked_scatter(b, y) ; x.masked_scatter_(b, y[:1, :1])
     take | torch.take(x, k) ; x.take(i) ; x.take(i + 99) ; torch.take(x, -i - 1)
     put_ | x.put_(i[:1], y[0, :1]) ; x.put_(i, y.flatten()[:4], accumulate=True)
-    take_along_dim | torch.take_along_dim(x, k, 0) ; x.take_along_dim(k[:, :1], 1) ; x.take_along_dim(i)
+    take_along_dim | torch.take_along_dim(x, k, 0) ; x.take_along_dim(k[:, :1], 1) \
+        ; x.contiguous().take_along_dim(i)
     unravel_index | torch.unravel_index(i, (2, 3)) ; torch.unravel_index(k, (4, 5)) \
         ; torch.unravel_index(i + 99, (2, 3))
     embedding | F.embedding(i, x) ; F.embedding(k, x) ; F.embedding(i + 9, x)

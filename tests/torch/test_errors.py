@@ -153,6 +153,16 @@ x = torch.arange(8.) :: x[1:].add_(x[:-1]) | single memory location
 x = torch.arange(4.).reshape(2, 2) :: x.add_(x.t())
 x = torch.arange(4.).reshape(2, 2) :: x.copy_(x.t()) | single memory location
 x = torch.zeros(1, 3).expand(2, 3) :: x.copy_(torch.ones(2, 3)) | single memory location
+x = torch.arange(12.).reshape(3, 4) :: x.sub_(x[0]) | single memory location
+x = torch.arange(12.).reshape(3, 4) :: x[1:].clamp_(min=x[:2]) | single memory location
+x = torch.arange(12.).reshape(3, 4) :: x[1:].addcmul_(x[:2], x[1:]) | single memory location
+x = torch.arange(12.).reshape(3, 4) :: torch.add(x[1:], 1, out=x[:2]) | single memory location
+x = torch.arange(12.).reshape(3, 4) :: torch.exp(x[1:], out=x[:2]) | single memory location
+x = torch.zeros(2, dtype=torch.uint8) :: x.fill_(-1.5) | type uint8_t without overflow
+x = torch.zeros(2, dtype=torch.int8) :: x.__setitem__(0, 300) | type int8_t without overflow
+x = torch.zeros(2, dtype=torch.uint8) :: x.masked_fill(x == 0, 256) | type uint8_t without overflow
+x = torch.zeros(2, dtype=torch.int32) :: torch.where(x > 0, x, 2**40) | without overflow
+x = torch.zeros(2) :: x.scatter_(0, torch.tensor([0]), 1e300) | type float without overflow
 x = torch.ones(2, dtype=torch.int64) :: x.add_(0.5)
 x = torch.ones(2, dtype=torch.int64) :: x.mul_(torch.ones(2)) | can't be cast
 x = torch.ones(2, dtype=torch.bool) :: x.add_(1) | can't be cast

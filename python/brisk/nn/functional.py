@@ -10,6 +10,7 @@ __all__ = [
     "alpha_dropout",
     "cosine_similarity",
     "dropout",
+    "embedding",
     "log_softmax",
     "normalize",
     "one_hot",
@@ -62,6 +63,20 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The norm of x1 - x2 + eps along the last dimension."""
     return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)
+
+
+def embedding(
+    input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
+):
+    """The rows of weight that input names; the row padding_idx gets no gradient."""
+    if max_norm is not None or scale_grad_by_freq:
+        raise NotImplementedError("embedding: max_norm and scale_grad_by_freq are not supported")
+    if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    rows = weight.index_select(0, input.reshape(-1)).reshape(*input.shape, *weight.shape[1:])
+    if padding_idx is None:
+        return rows
+    return _C.where((input == padding_idx % weight.shape[0]).unsqueeze(-1), rows.detach(), rows)
 
 
 def one_hot(tensor, num_classes=-1):
