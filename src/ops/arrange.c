@@ -17,8 +17,8 @@
 static bk_tensor *flip(const bk_tensor *t, int64_t bits)
 {
     operand in;
-    const layout *l = t->layout->dense ? t->layout : t->layout->plain;
-    node *n = tensor_read(t, &in) ? node_new(OP_flip, (bk_dtype)in.value->dtype, l) : NULL;
+    const layout *l = layout_packed(t->layout);
+    node *n = l && tensor_read(t, &in) ? node_new(OP_flip, (bk_dtype)in.value->dtype, l) : NULL;
     if (!n)
         return NULL;
     n->inputs = 1;
@@ -192,7 +192,7 @@ bk_tensor *bk_repeat_interleave_s(const bk_tensor *t, int64_t repeats, int dim)
     if (repeats < 0)
         return error_null(BK_RUNTIME_ERROR, "Repeats must be non-negative");
     if (dim != BK_MAX_NDIM && !t->layout->ndim)
-        return error_null(BK_INDEX_ERROR, "Dimension specified as %d but tensor has no dimensions", dim);
+        return error_null(BK_INDEX_ERROR, "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
     bk_scope_push();
     bool flat = dim == BK_MAX_NDIM;
     const bk_tensor *x = flat || !t->layout->ndim ? bk_reshape(t, 1, (int64_t[]){ -1 }) : t;
