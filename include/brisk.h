@@ -169,6 +169,10 @@ BK_API int bk_random_(bk_tensor *t, bk_generator *g); /* over the range of the d
 BK_API int bk_random_range_(bk_tensor *t, int64_t lo, int64_t hi, bk_generator *g);
 BK_API int bk_bernoulli_(bk_tensor *t, double p, bk_generator *g);
 BK_API int bk_bernoulli_tensor_(bk_tensor *t, const bk_tensor *p, bk_generator *g);
+/* Drops with probability p and scales what is kept: single elements or whole features, to 0 or to SELU's lower limit. */
+typedef enum bk_dropout_kind { BK_DROPOUT = 0, BK_DROPOUT_FEATURES = 1, BK_DROPOUT_ALPHA = 2 } bk_dropout_kind;
+BK_API bk_tensor *bk_dropout(const bk_tensor *x, double p, bool train, bk_dropout_kind kind);
+BK_API int bk_dropout_(bk_tensor *x, double p, bool train, bk_dropout_kind kind);
 
 /* --- elementwise: one function per row of the op table ---------------------------------------------------------- */
 

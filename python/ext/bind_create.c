@@ -11,6 +11,7 @@
 #include "core/memory.h"
 #include "ops/create.h"
 #include "ops/elementwise.h"
+#include "ops/numbers.h"
 
 /* --- options --------------------------------------------------------------------------------------------------- */
 
@@ -79,41 +80,12 @@ bk_dtype number_dtype(const py_number *n)
     return n->kind == NUMBER_FLOAT ? bk_get_default_dtype() : n->kind == NUMBER_INT ? BK_INT64 : BK_BOOL;
 }
 
-/* What error texts call the C type of a dtype. */
-static const char *const c_names[BK_DTYPE_COUNT] = {
-    [BK_FLOAT32] = "float", [BK_FLOAT64] = "double", [BK_FLOAT16] = "at::Half", [BK_BFLOAT16] = "at::BFloat16",
-    [BK_INT64] = "int64_t", [BK_INT32] = "int32_t",  [BK_INT16] = "int16_t",    [BK_INT8] = "int8_t",
-    [BK_UINT8] = "uint8_t", [BK_BOOL] = "bool",
-};
-
-/* uint8 takes negative numbers too, which wrap; infinities and NaN fit every float. */
-static bool number_fits(const py_number *n, bk_dtype dtype)
-{
-    static const struct {
-        double low, high;
-    } of[BK_DTYPE_COUNT] = {
-        [BK_FLOAT32] = { -0x1.fffffep127, 0x1.fffffep127 },
-        [BK_FLOAT64] = { -INFINITY, INFINITY },
-        [BK_FLOAT16] = { -65504, 65504 },
-        [BK_BFLOAT16] = { -0x1.fep127, 0x1.fep127 },
-        [BK_INT64] = { -0x1p63, 0x1p63 },
-        [BK_INT32] = { INT32_MIN, INT32_MAX },
-        [BK_INT16] = { INT16_MIN, INT16_MAX },
-        [BK_INT8] = { INT8_MIN, INT8_MAX },
-        [BK_UINT8] = { -UINT8_MAX, UINT8_MAX },
-        [BK_BOOL] = { -INFINITY, INFINITY },
-    };
-    if (n->kind == NUMBER_FLOAT && !isfinite(n->d))
-        return dtype_is_float(dtype) || dtype == BK_BOOL;
-    return n->d >= of[dtype].low && n->d <= of[dtype].high;
-}
-
 bk_tensor *filled(const layout *l, const py_number *value, bk_dtype dtype)
 {
     if (!l)
         return NULL;
-    if (!number_fits(value, dtype))
-        return error_null(BK_RUNTIME_ERROR, "value cannot be converted to type %s without overflow", c_names[dtype]);
+    if (number_check(number_operand(value), dtype) < 0)
+        return NULL;
     lock_take();
     node *constant = value->kind == NUMBER_FLOAT || dtype_is_float(dtype) ? node_constant_double(dtype, value->d)
                                                                           : node_constant_int(dtype, value->i);
@@ -231,12 +203,9 @@ static PyObject *py_new_empty(const arg *a)
 
 static PyObject *py_fill_(const arg *a)
 {
-    if (!number_fits(&a[1].scalar, tensor_dtype(a[0].tensor)))
-        return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow",
-                            c_names[tensor_dtype(a[0].tensor)]);
-    operand value;
+    operand value = number_operand(&a[1].scalar);
     lock_take();
-    int status = py_operand(&a[1], &value) ? tensor_assign(a[0].tensor, value, "fill_") : -1;
+    int status = number_check(value, tensor_dtype(a[0].tensor)) < 0 ? -1 : tensor_assign(a[0].tensor, value, "fill_");
     lock_give();
     return py_in_place(&a[0], status);
 }

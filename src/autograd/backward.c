@@ -212,7 +212,8 @@ static int accumulate(track *k, bk_tensor *g, bool create_graph)
     bk_tensor *sum = k->grad ? bk_add(k->grad, g) : g;
     operand in;
     const layout *l = k->layout->dense ? k->layout : k->layout->plain;
-    if (sum && (sum->layout != l || !tensor_whole(sum)))
+    bool fits = sum && sum->layout == l && sum->cell->value->layout->numel == l->numel; /* all of its memory */
+    if (sum && !fits)
         sum = copy_as(sum, l, tensor_dtype(sum));
     if (!sum || !tensor_read(sum, &in))
         return -1;

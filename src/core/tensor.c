@@ -611,14 +611,14 @@ int bk_copy_out(bk_tensor *out, const bk_tensor *result)
     else if (out->layout->plain == result->layout->plain)
         status = bk_copy_(out, result);
     else {
-        bk_tensor *sized = bk_to(result, to), *own = bk_contiguous(sized);
-        bk_tensor *copy = own == result ? bk_clone(own) : bk_retain(own);
-        if (copy)
-            take_memory(out, copy);
-        status = copy ? 0 : -1;
-        bk_release(copy);
-        bk_release(own);
-        bk_release(sized);
+        bk_scope_push();
+        bk_tensor *own = bk_to(result, to); /* with the result's strides, as PyTorch resizes it */
+        if (own == result)
+            own = bk_clone(own);
+        if (own)
+            take_memory(out, own);
+        status = own ? 0 : -1;
+        bk_scope_pop();
     }
     lock_give();
     return status;

@@ -6,7 +6,18 @@ from brisk import _C
 from brisk._C._nn import *  # noqa: F403  (the rows of the extension)
 from brisk._C._nn import leaky_relu
 
-__all__ = ["cosine_similarity", "log_softmax", "normalize", "one_hot", "pairwise_distance", "rrelu", "softmax", "softmin"]
+__all__ = [
+    "alpha_dropout",
+    "cosine_similarity",
+    "dropout",
+    "log_softmax",
+    "normalize",
+    "one_hot",
+    "pairwise_distance",
+    "rrelu",
+    "softmax",
+    "softmin",
+]
 
 
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
@@ -14,6 +25,23 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     if training:
         raise NotImplementedError("rrelu: training mode")
     return leaky_relu(input, (lower + upper) / 2, inplace)
+
+
+def _check_probability(p):
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def dropout(input, p=0.5, training=True, inplace=False):
+    """Zeroes each element with probability p and divides the others by 1 - p."""
+    _check_probability(p)
+    return (_C.dropout_ if inplace else _C.dropout)(input, p, training)
+
+
+def alpha_dropout(input, p=0.5, training=False, inplace=False):
+    """Dropout that keeps the mean and variance of what a SELU gives."""
+    _check_probability(p)
+    return (_C.alpha_dropout_ if inplace else _C.alpha_dropout)(input, p, training)
 
 
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
