@@ -73,7 +73,7 @@ int bk_dropout_(bk_tensor *x, double p, bool train, bk_dropout_kind kind)
     lock_take();
     bk_scope_push();
     bk_tensor *t = dropped(x, p, train, kind);
-    int status = t == x ? 0 : write_result(x, t, "dropout_");
+    int status = t == x ? 0 : write_result(x, t);
     bk_scope_pop();
     lock_give();
     return status;
