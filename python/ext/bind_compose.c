@@ -114,7 +114,7 @@ static bk_tensor *compute_round(const arg *a) { return round_decimals(a[0].tenso
 FUNCTION_AND_IN_PLACE(div, 3)
 FUNCTION_AND_IN_PLACE(float_power, 2)
 static PyObject *py_round(const arg *a) { return py_elementwise_out(locked(compute_round, a), a, 1, &a[2], true); }
-static PyObject *py_round_(const arg *a) { return finish_in_place(locked(compute_round, a), &a[0]); }
+static PyObject *py_round_(const arg *a) { return apply_in_place(compute_round, a, 1); }
 
 static bk_tensor *compute_true_divide(const arg *a)
 {
@@ -177,7 +177,7 @@ static PyObject *py_nan_to_num(const arg *a)
                             dtypes[tensor_dtype(a[4].tensor)].type_name, dtypes[dtype].type_name);
     return apply_out(compute_nan_to_num, a, 4);
 }
-static PyObject *py_nan_to_num_(const arg *a) { return finish_in_place(locked(compute_nan_to_num, a), &a[0]); }
+static PyObject *py_nan_to_num_(const arg *a) { return apply_in_place(compute_nan_to_num, a, 1); }
 FUNCTION_AND_IN_PLACE(logit, 2)
 FUNCTION_AND_IN_PLACE(sinc, 1)
 FUNCTION_AND_IN_PLACE(deg2rad, 1)
