@@ -1,6 +1,7 @@
 /* dropout.c: multiplication by random noise that keeps the mean (dropout) or mean and variance (alpha dropout).
  *
- * The numbers are drawn when the call is made, in PyTorch's order; the products are recorded like what a user writes. */
+ * The numbers are drawn when the call is made, in PyTorch's order; the products are recorded like what a user writes.
+ */
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/scope.h"

@@ -619,9 +619,12 @@ static int check_power(int op, const operand *in)
     return error_int(BK_RUNTIME_ERROR, "Integers to negative integer powers are not allowed.");
 }
 
-/* A number among the choices must be one of the result's dtype, but for 16-bit floats, where it becomes infinite. */
+/* The condition is a mask. A number among the choices must be one of the result's dtype, but for 16-bit floats, where it becomes infinite. */
 static int check_choices(const operand *in)
 {
+    if (in[0].value && in[0].value->dtype != BK_BOOL && in[0].value->dtype != BK_UINT8)
+        return error_int(BK_RUNTIME_ERROR, "where expected condition to be a boolean tensor, but got a tensor with dtype %s",
+                         dtypes[in[0].value->dtype].type_name);
     bk_dtype d = operands_promote(in + 1, 2);
     bool narrow = d == BK_FLOAT16 || d == BK_BFLOAT16;
     return narrow || (number_check(in[1], d) == 0 && number_check(in[2], d) == 0) ? 0 : -1;
