@@ -169,6 +169,10 @@ BK_API int bk_random_(bk_tensor *t, bk_generator *g); /* over the range of the d
 BK_API int bk_random_range_(bk_tensor *t, int64_t lo, int64_t hi, bk_generator *g);
 BK_API int bk_bernoulli_(bk_tensor *t, double p, bk_generator *g);
 BK_API int bk_bernoulli_tensor_(bk_tensor *t, const bk_tensor *p, bk_generator *g);
+/* Drops with probability p and scales what is kept: single elements or whole features, to 0 or to SELU's lower limit. */
+typedef enum bk_dropout_kind { BK_DROPOUT = 0, BK_DROPOUT_FEATURES = 1, BK_DROPOUT_ALPHA = 2 } bk_dropout_kind;
+BK_API bk_tensor *bk_dropout(const bk_tensor *x, double p, bool train, bk_dropout_kind kind);
+BK_API int bk_dropout_(bk_tensor *x, double p, bool train, bk_dropout_kind kind);
 
 /* --- elementwise: one function per row of the op table ---------------------------------------------------------- */
 
@@ -431,6 +435,12 @@ BK_API bool bk_set_grad_enabled(bool on); /* returns what it was */
 BK_API bool bk_grad_enabled(void);
 BK_API bk_tensor *bk_grad_of(const bk_tensor *t); /* borrowed; NULL when there is none */
 BK_API int bk_set_grad(bk_tensor *t, bk_tensor *grad);
+/* The gradients of outputs (each weighted by gradients[i]; NULL: ones) by inputs, in results (owned; NULL where an input
+ * was not used). No leaf takes any. */
+BK_API int bk_grad(bk_tensor *const *outputs, bk_tensor *const *gradients, int output_count, bk_tensor *const *inputs,
+                   int input_count, bool retain_graph, bool create_graph, bk_tensor **results);
+BK_API int bk_retain_grad(bk_tensor *t); /* t keeps its gradient although it is no leaf */
+BK_API bool bk_retains_grad(const bk_tensor *t);
 /* Adds the gradients of t to the leaves it was computed from, and evaluates them. gradient == NULL: ones, for a
  * one-element t. */
 BK_API int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph);

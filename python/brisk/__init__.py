@@ -16,7 +16,10 @@ __version__ = "0.1.0"
 
 def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     """Accumulates the gradients of this tensor into the leaves it was computed from."""
-    self._backward(gradient, retain_graph, create_graph)
+    if inputs is None:
+        self._backward(gradient, retain_graph, create_graph)
+    else:
+        autograd.backward(self, gradient, retain_graph, create_graph, inputs)
 
 
 Tensor.backward = _backward

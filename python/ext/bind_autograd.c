@@ -1,15 +1,125 @@
 /* bind_autograd.c: gradients from Python. */
 #include "binds.h"
 #include "autograd/backward.h"
+#include "autograd/hooks.h"
 #include "core/lock.h"
 
 static PyObject *py_backward(const arg *a)
 {
-    bool retain = a[2].given ? a[2].b : a[3].b;
-    if (backward_record(a[0].tensor, a[1].tensor, retain, a[3].b) < 0)
+    backward_call call = { .outputs = &a[0].tensor, .gradients = &a[1].tensor, .output_count = 1,
+                           .retain_graph = a[2].given ? a[2].b : a[3].b, .create_graph = a[3].b };
+    if (backward_record(&call) < 0)
         return py_raise();
     if (py_flush() < 0)
         return NULL;
+    Py_RETURN_NONE;
+}
+
+/* The results of a pass as a tuple, None where an input was not used. Steals them. */
+static PyObject *results_tuple(bk_tensor **results, int count)
+{
+    PyObject *tuple = PyTuple_New(count);
+    for (int i = 0; i < count; i++) {
+        PyObject *g = !tuple ? NULL : results[i] ? py_wrap(results[i]) : Py_NewRef(Py_None);
+        if (!tuple)
+            bk_release(results[i]);
+        else if (!g)
+            Py_CLEAR(tuple);
+        else
+            PyTuple_SET_ITEM(tuple, i, g);
+    }
+    return tuple;
+}
+
+/* outputs, gradients, inputs (None: every leaf), retain_graph, create_graph, accumulate: the gradients of the inputs, or
+ * (accumulate) None, when the leaves have taken them. */
+static PyObject *py_run_backward(const arg *a)
+{
+    bool accumulate = a[5].b;
+    int count = a[2].given ? a[2].tensors.n : 0;
+    bk_tensor *results[count + 1];
+    backward_call call = { .outputs = a[0].tensors.v, .gradients = a[1].tensors.v, .output_count = a[0].tensors.n,
+                           .inputs = a[2].given ? a[2].tensors.v : NULL, .input_count = count,
+                           .results = accumulate ? NULL : results, .retain_graph = a[3].b, .create_graph = a[4].b };
+    if (backward_record(&call) < 0)
+        return py_raise();
+    PyObject *tuple = accumulate ? Py_NewRef(Py_None) : results_tuple(results, count);
+    if (tuple && py_flush() < 0)
+        Py_CLEAR(tuple);
+    return tuple;
+}
+
+/* --- hooks ------------------------------------------------------------------------------------------------------------ */
+
+/* One hook's answer: None, or another gradient of the same sizes. -1: neither. */
+static int take_answer(PyObject *answer, bk_tensor **g)
+{
+    if (answer == Py_None)
+        return 0;
+    if (!py_is_tensor(answer)) {
+        PyErr_Format(PyExc_TypeError, "expected Variable, but hook returned '%s'", py_type_name(answer));
+        return -1;
+    }
+    bk_tensor *t = ((py_tensor *)answer)->t;
+    if (t->layout->plain != (*g)->layout->plain) {
+        PyErr_SetString(PyExc_RuntimeError, "hook has changed the size of value");
+        return -1;
+    }
+    bk_release(*g);
+    *g = bk_retain(t);
+    return 0;
+}
+
+/* The hooks of a dict in order; the dict may change while they run. */
+static int call_hooks(void *list, bk_tensor **g)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *hooks = PyDict_Values(list);
+    int status = hooks ? 0 : -1;
+    for (Py_ssize_t i = 0; status == 0 && i < PyList_GET_SIZE(hooks); i++) {
+        PyObject *wrapped = py_wrap(bk_retain(*g));
+        PyObject *answer = wrapped ? PyObject_CallOneArg(PyList_GET_ITEM(hooks, i), wrapped) : NULL;
+        status = answer ? take_answer(answer, g) : -1;
+        Py_XDECREF(wrapped);
+        Py_XDECREF(answer);
+    }
+    Py_XDECREF(hooks);
+    if (status < 0)
+        callback_failed();
+    PyGILState_Release(gil);
+    return status;
+}
+
+static void drop_object(void *data)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    Py_DECREF((PyObject *)data);
+    PyGILState_Release(gil);
+}
+
+/* The dict of self's hooks, made at the first call. */
+static PyObject *py_hooks(const arg *a)
+{
+    lock_take();
+    node *place = tensor_edge(a[0].tensor);
+    hooks *h = place ? hooks_at(place) : NULL;
+    if (h && !h->list) {
+        h->list = PyDict_New();
+        h->call = call_hooks;
+        h->free = drop_object;
+    }
+    lock_give();
+    if (!place)
+        PyErr_SetString(PyExc_RuntimeError, "cannot register a hook on a tensor that doesn't require gradient");
+    else if (!h)
+        return py_raise();
+    return h ? Py_XNewRef((PyObject *)h->list) : NULL;
+}
+
+static PyObject *py_retain_grad(const arg *a)
+{
+    if (bk_retain_grad(a[0].tensor) < 0)
+        return py_raise();
     Py_RETURN_NONE;
 }
 
@@ -77,6 +187,12 @@ static PyObject *get_is_leaf(PyObject *self, void *unused)
     return PyBool_FromLong(bk_is_leaf(((py_tensor *)self)->t));
 }
 
+static PyObject *get_retains_grad(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(bk_retains_grad(((py_tensor *)self)->t));
+}
+
 static PyObject *get_data(PyObject *self, void *unused)
 {
     (void)unused;
@@ -108,6 +224,7 @@ PyGetSetDef autograd_attributes[] = {
     { "requires_grad", get_requires_grad, set_requires_grad, "Whether gradients are wanted.", NULL },
     { "grad", get_grad, set_grad, "The gradient that backward() has accumulated.", NULL },
     { "is_leaf", get_is_leaf, NULL, "Whether no recorded op made this tensor.", NULL },
+    { "retains_grad", get_retains_grad, NULL, "Whether this tensor, no leaf, keeps its gradient.", NULL },
     { "data", get_data, set_data, "The same memory, on no tape.", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
@@ -144,13 +261,6 @@ static int call_backward(void *data, bk_tensor *const *output_grads, int outputs
     return status;
 }
 
-static void drop_context(void *data)
-{
-    PyGILState_STATE gil = PyGILState_Ensure();
-    Py_DECREF((PyObject *)data);
-    PyGILState_Release(gil);
-}
-
 /* (ctx, inputs, outputs): the outputs, put on the tape with ctx as their function. */
 static PyObject *py_function_apply(const arg *a)
 {
@@ -159,7 +269,7 @@ static PyObject *py_function_apply(const arg *a)
     bk_tensor *out[outputs + 1];
     for (int i = 0; i < outputs; i++)
         out[i] = bk_retain(a[2].tensors.v[i]);
-    bk_function fn = { .name = Py_TYPE(ctx)->tp_name, .backward = call_backward, .free = drop_context,
+    bk_function fn = { .name = Py_TYPE(ctx)->tp_name, .backward = call_backward, .free = drop_object,
                        .data = Py_NewRef(ctx) };
     int status = bk_function_apply(&fn, a[1].tensors.v, inputs, out, outputs);
     PyObject *result = status == 0 ? PyTuple_New(outputs) : py_raise();
@@ -178,6 +288,10 @@ static PyObject *py_function_apply(const arg *a)
 const binding autograd_rows[] = {
     { AS_METHOD, "_backward(Tensor self, Tensor? gradient=None, bool? retain_graph=None, bool create_graph=False)",
       py_backward, NULL },
+    { AS_FUNCTION, "_run_backward(Tensor[] outputs, Tensor[] gradients, Tensor[]? inputs, bool retain_graph, bool create_graph, "
+                   "bool accumulate)", py_run_backward, NULL },
+    { AS_METHOD, "_hooks(Tensor self)", py_hooks, NULL },
+    { AS_METHOD, "retain_grad(Tensor self)", py_retain_grad, "Keeps the gradient although this is no leaf." },
     { AS_FUNCTION | AS_METHOD, "detach(Tensor self)", py_detach, "The same memory, on no tape." },
     { AS_METHOD, "requires_grad_(Tensor self, bool requires_grad=True)", py_requires_grad_, NULL },
     { AS_FUNCTION, "is_grad_enabled()", py_is_grad_enabled, NULL },

@@ -17,13 +17,10 @@ static bk_tensor *locked(compute f, const arg *a)
     return t;
 }
 
-/* f of n arguments, given back in out, which follows them. */
-static PyObject *apply_out(compute f, const arg *a, int n)
+/* Argument number n is out; those before it are the operands, or their parameters. */
+static PyObject *finish(bk_tensor *t, const arg *a, int n)
 {
-    if (a[n].given && !py_reads_apart(a[n].tensor, a, n))
-        return NULL;
-    bk_tensor *t = locked(f, a);
-    return !t && PyErr_Occurred() ? NULL : py_out(t, &a[n]);
+    return !t && PyErr_Occurred() ? NULL : py_elementwise_out(t, a, n, &a[n], false);
 }
 
 static PyObject *apply_in_place(compute f, const arg *a, int n)
@@ -36,7 +33,7 @@ static PyObject *apply_in_place(compute f, const arg *a, int n)
 
 /* name(...) with out as argument number n, and name_(...). */
 #define FUNCTION(name, n)                                                                                              \
-    static PyObject *py_##name(const arg *a) { return apply_out(compute_##name, a, n); }
+    static PyObject *py_##name(const arg *a) { return finish(locked(compute_##name, a), a, n); }
 #define FUNCTION_AND_IN_PLACE(name, n)                                                                                 \
     FUNCTION(name, n)                                                                                                  \
     static PyObject *py_##name##_(const arg *a) { return apply_in_place(compute_##name, a, n); }
@@ -83,6 +80,14 @@ static bk_tensor *compute_addcdiv(const arg *a)
 
 FUNCTION_AND_IN_PLACE(add, 3)
 FUNCTION_AND_IN_PLACE(sub, 3)
+
+/* (self, alpha, other): how these were called before alpha had to be named. */
+#define ALPHA_SECOND(name)                                                                                             \
+    static PyObject *py_##name##_alpha(const arg *a) { return py_##name((const arg[]){ a[0], a[2], a[1], a[3] }); }     \
+    static PyObject *py_##name##_alpha_(const arg *a) { return py_##name##_((const arg[]){ a[0], a[2], a[1] }); }
+ALPHA_SECOND(add)
+ALPHA_SECOND(sub)
+
 static PyObject *py_rsub(const arg *a) { return py_wrap(locked(compute_rsub, a)); }
 FUNCTION_AND_IN_PLACE(addcmul, 4)
 FUNCTION_AND_IN_PLACE(addcdiv, 4)
@@ -105,7 +110,8 @@ static bk_tensor *compute_round(const arg *a) { return round_decimals(a[0].tenso
 
 FUNCTION_AND_IN_PLACE(div, 3)
 FUNCTION_AND_IN_PLACE(float_power, 2)
-FUNCTION_AND_IN_PLACE(round, 2)
+static PyObject *py_round(const arg *a) { return py_elementwise_out(locked(compute_round, a), a, 1, &a[2], true); }
+static PyObject *py_round_(const arg *a) { return apply_in_place(compute_round, a, 2); }
 
 static bk_tensor *compute_true_divide(const arg *a)
 {
@@ -160,7 +166,15 @@ static bk_tensor *compute_logit(const arg *a) { return logit(a[0].tensor, a[1].g
 static bk_tensor *compute_sinc(const arg *a) { return bk_sinc(a[0].tensor); }
 static bk_tensor *compute_deg2rad(const arg *a) { return bk_deg2rad(a[0].tensor); }
 static bk_tensor *compute_rad2deg(const arg *a) { return bk_rad2deg(a[0].tensor); }
-FUNCTION_AND_IN_PLACE(nan_to_num, 4)
+static PyObject *py_nan_to_num(const arg *a)
+{
+    bk_dtype dtype = tensor_dtype(a[0].tensor);
+    if (a[4].given && tensor_dtype(a[4].tensor) != dtype)
+        return PyErr_Format(PyExc_RuntimeError, "nan_to_num: dtype of out: %s should be same as input: %s",
+                            dtypes[tensor_dtype(a[4].tensor)].type_name, dtypes[dtype].type_name);
+    return finish(locked(compute_nan_to_num, a), a, 4);
+}
+static PyObject *py_nan_to_num_(const arg *a) { return apply_in_place(compute_nan_to_num, a, 4); }
 FUNCTION_AND_IN_PLACE(logit, 2)
 FUNCTION_AND_IN_PLACE(sinc, 1)
 FUNCTION_AND_IN_PLACE(deg2rad, 1)
@@ -179,11 +193,10 @@ static PyObject *py_polygamma_method(const arg *a) { return py_wrap(bk_polygamma
     static PyObject *py_##name(const arg *a)                                                                           \
     {                                                                                                                  \
         operand in[MAX_INPUTS] = { { 0 } };                                                                            \
-        int n = ew_infos[op].arity;                                                                                    \
         lock_take();                                                                                                   \
-        bk_tensor *t = operands(a, n, in) ? ew_apply_python(op, in) : NULL;                                            \
+        bk_tensor *t = operands(a, ew_infos[op].arity, in) ? ew_apply_python(op, in) : NULL;                                            \
         lock_give();                                                                                                   \
-        return !t && PyErr_Occurred() ? NULL : py_out(t, &a[n]);                                                       \
+        return !t && PyErr_Occurred() ? NULL : py_row_out(op, t, a);                                                                                \
     }                                                                                                                  \
     static PyObject *py_##name##_(const arg *a)                                                                        \
     {                                                                                                                  \
@@ -204,6 +217,12 @@ static PyObject *py_polygamma_method(const arg *a) { return py_wrap(bk_polygamma
 UNARY_ALIASES(DEFINE_ALIAS)
 BINARY_ALIASES(DEFINE_ALIAS)
 
+/* The rows whose function takes no out in PyTorch. */
+#define WITHOUT_OUT(X) X(relu) X(selu) X(isnan) X(isinf) X(isfinite)
+#define DEFINE_PLAIN(name)                                                                                             \
+    static PyObject *py_##name(const arg *a) { return py_wrap(bk_##name(a[0].tensor)); }
+WITHOUT_OUT(DEFINE_PLAIN)
+
 #define OF_ONE(name)                                                                                                   \
     { BOTH, #name "(Tensor self, *, Tensor? out=None)", py_##name, NULL },                                             \
     { BOTH, #name "_(Tensor self)", py_##name##_, NULL },
@@ -215,10 +234,11 @@ BINARY_ALIASES(DEFINE_ALIAS)
 #define WITH_ALPHA(name, f)                                                                                            \
     { BOTH, name "(Tensor self, Tensor other, *, Scalar alpha=1, Tensor? out=None)", py_##f, NULL },                   \
     { BOTH, name "(Tensor self, Scalar other, *, Scalar alpha=1, Tensor? out=None)", py_##f, NULL },                   \
-    { BOTH, name "(Tensor self, Scalar other, Scalar alpha=1)", py_##f, NULL },                                        \
     { AS_FUNCTION, name "(Scalar self, Tensor other, *, Scalar alpha=1, Tensor? out=None)", py_##f, NULL },            \
+    { BOTH, name "(Tensor self, Scalar alpha, Tensor other, *, Tensor? out=None)", py_##f##_alpha, NULL },             \
     { AS_METHOD, name "_(Tensor self, Tensor other, *, Scalar alpha=1)", py_##f##_, NULL },                            \
-    { AS_METHOD, name "_(Tensor self, Scalar other, *, Scalar alpha=1)", py_##f##_, NULL },
+    { AS_METHOD, name "_(Tensor self, Scalar other, *, Scalar alpha=1)", py_##f##_, NULL },                            \
+    { AS_METHOD, name "_(Tensor self, Scalar alpha, Tensor other)", py_##f##_alpha_, NULL },
 #define WITH_MODE(name)                                                                                                \
     { BOTH, name "(Tensor self, Tensor other, *, str? rounding_mode=None, Tensor? out=None)", py_div, NULL },          \
     { BOTH, name "(Tensor self, Scalar other, *, str? rounding_mode=None, Tensor? out=None)", py_div, NULL },          \
@@ -271,6 +291,8 @@ const binding compose_rows[] = {
     { AS_METHOD, "polygamma(Tensor self, int n)", py_polygamma_method, NULL },
 #define ONE(name, op) OF_ONE(name)
 #define TWO(name, op) OF_TWO(name)
+#define PLAIN(name) { BOTH, #name "(Tensor self)", py_##name, NULL },
+    WITHOUT_OUT(PLAIN)
     UNARY_ALIASES(ONE)
     BINARY_ALIASES(TWO)
 };

@@ -8,15 +8,13 @@ static PyObject *apply(int op, const arg *a)
 {
     operand in[MAX_INPUTS] = { { 0 } };
     int arity = ew_infos[op].arity;
-    if (a[arity].given && !py_reads_apart(a[arity].tensor, a, arity))
-        return NULL;
     lock_take();
     bool good = true;
     for (int k = 0; good && k < arity; k++)
         good = py_operand(&a[k], &in[k]);
     bk_tensor *t = good ? ew_apply_python(op, in) : NULL;
     lock_give();
-    return good ? py_out(t, &a[arity]) : NULL;
+    return good ? py_row_out(op, t, a) : NULL;
 }
 
 static PyObject *apply_in_place(int op, const arg *a)
@@ -42,6 +40,8 @@ static PyObject *apply_in_place(int op, const arg *a)
 #undef TERNARY
 
 static PyObject *py_where(const arg *a) { return apply(EW_where, a); }
+/* (self, condition, other) */
+static PyObject *py_where_method(const arg *a) { return apply(EW_where, (const arg[]){ a[1], a[0], a[2], { 0 } }); }
 UNARY(lerp)
 #undef UNARY
 #undef BINARY
@@ -65,6 +65,8 @@ const binding elementwise_rows[] = {
     { AS_FUNCTION, "where(Tensor condition, Tensor self, Scalar other, *, Tensor? out=None)", py_where, NULL },
     { AS_FUNCTION, "where(Tensor condition, Scalar self, Tensor other, *, Tensor? out=None)", py_where, NULL },
     { AS_FUNCTION, "where(Tensor condition, Scalar self, Scalar other, *, Tensor? out=None)", py_where, NULL },
+    { AS_METHOD, "where(Tensor self, Tensor condition, Tensor other)", py_where_method, NULL },
+    { AS_METHOD, "where(Tensor self, Tensor condition, Scalar other)", py_where_method, NULL },
     { BOTH, "lerp(Tensor self, Tensor end, Tensor weight, *, Tensor? out=None)", py_lerp, NULL },
     { BOTH, "lerp(Tensor self, Tensor end, Scalar weight, *, Tensor? out=None)", py_lerp, NULL },
     { AS_METHOD, "lerp_(Tensor self, Tensor end, Tensor weight)", py_lerp_, NULL },

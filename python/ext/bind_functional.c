@@ -47,7 +47,6 @@ static PyObject *of_number(int op, const arg *a, const arg *inplace)
     static PyObject *py_##name(const arg *a) { return of_number(EW_##op, a, &a[2]); }
 PLAIN(sigmoid, sigmoid)
 PLAIN(tanh, tanh)
-PLAIN(logsigmoid, logsigmoid)
 PLAIN(softsign, softsign)
 MAYBE_IN_PLACE(relu, relu)
 MAYBE_IN_PLACE(selu, selu)
@@ -57,6 +56,14 @@ MAYBE_IN_PLACE(hardswish, hardswish)
 MAYBE_IN_PLACE(hardsigmoid, hardsigmoid)
 WITH_NUMBER(leaky_relu, leaky_relu)
 WITH_NUMBER(celu, celu)
+
+static PyObject *py_logsigmoid(const arg *a)
+{
+    lock_take();
+    bk_tensor *y = act_logsigmoid(a[0].tensor);
+    lock_give();
+    return py_wrap(y);
+}
 
 static PyObject *py_gelu(const arg *a)
 {

@@ -312,6 +312,26 @@ static PyObject *py_bernoulli_p(const arg *a)
     return py_wrap(t);
 }
 
+/* (self, p, train): the tensor itself where nothing is dropped */
+#define DROPOUT(name, kind)                                                                                            \
+    static PyObject *py_##name(const arg *a) { return dropped(a, kind); }                                              \
+    static PyObject *py_##name##_(const arg *a)                                                                        \
+    {                                                                                                                  \
+        return py_in_place(&a[0], bk_dropout_(a[0].tensor, a[1].d, a[2].b, kind));                                     \
+    }
+static PyObject *dropped(const arg *a, int kind)
+{
+    bk_tensor *t = bk_dropout(a[0].tensor, a[1].d, a[2].b, (bk_dropout_kind)kind);
+    if (t != a[0].tensor)
+        return py_wrap(t);
+    bk_release(t);
+    return Py_NewRef(a[0].object);
+}
+DROPOUT(dropout, BK_DROPOUT)
+DROPOUT(feature_dropout, BK_DROPOUT_FEATURES)
+DROPOUT(alpha_dropout, BK_DROPOUT_ALPHA)
+DROPOUT(feature_alpha_dropout, BK_DROPOUT_FEATURES | BK_DROPOUT_ALPHA)
+
 static PyObject *py_poisson(const arg *a) { return py_wrap(bk_poisson(a[0].tensor, chosen(&a[1]))); }
 
 static PyObject *py_multinomial(const arg *a)
@@ -396,6 +416,13 @@ const binding random_rows[] = {
       py_normal_size, NULL },
     { BOTH, "bernoulli(Tensor self, " DRAWN ", Tensor? out=None)", py_bernoulli, "1 with probability self, else 0." },
     { BOTH, "bernoulli(Tensor self, float p, " DRAWN ")", py_bernoulli_p, NULL },
+#define DROPOUT_ROWS(name, doc)                                                                                        \
+    { AS_FUNCTION, #name "(Tensor self, float p, bool train)", py_##name, doc },                                       \
+    { AS_FUNCTION, #name "_(Tensor self, float p, bool train)", py_##name##_, NULL },
+    DROPOUT_ROWS(dropout, "Zeroes each element with probability p and divides the others by 1 - p.")
+    DROPOUT_ROWS(feature_dropout, "Dropout of whole channels.")
+    DROPOUT_ROWS(alpha_dropout, "Dropout that keeps the mean and variance of what a SELU gives.")
+    DROPOUT_ROWS(feature_alpha_dropout, NULL)
     { AS_FUNCTION, "poisson(Tensor self, Generator? generator=None)", py_poisson, NULL },
     { BOTH, "multinomial(Tensor self, int num_samples, bool replacement=False, " DRAWN ", Tensor? out=None)",
       py_multinomial, "Column indices, drawn by the weights of each row." },

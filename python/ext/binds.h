@@ -28,13 +28,18 @@ DECLARE_ROWS(functional) /* brisk._C._nn: what PyTorch has in nn.functional only
 
 /* The result as a Python object: itself, or written into out, which is then the one returned. Steals result. */
 PyObject *py_out(bk_tensor *result, const arg *out);
+/* The same for an elementwise result: an out that is one of the n operands is not resized, and with same_dtype nothing is
+ * cast into it. */
+PyObject *py_elementwise_out(bk_tensor *result, const arg *operands, int n, const arg *out, bool same_dtype);
+/* The row's result into argument number arity. */
+PyObject *py_row_out(int op, bk_tensor *result, const arg *a);
 /* self after an in-place op. status < 0 raises. */
 PyObject *py_in_place(const arg *self, int status);
 /* self after it took the result of an op, which is stolen. */
 PyObject *py_write_back(const arg *self, bk_tensor *result);
 /* The operand of a tensor or number argument; false with a Python exception set. */
 bool py_operand(const arg *a, operand *out);
-operand py_number_operand(const py_number *n);
+operand number_operand(const py_number *n);
 /* Whether no argument but `written` itself is read from a part of its memory; false with a Python exception set. */
 bool py_reads_apart(const bk_tensor *written, const arg *a, int n);
 

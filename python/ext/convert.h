@@ -7,7 +7,7 @@ enum { FAILED = -1, MISFIT = 0, FIT = 1 };
 
 /* What a call needs beside its arguments: the lists of Tensor[] arguments, with a reference to each tensor, so that
  * they outlive a list that changes meanwhile. */
-enum { LIST_ROOM = 32, MAX_LISTS = 2 };
+enum { LIST_ROOM = 32, MAX_LISTS = 3 };
 typedef struct call_state {
     PyObject *function; /* its name, for messages */
     int lists;

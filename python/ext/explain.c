@@ -151,7 +151,7 @@ static PyObject *unknown_keywords(const overload *o, const request *q)
 /* What keeps an overload of the right number of parameters from fitting; "" for the others. */
 static PyObject *reason(const overload *o, const request *q)
 {
-    if (q->n + q->keywords != o->n)
+    if (q->n + q->keywords != o->n - o->withheld)
         return PyUnicode_FromString("");
     PyObject *unknown = unknown_keywords(o, q), *text;
     if (!unknown)
@@ -197,7 +197,7 @@ static bool count_fits(const overload *o, const request *q)
     int least = 0;
     for (int i = 0; i < o->n; i++)
         least += o->params[i].required;
-    return n >= least && (n <= o->n || o->spread >= 0);
+    return n >= least && (n <= o->n - o->withheld || o->spread >= 0);
 }
 
 static bool positional_fits(const overload *o, const request *q)
@@ -205,6 +205,17 @@ static bool positional_fits(const overload *o, const request *q)
     bool fit = q->n <= o->positional;
     for (int i = 0; fit && i < q->n; i++)
         fit = fits(&o->params[i], i, q->given[i], q);
+    return fit;
+}
+
+/* Nothing is missing and every keyword is known: only a keyword's type can be wrong. */
+static bool names_fit(const overload *o, const request *q)
+{
+    bool fit = positional_fits(o, q);
+    for (int i = (int)q->n; fit && i < o->n; i++)
+        fit = !o->params[i].required || keyword_for(o, i, q) >= 0;
+    for (Py_ssize_t k = 0; fit && k < q->keywords; k++)
+        fit = signature_find(o, PyTuple_GET_ITEM(q->names, k)) >= 0;
     return fit;
 }
 
@@ -228,5 +239,6 @@ PyObject *explain(const builtin *f, PyObject *const *given, Py_ssize_t n, PyObje
         return type_error(&q, " needs a Tensor to be called on");
     const overload *meant = f->n == 1 ? f->overloads : only(count_fits, &q);
     meant = meant ? meant : only(positional_fits, &q);
+    meant = meant ? meant : only(names_fit, &q);
     return meant ? explain_one(meant, &q) : explain_all(&q);
 }

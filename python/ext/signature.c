@@ -144,7 +144,7 @@ int signature_find(const overload *o, PyObject *keyword)
 {
     for (int i = o->hidden; i < o->n; i++)
         if (same_word(o->params[i].name, keyword))
-            return i;
+            return o->params[i].withheld ? -1 : i;
     for (int i = o->hidden; i < o->n; i++)
         for (int k = 0; k < MAX_SYNONYMS && o->params[i].synonyms[k]; k++)
             if (same_word(o->params[i].synonyms[k], keyword))
@@ -277,6 +277,8 @@ static int read_params(reader *r, bool method, param *params, arg *defaults, ove
                 return -1;
             o->positional += !star;
             o->required += !star && p->required;
+            p->withheld = method && star && PyUnicode_CompareWithASCIIString(p->name, "out") == 0;
+            o->withheld += p->withheld;
         }
         if (!accept(r, ',') && *r->at != ')')
             return bad(r, "a comma or ')'");
@@ -347,7 +349,7 @@ PyObject *signature_show(const overload *o, const char *text)
 {
     PyObject *parts = PyList_New(0), *separator = PyUnicode_FromString(", "), *shown = NULL;
     for (int i = o->hidden; parts && separator && i <= o->n; i++) {
-        bool star = i == o->positional && i < o->n;
+        bool star = i == o->positional && i + o->withheld < o->n;
         PyObject *s = star ? PyUnicode_FromString("*") : NULL;
         if (star && (!s || PyList_Append(parts, s)))
             goto done;
@@ -355,6 +357,8 @@ PyObject *signature_show(const overload *o, const char *text)
         if (i == o->n)
             break;
         const param *p = &o->params[i];
+        if (p->withheld)
+            continue;
         PyObject *value = p->required ? NULL : default_text(text, i + (i >= o->positional));
         s = value ? PyUnicode_FromFormat("%s %U = %U", arg_type_names[p->type], p->name, value)
                   : PyUnicode_FromFormat("%s %U", arg_type_names[p->type], p->name);

@@ -29,6 +29,7 @@ typedef struct param {
     uint8_t type;                     /* arg_type */
     bool nullable;                    /* None may be passed */
     bool required;
+    bool withheld;  /* a method's out: it has its default, and no caller can name it */
     uint8_t repeat; /* int[k]: k */
 } param;
 
@@ -37,6 +38,7 @@ typedef struct overload {
     uint8_t n;          /* parameters */
     uint8_t positional; /* those before the star */
     uint8_t required;   /* the positional ones that have no default */
+    uint8_t withheld;   /* how many are */
     uint8_t hidden;     /* 1 when the first is a method's self, which texts and counts leave out */
     int8_t spread;      /* the parameter that takes any number of ints, or -1 */
     param *params;

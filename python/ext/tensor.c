@@ -155,7 +155,7 @@ int py_tensor_read(PyObject *tensor, view *out)
 
 /* --- operands ----------------------------------------------------------------------------------------------------- */
 
-operand py_number_operand(const py_number *n)
+operand number_operand(const py_number *n)
 {
     return n->kind == NUMBER_FLOAT ? number_float(n->d)
            : n->kind == NUMBER_INT ? number_int(n->i)
@@ -170,7 +170,7 @@ bool py_operand(const arg *a, operand *out)
         py_raise();
         return false;
     }
-    *out = py_number_operand(&a->scalar);
+    *out = number_operand(&a->scalar);
     return true;
 }
 
@@ -204,7 +204,7 @@ static int operand_from(PyObject *o, operand *out)
     py_number n;
     int found = py_number_from(o, &n);
     if (found > 0)
-        *out = py_number_operand(&n);
+        *out = number_operand(&n);
     return found;
 }
 
@@ -215,6 +215,36 @@ PyObject *py_out(bk_tensor *result, const arg *out)
     int status = bk_copy_out(out->tensor, result);
     bk_release(result);
     return status < 0 ? py_raise() : Py_NewRef(out->object);
+}
+
+static bool check_elementwise_out(const bk_tensor *result, const arg *operands, int n, const arg *out, bool same_dtype)
+{
+    bk_dtype from = tensor_dtype(result), to = tensor_dtype(out->tensor);
+    if (same_dtype && from != to)
+        return PyErr_Format(PyExc_RuntimeError, "Found dtype %s but expected %s", dtypes[to].type_name,
+                            dtypes[from].type_name), false;
+    char a[200], b[200];
+    for (int k = 0; k < n; k++)
+        if (operands[k].object == out->object && result->layout->plain != out->tensor->layout->plain)
+            return PyErr_Format(PyExc_RuntimeError, "output with shape %s doesn't match the broadcast shape %s",
+                                layout_text(out->tensor->layout, a), layout_text(result->layout, b)), false;
+    return py_reads_apart(out->tensor, operands, n);
+}
+
+PyObject *py_elementwise_out(bk_tensor *result, const arg *operands, int n, const arg *out, bool same_dtype)
+{
+    if (!result || !out->given || check_elementwise_out(result, operands, n, out, same_dtype))
+        return py_out(result, out);
+    bk_release(result);
+    return NULL;
+}
+
+/* PyTorch casts neither in nor out of its functions of one operand, but for those that make floats; square is a power. */
+PyObject *py_row_out(int op, bk_tensor *result, const arg *a)
+{
+    const ew_info *row = &ew_infos[op];
+    bool same_dtype = row->arity == 1 && (row->rule == EW_ARITH || row->rule == EW_BITS) && op != EW_square;
+    return py_elementwise_out(result, a, row->arity, &a[row->arity], same_dtype);
 }
 
 PyObject *py_in_place(const arg *self, int status)
@@ -305,9 +335,21 @@ static PyObject *nb_inplace_power(PyObject *a, PyObject *b, PyObject *modulus)
 }
 
 static PyObject *nb_negative(PyObject *a) { return unary(EW_neg, a); }
-static PyObject *nb_positive(PyObject *a) { return Py_NewRef(a); }
+static PyObject *nb_positive(PyObject *a)
+{
+    if (tensor_dtype(((py_tensor *)a)->t) != BK_BOOL)
+        return Py_NewRef(a);
+    PyErr_SetString(PyExc_RuntimeError, "The `+` operator, on a bool tensor is not supported.");
+    return NULL;
+}
 static PyObject *nb_absolute(PyObject *a) { return unary(EW_abs, a); }
-static PyObject *nb_invert(PyObject *a) { return unary(EW_bitwise_not, a); }
+static PyObject *nb_invert(PyObject *a)
+{
+    if (!dtype_is_float(tensor_dtype(((py_tensor *)a)->t)))
+        return unary(EW_bitwise_not, a);
+    PyErr_SetString(PyExc_TypeError, "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
+    return NULL;
+}
 
 static PyObject *nb_matmul(PyObject *a, PyObject *b)
 {

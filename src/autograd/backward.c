@@ -10,6 +10,7 @@
 
 #include "autograd/backward.h"
 #include "autograd/function.h"
+#include "autograd/hooks.h"
 #include "autograd/rules.h"
 #include "core/error.h"
 #include "core/lock.h"
@@ -24,9 +25,14 @@ typedef struct step {
     bk_tensor *grad;
     bk_tensor **outputs; /* OP_function: a gradient per output */
     bool own;
+    bool asked;  /* the place of an input */
+    bool wanted; /* it, or what it leads to, was asked for */
+    bool leads;  /* what it leads to was */
 } step;
 
 typedef struct pass {
+    const backward_call *call;
+    node **outputs, **inputs; /* their places (owned; NULL: none) */
     step *steps;
     int count, capacity;
 } pass;
@@ -62,10 +68,12 @@ static int latest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* All tape nodes under root: the steps themselves are the work list. */
-static bool collect(pass *p, node *root)
+/* All tape nodes under the outputs: the steps themselves are the work list. */
+static bool collect(pass *p)
 {
-    bool good = visit(p, root);
+    bool good = true;
+    for (int i = 0; good && i < p->call->output_count; i++)
+        good = visit(p, p->outputs[i]);
     for (int i = 0; good && i < p->count; i++) {
         int count;
         node *const *edges = edges_of(p->steps[i].node, &count);
@@ -80,6 +88,50 @@ static bool collect(pass *p, node *root)
     for (int i = 0; i < p->count; i++)
         p->steps[i].node->visit = i;
     return true;
+}
+
+static step *step_of(const pass *p, const node *n)
+{
+    bool inside = n && n->visit >= 0 && n->visit < p->count && p->steps[n->visit].node == n;
+    return inside ? &p->steps[n->visit] : NULL;
+}
+
+/* Only what leads to an input is walked; without inputs, everything. Edges lead to later steps. */
+static void find_wanted(pass *p)
+{
+    bool all = !p->call->inputs;
+    for (int i = 0; i < p->call->input_count; i++)
+        if (step_of(p, p->inputs[i]))
+            step_of(p, p->inputs[i])->asked = true;
+    for (int i = p->count - 1; i >= 0; i--) {
+        step *s = &p->steps[i];
+        int count;
+        node *const *edges = edges_of(s->node, &count);
+        s->leads = all;
+        for (int k = 0; k < count; k++)
+            s->leads |= edges[k] && p->steps[edges[k]->visit].wanted;
+        s->wanted = s->leads || s->asked;
+    }
+}
+
+/* The places of tensors on the tape, each held. */
+static node **places(bk_tensor *const *tensors, int count)
+{
+    node **p = mem_alloc_zero((size_t)count * sizeof *p + 1);
+    for (int i = 0; p && i < count; i++) {
+        p[i] = tensor_edge(tensors[i]);
+        if (p[i])
+            node_retain(p[i]);
+    }
+    return p;
+}
+
+static void places_free(node **p, int count)
+{
+    for (int i = 0; p && i < count; i++)
+        if (p[i])
+            node_release(p[i]);
+    mem_free(p);
 }
 
 static void step_clear(step *s)
@@ -101,6 +153,8 @@ static void pass_free(pass *p)
         step_clear(&p->steps[i]);
         node_release(p->steps[i].node);
     }
+    places_free(p->outputs, p->call->output_count);
+    places_free(p->inputs, p->call->input_count);
     lock_give();
     mem_free(p->steps);
 }
@@ -111,6 +165,8 @@ static void pass_free(pass *p)
 static int send(pass *p, node *edge, bk_tensor *g)
 {
     step *s = &p->steps[edge->visit];
+    if (!s->wanted)
+        return 0;
     if (!s->grad) {
         s->grad = bk_retain(g);
         return 0;
@@ -129,6 +185,8 @@ static int send_view(pass *p, node *n, bk_tensor *g)
 {
     step *s = &p->steps[n->edge[0]->visit];
     bk_tensor *reordered;
+    if (!s->wanted)
+        return 0;
     if (reorder_gradient(n, g, &reordered))
         return reordered ? send(p, n->edge[0], reordered) : -1;
     bool into = s->grad && s->own && s->grad->layout == n->attr.region.layout && tensor_whole(s->grad);
@@ -144,10 +202,9 @@ static int send_view(pass *p, node *n, bk_tensor *g)
     return 0;
 }
 
-/* A leaf's gradient is a tensor of its own, in the leaf's strides. */
-static int accumulate(node *leaf, bk_tensor *g, bool create_graph)
+/* A track's gradient is a tensor of its own, in the track's strides. */
+static int accumulate(track *k, bk_tensor *g, bool create_graph)
 {
-    track *k = leaf->extra;
     if (k->grad && !create_graph) {
         operand in[MAX_INPUTS] = { { 0 } };
         return tensor_read(k->grad, &in[0]) && tensor_read(g, &in[1]) ? ew_apply_in_place(EW_add, k->grad, in) : -1;
@@ -155,7 +212,8 @@ static int accumulate(node *leaf, bk_tensor *g, bool create_graph)
     bk_tensor *sum = k->grad ? bk_add(k->grad, g) : g;
     operand in;
     const layout *l = k->layout->dense ? k->layout : k->layout->plain;
-    if (sum && (sum->layout != l || !tensor_whole(sum)))
+    bool fits = sum && sum->layout == l && sum->cell->value->layout->numel == l->numel; /* all of its memory */
+    if (sum && !fits)
         sum = copy_as(sum, l, tensor_dtype(sum));
     if (!sum || !tensor_read(sum, &in))
         return -1;
@@ -234,10 +292,47 @@ static int send_rule(pass *p, step *s)
     return 0;
 }
 
-static int run_step(pass *p, step *s, bool create_graph)
+/* Hooks see a gradient when it is complete, and may replace it. */
+static int run_hooks(step *s, bool create_graph)
 {
+    hooks *h = s->grad ? hooks_of(s->node) : NULL;
+    if (!h)
+        return 0;
+    if (h->list) {
+        scope_close();
+        int status = h->call(h->list, &s->grad);
+        bk_scope_pop();
+        s->own = false;
+        if (status < 0)
+            return -1;
+    }
+    return h->keeper ? accumulate(h->keeper, s->grad, create_graph) : 0;
+}
+
+/* The results of the inputs at this place: handles of their own. */
+static int deliver(pass *p, step *s)
+{
+    operand in;
+    for (int i = 0; i < p->call->input_count; i++) {
+        if (p->inputs[i] != s->node)
+            continue;
+        bk_tensor *result = tensor_read(s->grad, &in) ? tensor_at(in.value, in.edge) : NULL;
+        if (!result)
+            return -1;
+        p->call->results[i] = bk_retain(result);
+    }
+    return 0;
+}
+
+static int run_step(pass *p, step *s)
+{
+    bool create_graph = p->call->create_graph, take = p->call->results;
+    if (run_hooks(s, create_graph) < 0 || (s->grad && s->asked && take && deliver(p, s) < 0))
+        return -1;
+    if (s->node->op != OP_leaf && !s->leads)
+        return 0;
     switch (s->node->op) {
-    case OP_leaf: return s->grad ? accumulate(s->node, s->grad, create_graph) : 0;
+    case OP_leaf: return s->grad && !take ? accumulate(s->node->extra, s->grad, create_graph) : 0;
     case OP_output: return s->grad ? collect_output(p, s->node, s->grad) : 0;
     case OP_function: return s->outputs ? send_function(p, s) : 0;
     case OP_view: return s->grad ? send_view(p, s->node, s->grad) : 0;
@@ -259,18 +354,20 @@ static void free_saved(node *n)
         node_drop_input(n, k);
 }
 
-static int run_pass(pass *p, bool retain_graph, bool create_graph)
+static int run_pass(pass *p)
 {
     for (int i = 0; i < p->count; i++) {
         step *s = &p->steps[i];
+        if (!s->wanted)
+            continue;
         bk_scope_push();
-        int status = run_step(p, s, create_graph);
+        int status = run_step(p, s);
         bk_scope_pop();
         if (status < 0)
             return -1;
         lock_take();
         step_clear(s);
-        if (!retain_graph)
+        if (!p->call->retain_graph && !p->call->create_graph)
             free_saved(s->node);
         lock_give();
     }
@@ -295,32 +392,74 @@ static bk_tensor *first_gradient(const bk_tensor *t, const bk_tensor *gradient)
     return bk_to(gradient, tensor_dtype(t));
 }
 
-int backward_record(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph)
+static int start(pass *p)
 {
-    if (!t)
-        return -1;
-    pass p = { 0 };
-    lock_take();
-    node *root = tensor_edge(t);
-    bool good = root ? collect(&p, root) : false;
-    lock_give();
-    if (!root)
-        return error_int(BK_RUNTIME_ERROR, "element 0 of tensors does not require grad and does not have a grad_fn");
-    bool was = grad_set_enabled(create_graph);
-    int status = -1;
-    bk_scope_push();
-    bk_tensor *g = good ? first_gradient(t, gradient) : NULL;
-    if (g) {
-        p.steps[root->visit].grad = bk_retain(g);
-        status = run_pass(&p, retain_graph || create_graph, create_graph);
+    const backward_call *c = p->call;
+    for (int i = 0; i < c->output_count; i++) {
+        bk_tensor *g = first_gradient(c->outputs[i], c->gradients ? c->gradients[i] : NULL);
+        if (!g || send(p, p->outputs[i], g) < 0)
+            return -1;
     }
+    return 0;
+}
+
+static int prepare(pass *p)
+{
+    const backward_call *c = p->call;
+    p->outputs = places(c->outputs, c->output_count);
+    p->inputs = places(c->inputs, c->input_count);
+    if (!p->outputs || !p->inputs)
+        return -1;
+    for (int i = 0; i < c->output_count; i++)
+        if (!p->outputs[i])
+            return error_int(BK_RUNTIME_ERROR, "element %d of tensors does not require grad and does not have a grad_fn", i);
+    for (int i = 0; i < c->input_count; i++)
+        if (!p->inputs[i])
+            return error_int(BK_RUNTIME_ERROR, "One of the differentiated Tensors does not require grad");
+    if (!collect(p))
+        return -1;
+    find_wanted(p);
+    return 0;
+}
+
+int backward_record(const backward_call *call)
+{
+    pass p = { .call = call };
+    for (int i = 0; call->results && i < call->input_count; i++)
+        call->results[i] = NULL;
+    lock_take();
+    int status = prepare(&p);
+    lock_give();
+    bool was = grad_set_enabled(call->create_graph);
+    bk_scope_push();
+    if (status == 0)
+        status = start(&p) < 0 ? -1 : run_pass(&p);
     bk_scope_pop();
     grad_set_enabled(was);
     pass_free(&p);
+    for (int i = 0; status < 0 && call->results && i < call->input_count; i++) {
+        bk_release(call->results[i]);
+        call->results[i] = NULL;
+    }
     return status;
 }
 
 int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph)
 {
-    return backward_record(t, gradient, retain_graph, create_graph) < 0 ? -1 : bk_sync();
+    if (!t)
+        return -1;
+    bk_tensor *const gradients[] = { (bk_tensor *)gradient };
+    backward_call call = { .outputs = &t, .gradients = gradients, .output_count = 1, .retain_graph = retain_graph,
+                           .create_graph = create_graph };
+    return backward_record(&call) < 0 ? -1 : bk_sync();
+}
+
+int bk_grad(bk_tensor *const *outputs, bk_tensor *const *gradients, int output_count, bk_tensor *const *inputs,
+            int input_count, bool retain_graph, bool create_graph, bk_tensor **results)
+{
+    for (int i = 0; i < output_count + input_count; i++)
+        if (!(i < output_count ? outputs[i] : inputs[i - output_count]))
+            return -1;
+    backward_call call = { outputs, gradients, output_count, inputs, input_count, results, retain_graph, create_graph };
+    return backward_record(&call) < 0 ? -1 : bk_sync();
 }

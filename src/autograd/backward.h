@@ -3,7 +3,17 @@
 #define BK_AUTOGRAD_BACKWARD_H
 #include "brisk.h"
 
-int backward_record(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph);
+typedef struct backward_call {
+    bk_tensor *const *outputs;
+    bk_tensor *const *gradients; /* NULL, or one for each output (NULL: ones) */
+    int output_count;
+    bk_tensor *const *inputs; /* NULL: every leaf */
+    int input_count;
+    bk_tensor **results; /* the inputs' gradients (owned; NULL: not used); NULL: the inputs' leaves take them */
+    bool retain_graph, create_graph;
+} backward_call;
+
+int backward_record(const backward_call *call);
 /* A callback has failed and keeps its own error. */
 void callback_failed(void);
 

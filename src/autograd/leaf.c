@@ -47,7 +47,11 @@ int bk_set_requires_grad(bk_tensor *t, bool on)
 bool bk_set_grad_enabled(bool on) { return grad_set_enabled(on); }
 bool bk_grad_enabled(void) { return grad_enabled(); }
 
-bk_tensor *bk_grad_of(const bk_tensor *t) { return t && t->track && bk_is_leaf(t) ? t->track->grad : NULL; }
+bk_tensor *bk_grad_of(const bk_tensor *t)
+{
+    bool own = t && t->track && t->layout == t->track->layout && t->offset == t->track->offset;
+    return own || (t && t->track && bk_is_leaf(t)) ? t->track->grad : NULL;
+}
 
 int bk_set_grad(bk_tensor *t, bk_tensor *grad)
 {

@@ -140,7 +140,7 @@ typedef struct node {
     storage *memory;
     uint64_t sequence; /* order of recording: the tape is walked from high to low */
     source_line line;
-    void *extra; /* OP_leaf: its track; OP_function: the custom function's closure */
+    void *extra; /* OP_leaf: its track; OP_function: the custom function's closure; else its hooks (autograd/hooks.h) */
     int32_t visit; /* scratch of a backward pass */
 } node;
 

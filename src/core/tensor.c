@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "autograd/function.h"
+#include "autograd/hooks.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -52,6 +53,8 @@ static void place_release(track *k)
 {
     if (!k->place)
         return;
+    if (k->retain_grad)
+        hooks_forget(k->place, k);
     k->place->tape_refs--;
     node_release(k->place);
     k->place = NULL;
@@ -66,6 +69,8 @@ static void place_set(track *k, node *place)
     }
     place_release(k);
     k->place = place;
+    if (place && k->retain_grad && hooks_keep(place, k) < 0)
+        k->retain_grad = false;
 }
 
 void track_release(track *k)
@@ -75,6 +80,8 @@ void track_release(track *k)
     place_release(k);
     if (k->grad)
         bk_release(k->grad);
+    if (k->hooks)
+        hooks_free(k->hooks);
     freelist_give(&tracks, k);
 }
 
@@ -84,8 +91,10 @@ void node_extra_release(node *n)
         track *k = n->extra;
         k->leaf = NULL;
         track_release(k);
-    } else {
+    } else if (n->op == OP_function) {
         function_free(n);
+    } else {
+        hooks_free(n->extra);
     }
 }
 
@@ -367,10 +376,11 @@ node *node_expand(node *base, node *edge, const layout *l)
     return l ? make_view(OP_expand, base, edge, base->layout, l, 0) : NULL;
 }
 
-/* The view's node, made anew when the cell or the place on the tape has moved since the last read. */
+/* The view's node, made anew when the cell or the place on the tape has moved since the last read. A read without the
+ * tape takes what there is: the view's place on the tape stays the one that its hooks are at. */
 static node *see(bk_tensor *t, node *place)
 {
-    bool good = t->seen && t->seen_stamp == t->cell->stamp && t->seen_place == place &&
+    bool good = t->seen && t->seen_stamp == t->cell->stamp && (t->seen_place == place || !place) &&
                 (node_evaluated(t->seen) || t->seen->flags & NODE_PENDING);
     if (good)
         return t->seen;
@@ -621,14 +631,14 @@ int bk_copy_out(bk_tensor *out, const bk_tensor *result)
     else if (out->layout->plain == result->layout->plain)
         status = bk_copy_(out, result);
     else {
-        bk_tensor *sized = bk_to(result, to), *own = bk_contiguous(sized);
-        bk_tensor *copy = own == result ? bk_clone(own) : bk_retain(own);
-        if (copy)
-            take_memory(out, copy);
-        status = copy ? 0 : -1;
-        bk_release(copy);
-        bk_release(own);
-        bk_release(sized);
+        bk_scope_push();
+        bk_tensor *own = bk_to(result, to); /* with the result's strides, as PyTorch resizes it */
+        if (own == result)
+            own = bk_clone(own);
+        if (own)
+            take_memory(out, own);
+        status = own ? 0 : -1;
+        bk_scope_pop();
     }
     lock_give();
     return status;

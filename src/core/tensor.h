@@ -27,7 +27,7 @@ typedef struct track {
     node *place;        /* the tape node that made the current value (owned); NULL for a leaf */
     node *leaf;         /* a leaf's tape node while one exists (not owned: it owns the track) */
     struct bk_tensor *grad;
-    void *hooks;        /* a front end's list */
+    struct hooks *hooks; /* a leaf's (autograd/hooks.h) */
 } track;
 
 enum { TENSOR_VIEW = 1 /* made as a differentiable view of another handle: shares its track, is no leaf of it */ };

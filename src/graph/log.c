@@ -74,7 +74,7 @@ static bool at_loop_start(const op_log *log, const node *n)
 
 static bool over_budget(const op_log *log, const node *n)
 {
-    if (log->count < SOFT_RECORDS && log->bytes < SOFT_BYTES)
+    if ((log->count < SOFT_RECORDS && log->bytes < SOFT_BYTES) || n->op == OP_second) /* goes with the record before it */
         return false;
     return at_loop_start(log, n) || log->count >= HARD_RECORDS || log->bytes > 4 * SOFT_BYTES;
 }

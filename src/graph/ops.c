@@ -50,6 +50,16 @@ static void backward_name(char *to, const char *name)
     strcpy(to, "Backward0");
 }
 
+/* Rows that are one op in PyTorch. */
+static const struct {
+    int op;
+    const char *name;
+} backward_names[] = {
+    { EW_add_scaled, "AddBackward0" },
+    { EW_sub_scaled, "SubBackward0" },
+    { EW_gelu_tanh, "GeluBackward0" },
+};
+
 __attribute__((constructor)) static void fill_elementwise(void)
 {
     static char names[EW_COUNT][40];
@@ -64,4 +74,6 @@ __attribute__((constructor)) static void fill_elementwise(void)
             op_infos[op].needs[k] = needs_of(row->gradient[k]);
         }
     }
+    for (size_t i = 0; i < sizeof backward_names / sizeof *backward_names; i++)
+        op_infos[backward_names[i].op].grad_name = backward_names[i].name;
 }

@@ -39,10 +39,10 @@ bk_tensor *act_hardtanh(const bk_tensor *x, operand lo, operand hi)
     if (tensor_dtype(x) == BK_BOOL)
         return error_null(BK_RUNTIME_ERROR, "Bool inputs not supported for hardtanh");
     if (!dtype_is_float(tensor_dtype(x))) {
-        if (tensor_dtype(x) == BK_UINT8 && (lo.d < 0 || hi.d < 0))
-            return error_null(BK_RUNTIME_ERROR, "cannot do hardtanh on an unsigned type with negative limits");
         lo = number_int((int64_t)lo.d); /* bounds take the dtype of the tensor */
         hi = number_int((int64_t)hi.d);
+        if (tensor_dtype(x) == BK_UINT8 && (lo.i < 0 || hi.i < 0))
+            return error_null(BK_RUNTIME_ERROR, "cannot do hardtanh on an unsigned type with negative limits");
     }
     bk_scope_push();
     operand in;
@@ -103,6 +103,13 @@ bk_tensor *act_elu(const bk_tensor *x, double alpha, double scale, double input_
                        ? choose(bk_gt_s(t, 0), ew_with(EW_mul, t, number_float(scale)), in)
                        : NULL;
     return scope_return(narrow(y, x));
+}
+
+/* Row-major whatever x is: PyTorch's keeps a buffer of that layout. */
+bk_tensor *act_logsigmoid(const bk_tensor *x)
+{
+    bk_scope_push();
+    return scope_return(bk_contiguous(bk_logsigmoid(x)));
 }
 
 bk_tensor *act_softplus(const bk_tensor *x, double beta, double threshold)

@@ -12,6 +12,7 @@
 #include "core/lock.h"
 #include "core/scope.h"
 #include "ops/elementwise.h"
+#include "ops/numbers.h"
 #include "ops/settings.h"
 
 /* --- bricks ---------------------------------------------------------------------------------------------------------- */
@@ -79,9 +80,9 @@ bk_tensor *add_scaled(operand x, operand y, operand alpha, bool subtract)
                  (y.value ? y.value->dtype == BK_BOOL : y.category == CATEGORY_BOOL);
     if (is_one(alpha) || (subtract && bools)) /* which is refused */
         return ew_apply(op, (operand[MAX_INPUTS]){ x, y });
-    bk_scope_push();
-    bk_tensor *scaled = ew_with(EW_mul, as_computed(y, dtype), alpha), *sum = ew_both(op, as_computed(x, dtype), scaled);
-    return scope_return(sum ? bk_to(sum, dtype) : NULL);
+    if (dtype == BK_BOOL)
+        alpha = number_bool(alpha.d != 0);
+    return ew_apply(subtract ? EW_sub_scaled : EW_add_scaled, (operand[MAX_INPUTS]){ x, y, alpha });
 }
 
 static bk_tensor *add_to(operand x, bk_tensor *term, operand value, bk_dtype dtype)
@@ -97,6 +98,8 @@ bk_tensor *addcmul(operand x, operand a, operand b, operand value)
     bk_dtype dtype = operands_promote((operand[]){ x, a, b }, 3);
     if (!check_factor(value, dtype, "value"))
         return NULL;
+    if (dtype == BK_BOOL)
+        return error_null(BK_NOT_IMPLEMENTED, "\"addcmul_cpu_out\" not implemented for 'Bool'");
     bk_scope_push();
     return scope_return(add_to(x, ew_both(EW_mul, as_computed(a, dtype), as_computed(b, dtype)), value, dtype));
 }
@@ -127,22 +130,25 @@ bk_tensor *clamp_between(operand x, const operand *lo, const operand *hi)
         in[n++] = *lo;
     if (hi)
         in[n++] = *hi;
-    if (operands_promote(in, n) == BK_BOOL && !in[1].value)
+    bk_dtype dtype = operands_promote(in, n);
+    if (dtype == BK_BOOL && !in[1].value)
         return error_null(BK_NOT_IMPLEMENTED, "\"clamp_scalar_cpu\" not implemented for 'Bool'");
+    for (int k = 1; k < n; k++)
+        if (number_check(in[k], dtype) < 0)
+            return NULL;
     return ew_apply(op, in);
 }
 
 /* --- division and powers ----------------------------------------------------------------------------------------------------- */
 
-/* The quotient of integers cut off: what is left of x without its remainder divides evenly. */
+/* Floats: the quotient, rounded as the dtype has it, cut off. Integers: what is left of x without its remainder divides
+ * evenly. */
 static bk_tensor *divide_trunc(operand x, operand y)
 {
-    bk_dtype dtype = operands_promote((operand[]){ x, y }, 2);
-    if (dtype_is_float(dtype)) {
-        bk_tensor *q = bk_trunc(ew_both(EW_div, as_computed(x, dtype), as_computed(y, dtype)));
-        return q ? bk_to(q, dtype) : NULL;
-    }
     operand in[MAX_INPUTS] = { x, y };
+    bk_dtype dtype = operands_promote(in, 2);
+    if (dtype_is_float(dtype))
+        return bk_trunc(ew_apply(EW_div, in));
     bk_tensor *rest = ew_apply(EW_fmod, in), *even = rest ? ew_both(EW_sub, as_computed(x, dtype), rest) : NULL;
     return even ? ew_with(EW_floor_divide, even, y) : NULL;
 }

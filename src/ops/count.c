@@ -125,6 +125,8 @@ static bk_tensor *first_rows(const bk_tensor *kinds, int64_t count)
 
 static int check_slices(const layout *l, int dim)
 {
+    if (!l->ndim)
+        return error_int(BK_INDEX_ERROR, "Dimension specified as %d but tensor has no dimensions", dim);
     for (int d = 0; d < l->ndim; d++)
         if (d != dim && !l->sizes[d])
             return error_int(BK_RUNTIME_ERROR, "There are 0 sized dimensions, and they aren't selected, so unique cannot be "
@@ -135,19 +137,17 @@ static int check_slices(const layout *l, int dim)
 static bk_tensor *unique_slices(const bk_tensor *t, int dim, bool consecutive, bk_tensor **inverse, bk_tensor **counts)
 {
     bk_tensor *kinds;
-    int64_t n = t->layout->ndim ? t->layout->sizes[dim] : 1;
     if (check_slices(t->layout, dim) < 0)
         return NULL;
-    const bk_tensor *front = t->layout->ndim ? bk_movedim(t, 1, &dim, (int[]){ 0 }) : t;
-    bk_tensor *rows = bk_reshape(front, 2, (int64_t[]){ n, n ? t->layout->numel / n : 0 });
+    int64_t n = t->layout->sizes[dim];
+    bk_tensor *rows = bk_reshape(bk_movedim(t, 1, &dim, (int[]){ 0 }), 2, (int64_t[]){ n, n ? t->layout->numel / n : 0 });
     bk_tensor *ranks = rows ? row_ranks(rows) : NULL;
     bk_tensor *found = ranks ? unique(ranks, consecutive, &kinds, counts) : NULL;
     if (!found)
         return NULL;
     if (inverse)
         *inverse = kinds;
-    bk_tensor *at = first_rows(kinds, found->layout->numel);
-    return t->layout->ndim ? bk_index_select(t, dim, at) : bk_clone(t);
+    return bk_index_select(t, dim, first_rows(kinds, found->layout->numel));
 }
 
 bk_tensor *bk_unique_dim(const bk_tensor *t, int at, bool consecutive, bk_tensor **inverse, bk_tensor **counts)

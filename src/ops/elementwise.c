@@ -4,13 +4,13 @@
  * strides, record. Values of one element that are already there are computed at once: element loops never see the log. */
 #include "ops/elementwise.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/scope.h"
 #include "graph/log.h"
+#include "ops/numbers.h"
 #include "ops/settings.h"
 
 /* --- dtypes ---------------------------------------------------------------------------------------------------- */
@@ -53,7 +53,6 @@ static int refuse_dtype(const char *op, bk_dtype d)
 
 static bool is_bool(operand o) { return o.value ? o.value->dtype == BK_BOOL : o.category == CATEGORY_BOOL; }
 
-/* What PyTorch refuses although there would be an answer. */
 static int check_bools(int op, const operand *in)
 {
     if (op == EW_neg && is_bool(in[0]))
@@ -66,6 +65,34 @@ static int check_bools(int op, const operand *in)
                          "or `logical_xor()` operator instead.");
     return error_int(BK_RUNTIME_ERROR, "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
                      "to invert a mask, use the `~` or `logical_not()` operator instead.");
+}
+
+/* All of one dtype, but for a weight without dimensions. */
+static int check_lerp(const operand *in)
+{
+    static const char *const names[] = { "self", "end", "weight" };
+    bk_dtype d = (bk_dtype)in[0].value->dtype;
+    for (int k = 1; k < 3; k++)
+        if (in[k].value && in[k].value->dtype != d && (k == 1 || in[k].value->layout->ndim))
+            return error_int(BK_RUNTIME_ERROR, "expected dtype %s for `%s` but got dtype %s", c_type_names[d], names[k],
+                             c_type_names[in[k].value->dtype]);
+    return dtype_is_float(d) ? 0 : refuse_dtype(in[2].value ? "lerp_kernel_tensor" : "lerp_kernel_scalar", d);
+}
+
+/* What PyTorch refuses although there would be an answer. */
+static int check_operands(int op, const operand *in)
+{
+    switch (op) {
+    case EW_neg:
+    case EW_sub: return check_bools(op, in);
+    case EW_lerp: return check_lerp(in);
+    case EW_softsign: return is_bool(in[0]) ? refuse_dtype("abs_cpu", BK_BOOL) : 0;
+    case EW_heaviside:
+        if (in[0].value && in[1].value && in[0].value->dtype != in[1].value->dtype)
+            return error_int(BK_RUNTIME_ERROR, "heaviside is not yet implemented for tensors with different dtypes.");
+        return 0;
+    default: return 0;
+    }
 }
 
 static bool divides(int op) { return op == EW_floor_divide || op == EW_remainder || op == EW_fmod; }
@@ -95,7 +122,7 @@ static int check_divisor(operand x, operand y)
 static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_INPUTS], bk_dtype *result)
 {
     const ew_info *row = &ew_infos[op];
-    if (check_bools(op, in) < 0)
+    if (check_operands(op, in) < 0)
         return -1;
     int first = row->rule == EW_SELECT;
     if (first && in[0].value && in[0].value->dtype != BK_BOOL && in[0].value->dtype != BK_UINT8)
@@ -106,6 +133,8 @@ static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_IN
         common = default_dtype();
     if (row->rule == EW_LOGIC)
         common = BK_BOOL;
+    if (op == EW_square && common == BK_BOOL) /* PyTorch's is pow(x, 2), and 2 is an integer */
+        common = BK_INT64;
     static const uint8_t kernels[] = { [CATEGORY_BOOL] = EW_TYPE_B, [CATEGORY_INT] = EW_TYPE_I,
                                        [CATEGORY_FLOAT] = EW_TYPE_F };
     if (!(row->types & kernels[dtypes[common].category]))
@@ -114,9 +143,6 @@ static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_IN
         want[k] = common;
     if (first)
         want[0] = BK_BOOL;
-    for (int k = 1; first && k < row->arity; k++)
-        if (!in[k].value && number_check(in[k], common) < 0)
-            return -1;
     *result = ew_gives_bool((ew_op)op) ? BK_BOOL : common;
     return divides(op) && !dtype_is_float(common) ? check_divisor(in[0], in[1]) : 0;
 }
@@ -126,31 +152,6 @@ static node *number_node(operand o, bk_dtype dtype)
     if (o.category == CATEGORY_FLOAT)
         return node_constant_double(dtype, o.d);
     return dtype_is_float(dtype) ? node_constant_double(dtype, o.d) : node_constant_int(dtype, o.i);
-}
-
-/* Integers may be negative for uint8, which wraps; infinities and NaN fit every float, and everything fits bool. */
-int number_check(operand o, bk_dtype dtype)
-{
-    static const struct {
-        const char *name; /* as C++ names the type */
-        double low, high;
-    } of[BK_DTYPE_COUNT] = {
-        [BK_FLOAT32] = { "float", -0x1.fffffep127, 0x1.fffffep127 },
-        [BK_FLOAT64] = { "double", -INFINITY, INFINITY },
-        [BK_FLOAT16] = { "c10::Half", -65504, 65504 },
-        [BK_BFLOAT16] = { "c10::BFloat16", -0x1.fep127, 0x1.fep127 },
-        [BK_INT64] = { "int64_t", -0x1p63, 0x1p63 },
-        [BK_INT32] = { "int", INT32_MIN, INT32_MAX },
-        [BK_INT16] = { "int16_t", INT16_MIN, INT16_MAX },
-        [BK_INT8] = { "int8_t", INT8_MIN, INT8_MAX },
-        [BK_UINT8] = { "uint8_t", 0, UINT8_MAX },
-        [BK_BOOL] = { "bool", -INFINITY, INFINITY },
-    };
-    double low = dtype == BK_UINT8 && o.category != CATEGORY_FLOAT ? -UINT8_MAX : of[dtype].low;
-    bool special = !isfinite(o.d);
-    if (special ? dtype_is_float(dtype) || dtype == BK_BOOL : o.d >= low && o.d <= of[dtype].high)
-        return 0;
-    return error_int(BK_RUNTIME_ERROR, "value cannot be converted to type %s without overflow", of[dtype].name);
 }
 
 void owned_release(owned o)
@@ -483,7 +484,8 @@ static node *apply_elements(int op, int arity, const operand *in)
     const void *x[2];
     for (int k = 0; k < arity; k++) {
         const node *v = in[k].value;
-        if (v ? v->layout->ndim || v->dtype != d || !v->data || in[k].edge : whole && in[k].category == CATEGORY_FLOAT)
+        if (v ? v->layout->ndim || v->dtype != d || !v->data || in[k].edge
+              : (whole && in[k].category == CATEGORY_FLOAT) || (in[k].category == CATEGORY_BOOL && op == EW_sub))
             return NULL;
         if (!v && whole)
             number[k].i = in[k].i;
@@ -597,7 +599,12 @@ static int cheaper_power(const operand *in)
     if (in[1].value || !in[0].value || !dtype_is_float((bk_dtype)in[0].value->dtype))
         return EW_pow;
     double p = in[1].d;
-    return p == 2 ? EW_square : p == 0.5 ? EW_sqrt : p == -0.5 ? EW_rsqrt : p == -1 ? EW_reciprocal : EW_pow;
+    bool roots = in[0].value->dtype != BK_FLOAT16; /* where -inf ** 0.5 stays inf, as pow has it */
+    return p == 2               ? EW_square
+           : p == -1            ? EW_reciprocal
+           : p == 0.5 && roots  ? EW_sqrt
+           : p == -0.5 && roots ? EW_rsqrt
+                                : EW_pow;
 }
 
 static int check_power(int op, const operand *in)
@@ -608,9 +615,26 @@ static int check_power(int op, const operand *in)
     return error_int(BK_RUNTIME_ERROR, "Integers to negative integer powers are not allowed.");
 }
 
+/* A number among the choices must be one of the result's dtype, but for 16-bit floats, where it becomes infinite. */
+static int check_choices(const operand *in)
+{
+    bk_dtype d = operands_promote(in + 1, 2);
+    bool narrow = d == BK_FLOAT16 || d == BK_BFLOAT16;
+    return narrow || (number_check(in[1], d) == 0 && number_check(in[2], d) == 0) ? 0 : -1;
+}
+
 bk_tensor *ew_apply_python(int op, const operand *in)
 {
-    return check_power(op, in) < 0 ? NULL : ew_apply(op == EW_pow ? cheaper_power(in) : op, in);
+    if (op == EW_where && check_choices(in) < 0)
+        return NULL;
+    if (op != EW_pow)
+        return ew_apply(op, in);
+    if (check_power(op, in) < 0)
+        return NULL;
+    if (in[0].value)
+        return ew_apply(cheaper_power(in), in);
+    bk_scope_push();
+    return scope_return(bk_contiguous(ew_apply(op, in))); /* PyTorch lays out powers of a number row-major */
 }
 
 int ew_apply_python_in_place(int op, bk_tensor *t, const operand *in)
@@ -659,9 +683,7 @@ static bk_tensor *apply_number(int op, const bk_tensor *x, double y)
     if (!x)
         return NULL;
     lock_take();
-    operand in[MAX_INPUTS] = { { 0 }, number_float(y) };
-    if (y == (double)(int64_t)y && y >= -0x1p53 && y <= 0x1p53) /* an integer keeps integers integers */
-        in[1] = number_int((int64_t)y);
+    operand in[MAX_INPUTS] = { { 0 }, number_of(y) };
     bk_tensor *t = tensor_read(x, &in[0]) ? ew_apply(op, in) : NULL;
     lock_give();
     return t;

@@ -17,8 +17,6 @@ int write_result(bk_tensor *t, const bk_tensor *result);
 
 /* Refuses to write t from a value that is read from a part of the same memory. */
 int overlap_check(const bk_tensor *t, const node *read);
-/* Refuses a number that the dtype cannot hold. */
-int number_check(operand number, bk_dtype dtype);
 
 /* PyTorch's result dtype for a mix of tensors and numbers. */
 bk_dtype operands_promote(const operand *in, int count);

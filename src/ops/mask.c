@@ -10,9 +10,28 @@
 #include "cpu/index.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
+#include "ops/numbers.h"
 #include "ops/read.h"
 
 static bool is_mask(const bk_tensor *t) { return tensor_dtype(t) == BK_BOOL; }
+
+/* The value as a number, where it has to be one that x's dtype can hold. */
+static int check_value(bk_dtype dtype, operand value)
+{
+    if (!value.value)
+        return number_check(value, dtype);
+    if (dtype_is_float(dtype) || value.value->dtype == dtype)
+        return 0;
+    bk_scope_push();
+    bk_tensor *t = tensor_at(value.value, NULL);
+    char *data = t ? tensor_data(t) : NULL;
+    bk_dtype from = (bk_dtype)value.value->dtype;
+    int status = !data                  ? -1
+                 : dtype_is_float(from) ? number_check(number_float(dtype_load_double(from, data)), dtype)
+                                        : number_check(number_int(dtype_load_int(from, data)), dtype);
+    bk_scope_pop();
+    return status;
+}
 
 /* where(mask, value, x), in x's dtype. */
 static bk_tensor *filled(const bk_tensor *x, const bk_tensor *mask, operand value, const char *op)
@@ -25,7 +44,7 @@ static bk_tensor *filled(const bk_tensor *x, const bk_tensor *mask, operand valu
         return error_null(BK_RUNTIME_ERROR,
                           "%s only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", op,
                           value.value->layout->ndim);
-    if (!value.value && number_check(value, tensor_dtype(x)) < 0)
+    if (check_value(tensor_dtype(x), value) < 0)
         return NULL;
     owned cast = operand_cast(value, tensor_dtype(x));
     if (!cast.value)
@@ -34,6 +53,13 @@ static bk_tensor *filled(const bk_tensor *x, const bk_tensor *mask, operand valu
     bk_tensor *r = tensor_read(mask, &in[0]) && tensor_read(x, &in[2]) ? ew_apply(EW_where, in) : NULL;
     owned_release(cast);
     return r;
+}
+
+/* Row-major: PyTorch fills a copy of x. */
+static bk_tensor *filled_copy(const bk_tensor *x, const bk_tensor *mask, operand value)
+{
+    bk_scope_push();
+    return scope_return(bk_contiguous(filled(x, mask, value, "masked_fill")));
 }
 
 int masked_fill_operand(bk_tensor *x, const bk_tensor *mask, operand value)
@@ -59,7 +85,7 @@ bk_tensor *bk_masked_fill(const bk_tensor *t, const bk_tensor *mask, double valu
     if (!t || !mask)
         return NULL;
     lock_take();
-    bk_tensor *r = filled(t, mask, number_float(value), "masked_fill");
+    bk_tensor *r = filled_copy(t, mask, number_of(value));
     lock_give();
     return r;
 }
@@ -70,7 +96,7 @@ bk_tensor *bk_masked_fill_t(const bk_tensor *t, const bk_tensor *mask, const bk_
         return NULL;
     lock_take();
     operand in;
-    bk_tensor *r = tensor_read(value, &in) ? filled(t, mask, in, "masked_fill") : NULL;
+    bk_tensor *r = tensor_read(value, &in) ? filled_copy(t, mask, in) : NULL;
     lock_give();
     return r;
 }
@@ -80,7 +106,7 @@ int bk_masked_fill_(bk_tensor *t, const bk_tensor *mask, double value)
     if (!t || !mask)
         return -1;
     lock_take();
-    int status = masked_fill_operand(t, mask, number_float(value));
+    int status = masked_fill_operand(t, mask, number_of(value));
     lock_give();
     return status;
 }

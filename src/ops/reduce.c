@@ -68,7 +68,7 @@ int check_not_empty(const layout *l, uint32_t dims, bool named, const char *op)
 
 /* --- nodes --------------------------------------------------------------------------------------------------------- */
 
-bk_tensor *record_one(int op, operand in, bk_dtype dtype, const layout *l, attr a)
+static node *one_input(int op, operand in, bk_dtype dtype, const layout *l, attr a)
 {
     node *n = l ? node_new(op, dtype, l) : NULL;
     if (!n)
@@ -76,15 +76,26 @@ bk_tensor *record_one(int op, operand in, bk_dtype dtype, const layout *l, attr 
     n->inputs = 1;
     n->attr = a;
     node_input(n, 0, in.value, op_get(op)->gradient ? in.edge : NULL);
-    return tensor_from_node(record_node(n));
+    return record_node(n);
 }
 
-bk_tensor *record_second(const bk_tensor *first, bk_dtype dtype, const layout *l)
+bk_tensor *record_one(int op, operand in, bk_dtype dtype, const layout *l, attr a)
 {
-    operand in;
-    if (!first || !tensor_read(first, &in))
+    return tensor_from_node(one_input(op, in, dtype, l, a));
+}
+
+bk_tensor *record_choice(int op, operand in, bk_dtype dtype, const layout *l, attr a, bk_tensor **indices)
+{
+    node *first = one_input(op, in, dtype, l, a);
+    node *second = first ? one_input(OP_second, (operand){ .value = first }, BK_INT64, l, (attr){ 0 }) : NULL;
+    if (!second) {
+        if (first)
+            node_release(first);
         return NULL;
-    return record_one(OP_second, in, dtype, l, (attr){ 0 });
+    }
+    bk_tensor *values = tensor_from_node(first);
+    *indices = tensor_from_node(second);
+    return *indices ? values : NULL;
 }
 
 static bk_tensor *record_two(int op, operand a, operand b, const layout *l, attr at)
@@ -256,9 +267,9 @@ static bk_tensor *extreme(reduce_kind kind, const bk_tensor *t, int at, bool kee
         return NULL;
     bool taped = in.edge;
     in.edge = NULL;
-    bk_tensor *values = record_reduction(OP_extreme, kind, in, tensor_dtype(t), 1u << dim, keepdim);
-    *indices = values ? record_second(values, BK_INT64, values->layout) : NULL;
-    return *indices && taped ? record_pick(max ? OP_pick_max : OP_pick_min, t, *indices, dim) : values;
+    bk_tensor *values = record_choice(OP_extreme, in, tensor_dtype(t), reduced_layout(t->layout, 1u << dim, keepdim),
+                                      (attr){ .reduce = { .dims = 1u << dim, .kind = kind, .from = t->layout } }, indices);
+    return values && taped ? record_pick(max ? OP_pick_max : OP_pick_min, t, *indices, dim) : values;
 }
 
 static bk_tensor *extreme_scoped(reduce_kind kind, const bk_tensor *t, int dim, bool keepdim, bk_tensor **indices)

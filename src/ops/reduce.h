@@ -21,8 +21,9 @@ int check_not_empty(const layout *l, uint32_t dims, bool named, const char *op);
 bk_tensor *record_reduction(int op, reduce_kind kind, operand in, bk_dtype dtype, uint32_t dims, bool keepdim);
 /* A node of one input with the given attributes, on the tape if its op has a gradient. */
 bk_tensor *record_one(int op, operand in, bk_dtype dtype, const layout *l, attr a);
-/* The second result of the kernel node that was recorded last, whose handle is `first`. */
-bk_tensor *record_second(const bk_tensor *first, bk_dtype dtype, const layout *l);
+/* A kernel with two results of equal layout: values, and in *indices (int64) their places. Neither is on the tape. Both
+ * are recorded before either may be evaluated. */
+bk_tensor *record_choice(int op, operand in, bk_dtype dtype, const layout *l, attr a, bk_tensor **indices);
 /* `value`, computed from t without a tape, on the tape under an op whose gradient is a rule over t: for composed ops
  * whose own formula is better than that of their parts. */
 bk_tensor *record_named(int op, const bk_tensor *t, const bk_tensor *value, attr a);

@@ -39,9 +39,9 @@ static bk_tensor *running_extreme(const bk_tensor *t, scan_kind kind, int at, bk
     if (dim < 0 || !tensor_read(t, &in))
         return NULL;
     bool taped = in.edge;
-    bk_tensor *values = record_one(OP_scan_extreme, in, tensor_dtype(t), t->layout->plain, (attr){ .i = { dim, kind } });
-    *indices = record_second(values, BK_INT64, t->layout->plain);
-    return taped ? record_pick(kind == SCAN_MAX ? OP_pick_cummax : OP_pick_cummin, t, *indices, dim) : values;
+    bk_tensor *values = record_choice(OP_scan_extreme, in, tensor_dtype(t), t->layout->plain, (attr){ .i = { dim, kind } },
+                                      indices);
+    return values && taped ? record_pick(kind == SCAN_MAX ? OP_pick_cummax : OP_pick_cummin, t, *indices, dim) : values;
 }
 
 static bk_tensor *running_extreme_scoped(const bk_tensor *t, scan_kind kind, int dim, bk_tensor **indices)

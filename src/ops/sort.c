@@ -45,9 +45,8 @@ static bk_tensor *choose(int op, int pick, const bk_tensor *t, const layout *l, 
     if (!l || !tensor_read(t, &in))
         return NULL;
     bool taped = in.edge;
-    bk_tensor *values = record_one(op, in, tensor_dtype(t), l, a);
-    *indices = record_second(values, BK_INT64, l);
-    return taped ? record_pick(pick, t, *indices, (int)a.i[0]) : values;
+    bk_tensor *values = record_choice(op, in, tensor_dtype(t), l, a, indices);
+    return values && taped ? record_pick(pick, t, *indices, (int)a.i[0]) : values;
 }
 
 static bk_tensor *choose_scoped(int op, int pick, const bk_tensor *t, const layout *l, attr a, bk_tensor **indices)

@@ -64,8 +64,8 @@ def make_data(dtype, shape, domain="any", seed=0):
             low = max(low, 0)
         return np.asarray(rng.randint(low, high, size=shape)).astype(dtype)
     kind = "float32" if dtype == "bfloat16" else dtype
-    if domain == "special":
-        return np.asarray(special_values(kind, shape))
+    if domain.startswith("special"):
+        return np.asarray(special_values(kind, shape, domain))
     values = {
         "any": lambda: rng.randn(*shape) * 2,
         "unit": lambda: rng.uniform(-0.99, 0.99, size=shape),
@@ -81,9 +81,15 @@ SPECIALS = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5,
             -88.0, 100.0, -100.0, 6e4, 20.0, -20.0, 0.999, 1e-3)  # fmt: skip
 
 
-def special_values(kind, shape):
+def special_values(kind, shape, domain="special"):
+    """All of them, but for what "special without nan" and "special without inf" leave out."""
+    values = np.array(SPECIALS).astype(kind)
+    if domain == "special without nan":
+        values = values[~np.isnan(values)]
+    elif domain == "special without inf":
+        values = values[~np.isinf(values)]
     size = int(np.prod(shape)) if shape else 1
-    return np.resize(np.array(SPECIALS).astype(kind), size).reshape(shape)
+    return np.resize(values, size).reshape(shape)
 
 
 class In:

@@ -1,22 +1,74 @@
-"""Gradients: backward(), grad modes, custom functions."""
+"""Gradients: backward(), grad(), grad modes, custom functions."""
 
-from brisk.autograd import function
+from brisk import _C
+from brisk._C import Tensor
+from brisk.autograd import function, hooks
 from brisk.autograd.function import Function
 from brisk.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 
-__all__ = ["Function", "Variable", "backward", "enable_grad", "function", "inference_mode", "no_grad", "set_grad_enabled"]
+__all__ = [
+    "Function", "Variable", "backward", "enable_grad", "function", "grad", "hooks", "inference_mode", "no_grad",
+    "set_grad_enabled",
+]  # fmt: skip
 
 
-def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False):
-    """Accumulates the gradients of the given tensors into the leaves they were computed from."""
-    tensors = (tensors,) if not isinstance(tensors, (list, tuple)) else tensors
-    if grad_tensors is None:
-        grad_tensors = [None] * len(tensors)
-    elif not isinstance(grad_tensors, (list, tuple)):
-        grad_tensors = [grad_tensors]
-    for i, (t, g) in enumerate(zip(tensors, grad_tensors)):
-        last = i == len(tensors) - 1
-        t._backward(g, retain_graph if last else True, create_graph)
+def _listed(tensors):
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _first_gradients(outputs, gradients):
+    """A gradient for each output: ones where none is given, which only a scalar can do without."""
+    gradients = [None] * len(outputs) if gradients is None else _listed(gradients)
+    if len(gradients) != len(outputs):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(gradients)} gradients")
+    for output, gradient in zip(outputs, gradients):
+        if gradient is None and not output.requires_grad:
+            yield output  # the pass itself says what is wrong with it
+        elif gradient is None and output.numel() != 1:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        else:
+            yield _C.ones_like(output) if gradient is None else gradient
+
+
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
+    """Accumulates the gradients of the given tensors into the leaves they were computed from, or into those of inputs."""
+    tensors = _listed(tensors)
+    if inputs is not None:
+        inputs = _listed(inputs)
+        if not inputs:
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+        if not all(t.is_leaf for t in inputs):
+            raise NotImplementedError("backward(): inputs that are no leaves")
+    retain = create_graph if retain_graph is None else retain_graph
+    _C._run_backward(tensors, list(_first_gradients(tensors, grad_tensors)), inputs, retain, create_graph, True)
+
+
+def grad(
+    outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None,
+    is_grads_batched=False, materialize_grads=False,
+):  # fmt: skip
+    """The gradients of outputs by inputs; no leaf takes any."""
+    if is_grads_batched:
+        raise NotImplementedError("autograd.grad(): is_grads_batched")
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
+    outputs, inputs = _listed(outputs), _listed(inputs)
+    if not inputs:
+        raise ValueError("grad requires non-empty inputs.")
+    retain = create_graph if retain_graph is None else retain_graph
+    gradients = list(_first_gradients(outputs, grad_outputs))
+    results = _C._run_backward(outputs, gradients, inputs, retain, create_graph, False)
+    if materialize_grads:
+        return tuple(_C.zeros_like(x) if g is None else g for g, x in zip(results, inputs))
+    for index, g in enumerate(results):
+        if g is None and not allow_unused:
+            raise RuntimeError(
+                f"The differentiated Tensor at index {index} appears to not have been used in the graph. "
+                "Set allow_unused=True if this is the desired behavior."
+            )
+    return results
 
 
 def Variable(data, requires_grad=False, volatile=False):

@@ -7,7 +7,9 @@ from brisk._C._nn import *  # noqa: F403  (the rows of the extension)
 from brisk._C._nn import leaky_relu
 
 __all__ = [
+    "alpha_dropout",
     "cosine_similarity",
+    "dropout",
     "embedding",
     "log_softmax",
     "normalize",
@@ -24,6 +26,23 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     if training:
         raise NotImplementedError("rrelu: training mode")
     return leaky_relu(input, (lower + upper) / 2, inplace)
+
+
+def _check_probability(p):
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def dropout(input, p=0.5, training=True, inplace=False):
+    """Zeroes each element with probability p and divides the others by 1 - p."""
+    _check_probability(p)
+    return (_C.dropout_ if inplace else _C.dropout)(input, p, training)
+
+
+def alpha_dropout(input, p=0.5, training=False, inplace=False):
+    """Dropout that keeps the mean and variance of what a SELU gives."""
+    _check_probability(p)
+    return (_C.alpha_dropout_ if inplace else _C.alpha_dropout)(input, p, training)
 
 
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
@@ -63,7 +82,7 @@ def embedding(
 def one_hot(tensor, num_classes=-1):
     """int64 rows that are 1 at the given class and 0 elsewhere."""
     if tensor.dtype != _C.int64:
-        raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor.")
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if tensor.numel() == 0:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")

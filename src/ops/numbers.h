@@ -1,0 +1,17 @@
+/* numbers.h: numbers that become elements. */
+#ifndef BK_OPS_NUMBERS_H
+#define BK_OPS_NUMBERS_H
+#include "core/tensor.h"
+
+/* What PyTorch's error texts call the C type of a dtype. */
+extern const char *const c_type_names[BK_DTYPE_COUNT];
+
+/* A C number: a whole one is an integer, which keeps integers integers. */
+static inline operand number_of(double d)
+{
+    return d >= -0x1p53 && d <= 0x1p53 && d == (double)(int64_t)d ? number_int((int64_t)d) : number_float(d);
+}
+/* Whether the number has a value of this dtype; -1 with PyTorch's error where not. Tensors pass. */
+int number_check(operand number, bk_dtype dtype);
+
+#endif
