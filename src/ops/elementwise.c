@@ -540,6 +540,22 @@ static const bk_tensor *find_reader(const cell *c, const node *value)
     return h;
 }
 
+/* Whether two layouts reach the same addresses in the same order: dimensions of one element aside. */
+static bool same_walk(const layout *a, const layout *b)
+{
+    int j = 0;
+    for (int i = 0; i < a->ndim; i++) {
+        if (a->sizes[i] == 1)
+            continue;
+        while (j < b->ndim && b->sizes[j] == 1)
+            j++;
+        if (j == b->ndim || a->sizes[i] != b->sizes[j] || a->strides[i] != b->strides[j])
+            return false;
+        j++;
+    }
+    return a->numel == b->numel;
+}
+
 /* PyTorch's rule: dense regions must be apart or the same; others are not looked at, and here a write never changes what
  * was read before it. */
 int overlap_check(const bk_tensor *t, const node *read)
@@ -551,7 +567,7 @@ int overlap_check(const bk_tensor *t, const node *read)
         return 0;
     const layout *a = t->layout, *b = whole ? read->layout : reader->layout;
     int64_t from = whole ? 0 : reader->offset;
-    if (!a->numel || !b->numel || !a->dense || !b->dense || (a == b && t->offset == from))
+    if (!a->numel || !b->numel || !a->dense || !b->dense || (t->offset == from && same_walk(a, b)))
         return 0;
     if (t->offset + a->span <= from || from + b->span <= t->offset)
         return 0;
