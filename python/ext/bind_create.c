@@ -205,7 +205,7 @@ static PyObject *py_fill_(const arg *a)
 {
     operand value = py_number_operand(&a[1].scalar);
     lock_take();
-    int status = number_check(value, tensor_dtype(a[0].tensor)) < 0 ? -1 : tensor_assign(a[0].tensor, value, "fill_");
+    int status = tensor_assign(a[0].tensor, value, "fill_");
     lock_give();
     return py_in_place(&a[0], status);
 }

@@ -228,7 +228,7 @@ static bool check_elementwise_out(const bk_tensor *result, const arg *operands, 
         if (operands[k].object == out->object && result->layout->plain != out->tensor->layout->plain)
             return PyErr_Format(PyExc_RuntimeError, "output with shape %s doesn't match the broadcast shape %s",
                                 layout_text(out->tensor->layout, a), layout_text(result->layout, b)), false;
-    return true;
+    return py_reads_apart(out->tensor, operands, n);
 }
 
 PyObject *py_elementwise_out(bk_tensor *result, const arg *operands, int n, const arg *out, bool same_dtype)

@@ -4,7 +4,6 @@
  * strides, record. Values of one element that are already there are computed at once: element loops never see the log. */
 #include "ops/elementwise.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "core/error.h"
@@ -144,9 +143,6 @@ static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_IN
         want[k] = common;
     if (first)
         want[0] = BK_BOOL;
-    for (int k = 1; first && k < row->arity; k++)
-        if (!in[k].value && number_check(in[k], common) < 0)
-            return -1;
     *result = ew_gives_bool((ew_op)op) ? BK_BOOL : common;
     return divides(op) && !dtype_is_float(common) ? check_divisor(in[0], in[1]) : 0;
 }
@@ -544,6 +540,22 @@ static const bk_tensor *find_reader(const cell *c, const node *value)
     return h;
 }
 
+/* Whether two layouts reach the same addresses in the same order: dimensions of one element aside. */
+static bool same_walk(const layout *a, const layout *b)
+{
+    int j = 0;
+    for (int i = 0; i < a->ndim; i++) {
+        if (a->sizes[i] == 1)
+            continue;
+        while (j < b->ndim && b->sizes[j] == 1)
+            j++;
+        if (j == b->ndim || a->sizes[i] != b->sizes[j] || a->strides[i] != b->strides[j])
+            return false;
+        j++;
+    }
+    return a->numel == b->numel;
+}
+
 /* PyTorch's rule: dense regions must be apart or the same; others are not looked at, and here a write never changes what
  * was read before it. */
 int overlap_check(const bk_tensor *t, const node *read)
@@ -555,7 +567,7 @@ int overlap_check(const bk_tensor *t, const node *read)
         return 0;
     const layout *a = t->layout, *b = whole ? read->layout : reader->layout;
     int64_t from = whole ? 0 : reader->offset;
-    if (!a->numel || !b->numel || !a->dense || !b->dense || (a == b && t->offset == from))
+    if (!a->numel || !b->numel || !a->dense || !b->dense || (t->offset == from && same_walk(a, b)))
         return 0;
     if (t->offset + a->span <= from || from + b->span <= t->offset)
         return 0;

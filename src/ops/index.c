@@ -14,6 +14,7 @@
 #include "cpu/walk.h"
 #include "graph/log.h"
 #include "ops/elementwise.h"
+#include "ops/numbers.h"
 #include "ops/read.h"
 
 /* --- nodes ---------------------------------------------------------------------------------------------------------- */
@@ -278,7 +279,7 @@ static int scatter(int op, const char *name, bk_tensor *t, int at, const bk_tens
         return -1;
     if (!is_index(index))
         return error_int(BK_RUNTIME_ERROR, "%s(): Expected dtype int32/int64 for index", name);
-    if (tensor_check_write(t) < 0 || (!src && number_check(number, tensor_dtype(t)) < 0))
+    if (tensor_check_write(t) < 0 || number_check(number, tensor_dtype(t)) < 0)
         return -1;
     if (!index->layout->numel)
         return 0;
@@ -493,7 +494,7 @@ static int write_slices(int op, const char *name, bk_tensor *t, int at, const bk
 {
     int dim = layout_dim(t->layout, at);
     bk_tensor *i = dim < 0 ? NULL : vector_index(name, index, BK_INDEX_ERROR, op == OP_index_add ? "int32/int64" : "int64");
-    if (!i || tensor_check_write(t) < 0 || (!src && number_check(number, tensor_dtype(t)) < 0))
+    if (!i || tensor_check_write(t) < 0 || number_check(number, tensor_dtype(t)) < 0)
         return -1;
     bk_tensor *x = at_least_1d(t);
     const bk_tensor *from = src ? at_least_1d(src) : NULL;

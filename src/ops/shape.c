@@ -9,6 +9,7 @@
 #include "ops/numbers.h"
 #include "ops/create.h"
 #include "ops/elementwise.h"
+#include "ops/numbers.h"
 
 /* A differentiable view under grad mode; under no_grad a view starts on a tape of its own. */
 static bk_tensor *alias(const bk_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides, int64_t offset)

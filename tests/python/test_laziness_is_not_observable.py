@@ -290,3 +290,10 @@ def test_what_is_too_large_for_the_machine_is_refused_on_its_line(torch):
     for line in (lambda: wide + 1, lambda: torch.empty(2**45), lambda: wide.clone()):
         with pytest.raises(RuntimeError, match="can't allocate memory: you tried to allocate 140737488355328 bytes"):
             line()
+
+
+def test_an_augmented_assignment_to_a_view_with_a_new_dimension(torch):
+    x = torch.arange(3.0)
+    x[None, ...] += 2
+    x[0:] += x
+    assert x.tolist() == [4, 6, 8]
