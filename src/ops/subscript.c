@@ -10,6 +10,7 @@
 #include "core/scope.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
+#include "ops/numbers.h"
 #include "ops/read.h"
 
 enum { ITEM_ROOM = 2 * BK_MAX_NDIM };
@@ -429,6 +430,8 @@ static int assign(bk_tensor *t, const bk_index *items, int count, const bk_tenso
     lock_take();
     bk_scope_push();
     bk_tensor *v = open_view(&s, t, items, count);
+    if (v && !value && number_check(number, tensor_dtype(t)) < 0)
+        v = NULL;
     int status = !v ? -1 : s.pick_count ? write_at(&s, v, value, number, add) : assign_view(v, value, number);
     bk_scope_pop();
     lock_give();
@@ -442,7 +445,7 @@ int bk_index_set(bk_tensor *t, const bk_index *items, int count, const bk_tensor
 
 int bk_index_set_s(bk_tensor *t, const bk_index *items, int count, double value)
 {
-    return t ? assign(t, items, count, NULL, number_float(value), false) : -1;
+    return t ? assign(t, items, count, NULL, number_of(value), false) : -1;
 }
 
 int index_assign_number(bk_tensor *t, const bk_index *items, int count, operand number)
