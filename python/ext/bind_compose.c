@@ -17,9 +17,12 @@ static bk_tensor *locked(compute f, const arg *a)
     return t;
 }
 
-/* Argument number n is out; those before it are the operands, or their parameters. */
-static PyObject *finish(bk_tensor *t, const arg *a, int n)
+/* f of n arguments, given back in out, which follows them. */
+static PyObject *apply_out(compute f, const arg *a, int n)
 {
+    if (a[n].given && !py_reads_apart(a[n].tensor, a, n))
+        return NULL;
+    bk_tensor *t = locked(f, a);
     return !t && PyErr_Occurred() ? NULL : py_elementwise_out(t, a, n, &a[n], false);
 }
 
@@ -33,7 +36,7 @@ static PyObject *apply_in_place(compute f, const arg *a, int n)
 
 /* name(...) with out as argument number n, and name_(...). */
 #define FUNCTION(name, n)                                                                                              \
-    static PyObject *py_##name(const arg *a) { return finish(locked(compute_##name, a), a, n); }
+    static PyObject *py_##name(const arg *a) { return apply_out(compute_##name, a, n); }
 #define FUNCTION_AND_IN_PLACE(name, n)                                                                                 \
     FUNCTION(name, n)                                                                                                  \
     static PyObject *py_##name##_(const arg *a) { return apply_in_place(compute_##name, a, n); }
@@ -111,7 +114,7 @@ static bk_tensor *compute_round(const arg *a) { return round_decimals(a[0].tenso
 FUNCTION_AND_IN_PLACE(div, 3)
 FUNCTION_AND_IN_PLACE(float_power, 2)
 static PyObject *py_round(const arg *a) { return py_elementwise_out(locked(compute_round, a), a, 1, &a[2], true); }
-static PyObject *py_round_(const arg *a) { return apply_in_place(compute_round, a, 2); }
+static PyObject *py_round_(const arg *a) { return apply_in_place(compute_round, a, 1); }
 
 static bk_tensor *compute_true_divide(const arg *a)
 {
@@ -172,9 +175,9 @@ static PyObject *py_nan_to_num(const arg *a)
     if (a[4].given && tensor_dtype(a[4].tensor) != dtype)
         return PyErr_Format(PyExc_RuntimeError, "nan_to_num: dtype of out: %s should be same as input: %s",
                             dtypes[tensor_dtype(a[4].tensor)].type_name, dtypes[dtype].type_name);
-    return finish(locked(compute_nan_to_num, a), a, 4);
+    return apply_out(compute_nan_to_num, a, 4);
 }
-static PyObject *py_nan_to_num_(const arg *a) { return apply_in_place(compute_nan_to_num, a, 4); }
+static PyObject *py_nan_to_num_(const arg *a) { return apply_in_place(compute_nan_to_num, a, 1); }
 FUNCTION_AND_IN_PLACE(logit, 2)
 FUNCTION_AND_IN_PLACE(sinc, 1)
 FUNCTION_AND_IN_PLACE(deg2rad, 1)

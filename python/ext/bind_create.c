@@ -84,7 +84,7 @@ bk_tensor *filled(const layout *l, const py_number *value, bk_dtype dtype)
 {
     if (!l)
         return NULL;
-    if (number_check(number_operand(value), dtype) < 0)
+    if (number_check(py_number_operand(value), dtype) < 0)
         return NULL;
     lock_take();
     node *constant = value->kind == NUMBER_FLOAT || dtype_is_float(dtype) ? node_constant_double(dtype, value->d)
@@ -203,7 +203,7 @@ static PyObject *py_new_empty(const arg *a)
 
 static PyObject *py_fill_(const arg *a)
 {
-    operand value = number_operand(&a[1].scalar);
+    operand value = py_number_operand(&a[1].scalar);
     lock_take();
     int status = tensor_assign(a[0].tensor, value, "fill_");
     lock_give();

@@ -39,7 +39,7 @@ PyObject *py_in_place(const arg *self, int status);
 PyObject *py_write_back(const arg *self, bk_tensor *result);
 /* The operand of a tensor or number argument; false with a Python exception set. */
 bool py_operand(const arg *a, operand *out);
-operand number_operand(const py_number *n);
+operand py_number_operand(const py_number *n);
 /* Whether no argument but `written` itself is read from a part of its memory; false with a Python exception set. */
 bool py_reads_apart(const bk_tensor *written, const arg *a, int n);
 

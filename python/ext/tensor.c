@@ -155,7 +155,7 @@ int py_tensor_read(PyObject *tensor, view *out)
 
 /* --- operands ----------------------------------------------------------------------------------------------------- */
 
-operand number_operand(const py_number *n)
+operand py_number_operand(const py_number *n)
 {
     return n->kind == NUMBER_FLOAT ? number_float(n->d)
            : n->kind == NUMBER_INT ? number_int(n->i)
@@ -170,7 +170,7 @@ bool py_operand(const arg *a, operand *out)
         py_raise();
         return false;
     }
-    *out = number_operand(&a->scalar);
+    *out = py_number_operand(&a->scalar);
     return true;
 }
 
@@ -204,7 +204,7 @@ static int operand_from(PyObject *o, operand *out)
     py_number n;
     int found = py_number_from(o, &n);
     if (found > 0)
-        *out = number_operand(&n);
+        *out = py_number_operand(&n);
     return found;
 }
 

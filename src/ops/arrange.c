@@ -200,6 +200,8 @@ bk_tensor *bk_repeat_interleave_s(const bk_tensor *t, int64_t repeats, int dim)
         return NULL;
     if (repeats < 0)
         return error_null(BK_RUNTIME_ERROR, "Repeats must be non-negative");
+    if (dim != BK_MAX_NDIM && !t->layout->ndim)
+        return error_null(BK_INDEX_ERROR, "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
     bk_scope_push();
     bool flat = dim == BK_MAX_NDIM;
     const bk_tensor *x = flat ? bk_reshape(t, 1, (int64_t[]){ -1 }) : t;

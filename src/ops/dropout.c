@@ -13,6 +13,9 @@
 static bk_tensor *draw_kept(const bk_tensor *x, double keep, bool by_feature)
 {
     const layout *l = x->layout;
+    if (!dtype_is_float(tensor_dtype(x)))
+        return error_null(BK_RUNTIME_ERROR, "result type Float can't be cast to the desired output type %s",
+                          dtypes[tensor_dtype(x)].type_name);
     if (by_feature && l->ndim < 2)
         return error_null(BK_RUNTIME_ERROR, "Feature dropout requires at least 2 dimensions in the input");
     int64_t sizes[BK_MAX_NDIM];
@@ -24,10 +27,8 @@ static bk_tensor *draw_kept(const bk_tensor *x, double keep, bool by_feature)
 
 static bk_tensor *scaled_noise(const bk_tensor *x, double p, bool by_feature)
 {
-    if (!dtype_is_float(tensor_dtype(x)))
-        return error_null(BK_RUNTIME_ERROR, "result type Float can't be cast to the desired output type %s",
-                          dtypes[tensor_dtype(x)].type_name);
-    return ew_with(EW_div, draw_kept(x, 1 - p, by_feature), number_float(1 - p));
+    double scale = tensor_dtype(x) == BK_FLOAT64 ? 1 / (1 - p) : (double)(1 / (float)(1 - p)); /* rounded once */
+    return ew_with(EW_mul, draw_kept(x, 1 - p, by_feature), number_float(scale));
 }
 
 /* Dropped elements become SELU's limit -alpha; x a + b then has the mean and variance that x had. */

@@ -2,6 +2,7 @@
  *
  * Indices are checked here, when they are recorded, so that an error comes on the line that caused it. A write records
  * one node over the whole cell of the tensor it is made through, naming the region: no copy is made of a view. */
+#include "ops/numbers.h"
 #include "ops/index.h"
 
 #include <string.h>

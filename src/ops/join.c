@@ -87,7 +87,7 @@ static bk_tensor *join(bk_tensor *const *tensors, int count, int64_t at)
     bk_tensor *whole = tensor_from_node(record_node(node_new(OP_empty, joint_dtype(tensors, count), l)));
     int64_t from = 0;
     for (int i = 0; whole && i < count; i++) {
-        if (skipped(tensors[i]))
+        if (skipped(tensors[i]) && l->ndim != 1)
             continue;
         if (write_part(whole, dim, from, tensors[i], tensors[i]->layout->sizes) < 0)
             return NULL;

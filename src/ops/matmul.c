@@ -66,9 +66,9 @@ bk_tensor *product_wide(const bk_tensor *a, const bk_tensor *b)
 /* --- checks -------------------------------------------------------------------------------------------------------- */
 
 /* There is no kernel for bool, but none is needed where there is nothing to multiply. */
-static bool refuse_bool(const bk_tensor *t, const char *kernel)
+static bool refuse_bool(const bk_tensor *a, const bk_tensor *b, const char *kernel)
 {
-    if (tensor_dtype(t) != BK_BOOL || !t->layout->numel)
+    if (tensor_dtype(a) != BK_BOOL || !a->layout->numel || !b->layout->numel)
         return true;
     return error_null(BK_NOT_IMPLEMENTED, "\"%s\" not implemented for 'Bool'", kernel), false;
 }
@@ -83,12 +83,12 @@ bool check_mm(const bk_tensor *a, const bk_tensor *b)
     if (tensor_dtype(a) != tensor_dtype(b))
         return error_null(BK_RUNTIME_ERROR, "expected m1 and m2 to have the same dtype, but got: %s != %s",
                           c_type_name(tensor_dtype(a)), c_type_name(tensor_dtype(b))), false;
-    return refuse_bool(a, "addmm_impl_cpu_");
+    return refuse_bool(a, b, "addmm_impl_cpu_");
 }
 
 bool check_product_dtype(const bk_tensor *a, const bk_tensor *b)
 {
-    if (!refuse_bool(a, "bmm"))
+    if (!refuse_bool(a, b, "bmm"))
         return false;
     if (tensor_dtype(a) != tensor_dtype(b))
         return error_null(BK_RUNTIME_ERROR, "expected scalar type %s but found %s", dtypes[tensor_dtype(a)].type_name,
@@ -128,7 +128,7 @@ bool check_mv(const bk_tensor *input, const bk_tensor *matrix, const bk_tensor *
         return error_null(BK_RUNTIME_ERROR, "addmv input tensors must have the same dtype, but got %s, %s, and %s",
                           dtypes[d].type_name, dtypes[tensor_dtype(matrix)].type_name,
                           dtypes[tensor_dtype(vector)].type_name), false;
-    return refuse_bool(matrix, "addmv_impl_cpu");
+    return refuse_bool(matrix, vector, "addmv_impl_cpu");
 }
 
 static bool check_dot(const bk_tensor *a, const bk_tensor *b)

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/scope.h"
+#include "ops/numbers.h"
 #include "ops/create.h"
 #include "ops/elementwise.h"
 #include "ops/numbers.h"

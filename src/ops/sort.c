@@ -9,35 +9,6 @@
 
 /* --- recording --------------------------------------------------------------------------------------------------------- */
 
-/* Row-major in the order of l's strides: PyTorch's layout of a result like an operand that has gaps. */
-static const layout *dense_like(const layout *l)
-{
-    if (l->dense)
-        return l;
-    int order[BK_MAX_NDIM];
-    int64_t strides[BK_MAX_NDIM], step = 1;
-    for (int i = 0; i < l->ndim; i++) {
-        int at = i;
-        order[i] = l->ndim - 1 - i;
-        for (int j = i - 1; j >= 0; j--) {
-            int64_t faster = l->strides[order[j]], slower = l->strides[order[at]];
-            if (!faster || !slower || (faster == slower && l->sizes[order[j]] <= l->sizes[order[at]]))
-                continue;
-            if (faster < slower)
-                break;
-            int swapped = order[j];
-            order[j] = order[at];
-            order[at] = swapped;
-            at = j;
-        }
-    }
-    for (int i = 0; i < l->ndim; i++) {
-        strides[order[i]] = step;
-        step *= l->sizes[order[i]] > 1 ? l->sizes[order[i]] : 1;
-    }
-    return layout_get(l->ndim, l->sizes, strides);
-}
-
 /* Values and places by the kernel of `op`; values are picked again where the tape needs to know. */
 static bk_tensor *choose(int op, int pick, const bk_tensor *t, const layout *l, attr a, bk_tensor **indices)
 {
@@ -66,7 +37,7 @@ bk_tensor *bk_sort(const bk_tensor *t, int at, bool descending, bk_tensor **indi
     int dim = t ? layout_dim(t->layout, at) : -1;
     if (dim < 0)
         return NULL;
-    return choose_scoped(OP_sort, OP_pick_sort, t, dense_like(t->layout), (attr){ .i = { dim, descending } }, indices);
+    return choose_scoped(OP_sort, OP_pick_sort, t, layout_packed(t->layout), (attr){ .i = { dim, descending } }, indices);
 }
 
 bk_tensor *bk_topk(const bk_tensor *t, int64_t k, int at, bool largest, bool sorted, bk_tensor **indices)

@@ -42,9 +42,11 @@ static void writes(void)
     bk_fill_(view, 9);
     tap_ok(at(x, 1) == 9 && at(x, 2) == 9 && at(x, 3) == 3, "a write through a view is seen by its base");
     tap_ok(at(before, 1) == 1, "whoever read before keeps the old value");
-    bk_copy_(bk_slice(x, 0, 1, 5, 1), bk_slice(x, 0, 0, 4, 1));
-    tap_ok(at(x, 0) == 0 && at(x, 1) == 0 && at(x, 2) == 9 && at(x, 3) == 9 && at(x, 4) == 3,
-           "an overlapping copy reads before it writes");
+    tap_ok(bk_copy_(bk_slice(x, 0, 1, 5, 1), bk_slice(x, 0, 0, 4, 1)) < 0 && bk_error_code() == BK_RUNTIME_ERROR,
+           "an overlapping copy is refused, as PyTorch refuses it");
+    bk_error_clear();
+    tap_ok(bk_copy_(bk_slice(x, 0, 0, 4, 2), bk_slice(x, 0, 1, 4, 2)) == 0 && at(x, 0) == 9 && at(x, 2) == 3,
+           "interleaved parts are copied");
     bk_scope_pop();
 }
 

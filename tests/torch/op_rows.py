@@ -48,6 +48,7 @@ UNARY = {
     "positive": "log log1p log2 log10 sqrt rsqrt reciprocal",
     "unit": "asin acos erfinv atanh arcsin logit",
 }
+# (PyTorch fills a single element without a check: fill_ is compared on two.)
 ACTIVATIONS = rows("""
     relu | F.relu(x) ; F.relu(x.clone(), inplace=True) ; torch.relu(x)
     leaky_relu | F.leaky_relu(x) ; F.leaky_relu(x, 0.3)
@@ -78,6 +79,10 @@ ACTIVATIONS = rows("""
     scalar_in_place | x += 1 ; x -= 2 ; x *= 3 ; x /= 2 ; x //= 2 ; x %= 2 ; x **= 2 ; x += 0.5 ; x *= True ; x &= 1 \
         ; x |= 2 ; x ^= 1 ; x <<= 1 ; x >>= 1 ; x.add_(1, alpha=2) ; x.fill_(3) ; x.zero_() ; x.clamp_(min=1) \
         ; x.mul_(0.5).add_(1) ; x.fill_(torch.tensor(2.5))
+    numbers_that_do_not_fit | x.clamp(max=300) ; x.clamp(min=-1e300) ; torch.clamp(x, -1, 10**6) ; torch.stack([x, x]).fill_(1e30) \
+        ; x.fill_(-1) ; torch.where(x > 1, x, 300) ; torch.where(x > 1, -10**9, x) ; x.masked_fill(x > 1, 300) \
+        ; x.masked_fill(x > 1, torch.tensor(-300)) ; x.masked_fill_(x > 1, float('nan')) ; x.where(x > 1, 10**6)
+    alpha_before_other | torch.add(x, 2, x) ; x.sub(3, x) ; x.add_(2, x)
     integer_powers_of_tensors | x.pow(2) ; x.pow(1) ; x.pow(3.0) ; x.square()
     casts | x.float() ; x.double() ; x.half() ; x.bfloat16() ; x.long() ; x.int() ; x.short() ; x.bool() \
         ; x.to(torch.float64) ; x.to(x) ; x.type(torch.float32) ; x.type_as(torch.zeros(1)) ; x.to('cpu') ; x.cpu() \
