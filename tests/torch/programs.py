@@ -17,7 +17,17 @@ What makes a comparison fair:
 import random
 from dataclasses import dataclass, replace
 
-from tests.torch.compare import REF, SUT, Difference, Raised, check_tensor, dtype_name, outcome, same_exception
+from tests.torch.compare import (
+    PRIMITIVE,
+    REF,
+    SUT,
+    Difference,
+    Raised,
+    check_tensor,
+    dtype_name,
+    outcome,
+    same_exception,
+)
 
 FLOAT_NAMES = ("float32", "float32", "float32", "float64", "float16", "bfloat16")
 INT_NAMES = ("int64", "int64", "int32", "int16", "int8", "uint8")
@@ -669,6 +679,8 @@ def run(program, module=None, around=None):
         else:
             with around:
                 got = outcome(exec, code, ours)
+        if isinstance(expected, Raised) and PRIMITIVE in str(expected.error):
+            return  # PyTorch fails on this machine for reasons of its own: there is nothing to compare with from here on
         compare_errors(number, step, got, expected)
         tolerances = step.tolerance or {}
         if step.check:

@@ -139,9 +139,6 @@ len(torch.tensor(1))
 torch.ones(3).tolist(1)
 torch.cdist(torch.ones(2, 3), torch.ones(2, 4))
 torch.tensordot(torch.ones(2, 3), torch.ones(2, 3), 1)
-torch.nn.Linear(3, 2)(torch.ones(2, 4)) | 2x4 and 3x2
-torch.nn.functional.cross_entropy(torch.ones(2, 3), torch.tensor([0, 5]))
-torch.nn.functional.mse_loss(torch.ones(2), torch.ones(2, 3, 4))
 torch.autograd.grad(torch.ones(1), torch.ones(1))
 torch.ones(2, requires_grad=True).add_(1) | leaf
 """

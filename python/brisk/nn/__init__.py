@@ -1,5 +1,6 @@
 """Building blocks of networks."""
 
 from brisk.nn import functional
+from brisk.nn.parameter import Parameter
 
-__all__ = ["functional"]
+__all__ = ["Parameter", "functional"]
