@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define BK_VERSION "0.1.0"
+#define BK_VERSION  "0.1.0"
 #define BK_MAX_NDIM 8 /* dimensions a tensor may have */
 
 #if defined(__GNUC__)
@@ -92,8 +92,8 @@ BK_API int bk_set_default_dtype(bk_dtype dtype);
 
 /* --- evaluation -------------------------------------------------------------------------------------------- */
 
-BK_API int bk_sync(void);                /* evaluates everything recorded so far */
-BK_API int bk_eval(const bk_tensor *t);  /* evaluates what t needs, and what else is recorded */
+BK_API int bk_sync(void);               /* evaluates everything recorded so far */
+BK_API int bk_eval(const bk_tensor *t); /* evaluates what t needs, and what else is recorded */
 /* The address of the first element, evaluated; the memory stays at that address for the tensor's life. */
 BK_API void *bk_data(bk_tensor *t);
 BK_API double bk_item(const bk_tensor *t);
@@ -169,7 +169,8 @@ BK_API int bk_random_(bk_tensor *t, bk_generator *g); /* over the range of the d
 BK_API int bk_random_range_(bk_tensor *t, int64_t lo, int64_t hi, bk_generator *g);
 BK_API int bk_bernoulli_(bk_tensor *t, double p, bk_generator *g);
 BK_API int bk_bernoulli_tensor_(bk_tensor *t, const bk_tensor *p, bk_generator *g);
-/* Drops with probability p and scales what is kept: single elements or whole features, to 0 or to SELU's lower limit. */
+/* Drops with probability p and scales what is kept: single elements or whole features, to 0 or to SELU's lower limit.
+ */
 typedef enum bk_dropout_kind { BK_DROPOUT = 0, BK_DROPOUT_FEATURES = 1, BK_DROPOUT_ALPHA = 2 } bk_dropout_kind;
 BK_API bk_tensor *bk_dropout(const bk_tensor *x, double p, bool train, bk_dropout_kind kind);
 BK_API int bk_dropout_(bk_tensor *x, double p, bool train, bk_dropout_kind kind);
@@ -186,7 +187,8 @@ BK_API int bk_dropout_(bk_tensor *x, double p, bool train, bk_dropout_kind kind)
 #undef UNARY
 #undef BINARY
 #undef TERNARY
-BK_API bk_tensor *bk_addcmul(const bk_tensor *x, const bk_tensor *a, const bk_tensor *b, double value); /* x + value a b */
+BK_API bk_tensor *bk_addcmul(const bk_tensor *x, const bk_tensor *a, const bk_tensor *b,
+                             double value); /* x + value a b */
 BK_API bk_tensor *bk_addcdiv(const bk_tensor *x, const bk_tensor *a, const bk_tensor *b, double value);
 BK_API bk_tensor *bk_clamp_s(const bk_tensor *x, double lo, double hi);
 BK_API bk_tensor *bk_isclose(const bk_tensor *x, const bk_tensor *y, double rtol, double atol, bool equal_nan);
@@ -264,15 +266,16 @@ BK_API bk_tensor *bk_diag(const bk_tensor *t, int64_t offset);
 BK_API bk_tensor *bk_diag_embed(const bk_tensor *t, int64_t offset, int dim1, int dim2);
 BK_API bk_tensor *bk_block_diag(bk_tensor *const *tensors, int count);
 
-/* --- indexing -------------------------------------------------------------------------------------------------------- */
+/* --- indexing --------------------------------------------------------------------------------------------------------
+ */
 
 typedef enum bk_index_kind {
-    BK_INDEX_INT,      /* start */
-    BK_INDEX_SLICE,    /* start, stop, step */
-    BK_INDEX_NONE,     /* a new dimension */
+    BK_INDEX_INT,   /* start */
+    BK_INDEX_SLICE, /* start, stop, step */
+    BK_INDEX_NONE,  /* a new dimension */
     BK_INDEX_ELLIPSIS,
-    BK_INDEX_BOOL,     /* start */
-    BK_INDEX_TENSOR    /* integers, or a mask */
+    BK_INDEX_BOOL,  /* start */
+    BK_INDEX_TENSOR /* integers, or a mask */
 } bk_index_kind;
 
 typedef struct bk_index {
@@ -293,7 +296,8 @@ BK_API int bk_index_put_(bk_tensor *t, bk_tensor *const *indices, int count, con
 BK_API bk_tensor *bk_gather(const bk_tensor *t, int dim, const bk_tensor *index);
 BK_API bk_tensor *bk_take_along_dim(const bk_tensor *t, const bk_tensor *index, int dim); /* BK_MAX_NDIM: flattened */
 /* reduce: NULL, "add" or "multiply". */
-BK_API bk_tensor *bk_scatter(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *src, const char *reduce);
+BK_API bk_tensor *bk_scatter(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *src,
+                             const char *reduce);
 BK_API bk_tensor *bk_scatter_s(const bk_tensor *t, int dim, const bk_tensor *index, double value, const char *reduce);
 BK_API int bk_scatter_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *src, const char *reduce);
 BK_API int bk_scatter_s_(bk_tensor *t, int dim, const bk_tensor *index, double value, const char *reduce);
@@ -306,7 +310,8 @@ BK_API int bk_scatter_reduce_(bk_tensor *t, int dim, const bk_tensor *index, con
                               bool include_self);
 BK_API bk_tensor *bk_index_select(const bk_tensor *t, int dim, const bk_tensor *index);
 BK_API bk_tensor *bk_embedding(const bk_tensor *weight, const bk_tensor *index);
-BK_API bk_tensor *bk_index_add(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *source, double alpha);
+BK_API bk_tensor *bk_index_add(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *source,
+                               double alpha);
 BK_API int bk_index_add_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *source, double alpha);
 BK_API bk_tensor *bk_index_copy(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *source);
 BK_API int bk_index_copy_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *source);
@@ -326,10 +331,12 @@ BK_API int bk_masked_scatter_(bk_tensor *t, const bk_tensor *mask, const bk_tens
 /* The coordinates of flat indices: out has room for ndim of them. */
 BK_API int bk_unravel_index(const bk_tensor *t, int ndim, const int64_t *sizes, bk_tensor **out);
 
-/* --- reductions --------------------------------------------------------------------------------------------------------- */
+/* --- reductions
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* dims: a bit per dimension; 0 means all. */
-BK_API int bk_dims_mask(const bk_tensor *t, int count, const int64_t *dims, uint32_t *mask); /* negative: from the end */
+BK_API int bk_dims_mask(const bk_tensor *t, int count, const int64_t *dims,
+                        uint32_t *mask); /* negative: from the end */
 BK_API bk_tensor *bk_sum(const bk_tensor *t, uint32_t dims, bool keepdim);
 BK_API bk_tensor *bk_nansum(const bk_tensor *t, uint32_t dims, bool keepdim);
 BK_API bk_tensor *bk_mean(const bk_tensor *t, uint32_t dims, bool keepdim);
@@ -356,7 +363,8 @@ BK_API bk_tensor *bk_trace(const bk_tensor *t);
 BK_API bk_tensor *bk_cov(const bk_tensor *t, double correction);
 BK_API bk_tensor *bk_corrcoef(const bk_tensor *t);
 
-/* --- along one dimension ---------------------------------------------------------------------------------------------- */
+/* --- along one dimension
+ * ---------------------------------------------------------------------------------------------- */
 
 BK_API bk_tensor *bk_softmax(const bk_tensor *t, int dim);
 BK_API bk_tensor *bk_log_softmax(const bk_tensor *t, int dim);
@@ -367,7 +375,8 @@ BK_API bk_tensor *bk_cummax(const bk_tensor *t, int dim, bk_tensor **indices);
 BK_API bk_tensor *bk_cummin(const bk_tensor *t, int dim, bk_tensor **indices);
 BK_API bk_tensor *bk_diff(const bk_tensor *t, int64_t times, int dim);
 
-/* --- orders and counts -------------------------------------------------------------------------------------------------- */
+/* --- orders and counts
+ * -------------------------------------------------------------------------------------------------- */
 
 BK_API bk_tensor *bk_sort(const bk_tensor *t, int dim, bool descending, bk_tensor **indices); /* stable */
 BK_API bk_tensor *bk_topk(const bk_tensor *t, int64_t k, int dim, bool largest, bool sorted, bk_tensor **indices);
@@ -391,13 +400,15 @@ BK_API bk_tensor *bk_nanquantile(const bk_tensor *t, const bk_tensor *q, int dim
 BK_API bk_tensor *bk_unique(const bk_tensor *t, bool consecutive, bk_tensor **inverse, bk_tensor **counts);
 /* The same of the slices along dim, in lexicographic order. */
 BK_API bk_tensor *bk_unique_dim(const bk_tensor *t, int dim, bool consecutive, bk_tensor **inverse, bk_tensor **counts);
-BK_API bk_tensor *bk_bincount(const bk_tensor *t, const bk_tensor *weights, int64_t minlength); /* weights may be NULL */
+BK_API bk_tensor *bk_bincount(const bk_tensor *t, const bk_tensor *weights,
+                              int64_t minlength);                                      /* weights may be NULL */
 BK_API bk_tensor *bk_histc(const bk_tensor *t, int64_t bins, double low, double high); /* low == high: of t */
 BK_API bk_tensor *bk_searchsorted(const bk_tensor *sorted, const bk_tensor *values, bool right);
 BK_API bk_tensor *bk_isin(const bk_tensor *t, const bk_tensor *among, bool invert);
 BK_API bk_tensor *bk_nonzero(const bk_tensor *t); /* [count, ndim] */
 
-/* --- products ----------------------------------------------------------------------------------------------------------- */
+/* --- products
+ * ----------------------------------------------------------------------------------------------------------- */
 
 BK_API bk_tensor *bk_matmul(const bk_tensor *a, const bk_tensor *b);
 BK_API bk_tensor *bk_mm(const bk_tensor *a, const bk_tensor *b);
@@ -426,7 +437,8 @@ BK_API bk_tensor *bk_kron(const bk_tensor *a, const bk_tensor *b);
 /* "ij,jk->ik" and the like; letters, repeated letters, "...", spaces. */
 BK_API bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count);
 
-/* --- gradients ------------------------------------------------------------------------------------------------------ */
+/* --- gradients ------------------------------------------------------------------------------------------------------
+ */
 
 BK_API bool bk_requires_grad(const bk_tensor *t);
 BK_API int bk_set_requires_grad(bk_tensor *t, bool on);
@@ -435,8 +447,8 @@ BK_API bool bk_set_grad_enabled(bool on); /* returns what it was */
 BK_API bool bk_grad_enabled(void);
 BK_API bk_tensor *bk_grad_of(const bk_tensor *t); /* borrowed; NULL when there is none */
 BK_API int bk_set_grad(bk_tensor *t, bk_tensor *grad);
-/* The gradients of outputs (each weighted by gradients[i]; NULL: ones) by inputs, in results (owned; NULL where an input
- * was not used). No leaf takes any. */
+/* The gradients of outputs (each weighted by gradients[i]; NULL: ones) by inputs, in results (owned; NULL where an
+ * input was not used). No leaf takes any. */
 BK_API int bk_grad(bk_tensor *const *outputs, bk_tensor *const *gradients, int output_count, bk_tensor *const *inputs,
                    int input_count, bool retain_graph, bool create_graph, bk_tensor **results);
 BK_API int bk_retain_grad(bk_tensor *t); /* t keeps its gradient although it is no leaf */

@@ -3,7 +3,8 @@
 import builtins
 
 from brisk import _C
-from brisk._C import Tensor, diagonal as _diagonal, matmul, matrix_power
+from brisk._C import diagonal as _diagonal
+from brisk._C import matmul, matrix_power
 
 __all__ = ["diagonal", "matmul", "matrix_norm", "matrix_power", "multi_dot", "norm", "vecdot", "vector_norm"]
 
@@ -18,8 +19,8 @@ def _cast(name, x, dtype):
         raise RuntimeError(f"linalg.{name}: dtype should be floating point or complex. Got {dtype}")
     if _C.promote_types(x.dtype, dtype) != dtype:
         raise RuntimeError(
-            f"linalg.{name}: the dtype of the input ({x.dtype}) should be convertible without narrowing to the specified "
-            f"dtype ({dtype})"
+            f"linalg.{name}: the dtype of the input ({x.dtype}) should be convertible without narrowing to the "
+            f"specified dtype ({dtype})"
         )
     return x.to(dtype)
 

@@ -4,8 +4,8 @@
  * Types: Tensor, Tensor[], Scalar (or Number), int, int[], int[k] (an int stands for k of them), float, bool, str,
  * dtype, device, layout, memory_format, Generator, Object; a ? after the type admits None. Neighbouring rows of one
  * name are overloads: the first that fits is called. As a method the first parameter is the object; in the
- * function `self` is called `input`; methods have no `out`. NumPy's keywords (axis, keepdims, x, x1, x2, a) are understood. A lone int[]
- * may be passed spread out: x.view(2, 3), zeros(2, 3). */
+ * function `self` is called `input`; methods have no `out`. NumPy's keywords (axis, keepdims, x, x1, x2, a) are
+ * understood. A lone int[] may be passed spread out: x.view(2, 3), zeros(2, 3). */
 #ifndef BK_ARGS_H
 #define BK_ARGS_H
 #include "pybrisk.h"

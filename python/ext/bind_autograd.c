@@ -6,8 +6,11 @@
 
 static PyObject *py_backward(const arg *a)
 {
-    backward_call call = { .outputs = &a[0].tensor, .gradients = &a[1].tensor, .output_count = 1,
-                           .retain_graph = a[2].given ? a[2].b : a[3].b, .create_graph = a[3].b };
+    backward_call call = { .outputs = &a[0].tensor,
+                           .gradients = &a[1].tensor,
+                           .output_count = 1,
+                           .retain_graph = a[2].given ? a[2].b : a[3].b,
+                           .create_graph = a[3].b };
     if (backward_record(&call) < 0)
         return py_raise();
     if (py_flush() < 0)
@@ -31,16 +34,21 @@ static PyObject *results_tuple(bk_tensor **results, int count)
     return tuple;
 }
 
-/* outputs, gradients, inputs (None: every leaf), retain_graph, create_graph, accumulate: the gradients of the inputs, or
- * (accumulate) None, when the leaves have taken them. */
+/* outputs, gradients, inputs (None: every leaf), retain_graph, create_graph, accumulate: the gradients of the inputs,
+ * or (accumulate) None, when the leaves have taken them. */
 static PyObject *py_run_backward(const arg *a)
 {
     bool accumulate = a[5].b;
     int count = a[2].given ? a[2].tensors.n : 0;
     bk_tensor *results[count + 1];
-    backward_call call = { .outputs = a[0].tensors.v, .gradients = a[1].tensors.v, .output_count = a[0].tensors.n,
-                           .inputs = a[2].given ? a[2].tensors.v : NULL, .input_count = count,
-                           .results = accumulate ? NULL : results, .retain_graph = a[3].b, .create_graph = a[4].b };
+    backward_call call = { .outputs = a[0].tensors.v,
+                           .gradients = a[1].tensors.v,
+                           .output_count = a[0].tensors.n,
+                           .inputs = a[2].given ? a[2].tensors.v : NULL,
+                           .input_count = count,
+                           .results = accumulate ? NULL : results,
+                           .retain_graph = a[3].b,
+                           .create_graph = a[4].b };
     if (backward_record(&call) < 0)
         return py_raise();
     PyObject *tuple = accumulate ? Py_NewRef(Py_None) : results_tuple(results, count);
@@ -49,7 +57,8 @@ static PyObject *py_run_backward(const arg *a)
     return tuple;
 }
 
-/* --- hooks ------------------------------------------------------------------------------------------------------------ */
+/* --- hooks
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* One hook's answer: None, or another gradient of the same sizes. -1: neither. */
 static int take_answer(PyObject *answer, bk_tensor **g)
@@ -125,7 +134,10 @@ static PyObject *py_retain_grad(const arg *a)
 
 static PyObject *py_detach(const arg *a) { return py_wrap(bk_detach(a[0].tensor)); }
 
-static PyObject *py_requires_grad_(const arg *a) { return py_in_place(&a[0], bk_set_requires_grad(a[0].tensor, a[1].b)); }
+static PyObject *py_requires_grad_(const arg *a)
+{
+    return py_in_place(&a[0], bk_set_requires_grad(a[0].tensor, a[1].b));
+}
 
 static PyObject *py_is_grad_enabled(const arg *a)
 {
@@ -135,7 +147,8 @@ static PyObject *py_is_grad_enabled(const arg *a)
 
 static PyObject *py_set_grad_enabled(const arg *a) { return PyBool_FromLong(bk_set_grad_enabled(a[0].b)); }
 
-/* --- attributes ---------------------------------------------------------------------------------------------------- */
+/* --- attributes ----------------------------------------------------------------------------------------------------
+ */
 
 static PyObject *get_requires_grad(PyObject *self, void *unused)
 {
@@ -229,7 +242,8 @@ PyGetSetDef autograd_attributes[] = {
     { NULL, NULL, NULL, NULL, NULL },
 };
 
-/* --- custom functions ------------------------------------------------------------------------------------------------- */
+/* --- custom functions
+ * ------------------------------------------------------------------------------------------------- */
 
 /* Calls ctx._run_backward(grads) -> a tuple of gradients or None, one for each input. */
 static int call_backward(void *data, bk_tensor *const *output_grads, int outputs, bk_tensor **input_grads, int inputs)
@@ -269,8 +283,9 @@ static PyObject *py_function_apply(const arg *a)
     bk_tensor *out[outputs + 1];
     for (int i = 0; i < outputs; i++)
         out[i] = bk_retain(a[2].tensors.v[i]);
-    bk_function fn = { .name = Py_TYPE(ctx)->tp_name, .backward = call_backward, .free = drop_object,
-                       .data = Py_NewRef(ctx) };
+    bk_function fn = {
+        .name = Py_TYPE(ctx)->tp_name, .backward = call_backward, .free = drop_object, .data = Py_NewRef(ctx)
+    };
     int status = bk_function_apply(&fn, a[1].tensors.v, inputs, out, outputs);
     PyObject *result = status == 0 ? PyTuple_New(outputs) : py_raise();
     for (int i = 0; i < outputs; i++) {
@@ -288,8 +303,10 @@ static PyObject *py_function_apply(const arg *a)
 const binding autograd_rows[] = {
     { AS_METHOD, "_backward(Tensor self, Tensor? gradient=None, bool? retain_graph=None, bool create_graph=False)",
       py_backward, NULL },
-    { AS_FUNCTION, "_run_backward(Tensor[] outputs, Tensor[] gradients, Tensor[]? inputs, bool retain_graph, bool create_graph, "
-                   "bool accumulate)", py_run_backward, NULL },
+    { AS_FUNCTION,
+      "_run_backward(Tensor[] outputs, Tensor[] gradients, Tensor[]? inputs, bool retain_graph, bool create_graph, "
+      "bool accumulate)",
+      py_run_backward, NULL },
     { AS_METHOD, "_hooks(Tensor self)", py_hooks, NULL },
     { AS_METHOD, "retain_grad(Tensor self)", py_retain_grad, "Keeps the gradient although this is no leaf." },
     { AS_FUNCTION | AS_METHOD, "detach(Tensor self)", py_detach, "The same memory, on no tape." },

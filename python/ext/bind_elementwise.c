@@ -50,13 +50,13 @@ enum { BOTH = AS_FUNCTION | AS_METHOD };
 
 #define UNARY(name, ...)                                                                                               \
     { BOTH, #name "(Tensor self, *, Tensor? out=None)", py_##name, NULL },                                             \
-    { BOTH, #name "_(Tensor self)", py_##name##_, NULL },
+        { BOTH, #name "_(Tensor self)", py_##name##_, NULL },
 #define BINARY(name, ...)                                                                                              \
     { BOTH, #name "(Tensor self, Tensor other, *, Tensor? out=None)", py_##name, NULL },                               \
-    { BOTH, #name "(Tensor self, Scalar other, *, Tensor? out=None)", py_##name, NULL },                               \
-    { AS_FUNCTION, #name "(Scalar self, Tensor other, *, Tensor? out=None)", py_##name, NULL },                        \
-    { BOTH, #name "_(Tensor self, Tensor other)", py_##name##_, NULL },                                                \
-    { BOTH, #name "_(Tensor self, Scalar other)", py_##name##_, NULL },
+        { BOTH, #name "(Tensor self, Scalar other, *, Tensor? out=None)", py_##name, NULL },                           \
+        { AS_FUNCTION, #name "(Scalar self, Tensor other, *, Tensor? out=None)", py_##name, NULL },                    \
+        { BOTH, #name "_(Tensor self, Tensor other)", py_##name##_, NULL },                                            \
+        { BOTH, #name "_(Tensor self, Scalar other)", py_##name##_, NULL },
 #define TERNARY(name, ...)
 const binding elementwise_rows[] = {
 #include "brisk/ops.def"

@@ -21,7 +21,8 @@ static PyObject *py_index_select(const arg *a)
 static PyObject *py_take(const arg *a) { return py_out(bk_take(a[0].tensor, a[1].tensor), &a[2]); }
 static PyObject *py_embedding(const arg *a) { return py_wrap(bk_embedding(a[0].tensor, a[1].tensor)); }
 
-/* --- scatter ------------------------------------------------------------------------------------------------------------ */
+/* --- scatter
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static PyObject *py_scatter(const arg *a)
 {
@@ -56,7 +57,8 @@ static PyObject *py_scatter_reduce_(const arg *a)
     return py_in_place(&a[0], bk_scatter_reduce_(a[0].tensor, (int)a[1].i, a[2].tensor, a[3].tensor, a[4].s, a[5].b));
 }
 
-/* --- slices ---------------------------------------------------------------------------------------------------------------- */
+/* --- slices
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static PyObject *py_index_add(const arg *a)
 {
@@ -102,7 +104,8 @@ static int optional_tensors(PyObject *o, bk_tensor *v[static BK_MAX_NDIM])
     for (Py_ssize_t k = 0; k < n; k++) {
         PyObject *item = PySequence_Fast_GET_ITEM(fast, k);
         if (item != Py_None && !py_is_tensor(item)) {
-            PyErr_Format(PyExc_TypeError, "index_put_(): argument 'indices' must be tuple of Tensors, not %s", py_type_name(item));
+            PyErr_Format(PyExc_TypeError, "index_put_(): argument 'indices' must be tuple of Tensors, not %s",
+                         py_type_name(item));
             n = -1;
         } else {
             v[k] = item == Py_None ? NULL : ((py_tensor *)item)->t; /* alive as long as the caller's sequence */
@@ -125,10 +128,18 @@ static PyObject *py_index_put_(const arg *a)
     return n < 0 ? NULL : py_in_place(&a[0], bk_index_put_(a[0].tensor, v, n, a[2].tensor, a[3].b));
 }
 
-/* --- masks ------------------------------------------------------------------------------------------------------------------- */
+/* --- masks
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
-static PyObject *py_masked_fill(const arg *a) { return py_wrap(bk_masked_fill(a[0].tensor, a[1].tensor, a[2].scalar.d)); }
-static PyObject *py_masked_fill_t(const arg *a) { return py_wrap(bk_masked_fill_t(a[0].tensor, a[1].tensor, a[2].tensor)); }
+static PyObject *py_masked_fill(const arg *a)
+{
+    return py_wrap(bk_masked_fill(a[0].tensor, a[1].tensor, a[2].scalar.d));
+}
+static PyObject *py_masked_fill_t(const arg *a)
+{
+    return py_wrap(bk_masked_fill_t(a[0].tensor, a[1].tensor, a[2].tensor));
+}
 static PyObject *py_masked_fill_(const arg *a)
 {
     return py_in_place(&a[0], bk_masked_fill_(a[0].tensor, a[1].tensor, a[2].scalar.d));
@@ -138,13 +149,18 @@ static PyObject *py_masked_fill_t_(const arg *a)
     return py_in_place(&a[0], bk_masked_fill_t_(a[0].tensor, a[1].tensor, a[2].tensor));
 }
 static PyObject *py_masked_select(const arg *a) { return py_out(bk_masked_select(a[0].tensor, a[1].tensor), &a[2]); }
-static PyObject *py_masked_scatter(const arg *a) { return py_wrap(bk_masked_scatter(a[0].tensor, a[1].tensor, a[2].tensor)); }
+static PyObject *py_masked_scatter(const arg *a)
+{
+    return py_wrap(bk_masked_scatter(a[0].tensor, a[1].tensor, a[2].tensor));
+}
 static PyObject *py_masked_scatter_(const arg *a)
 {
     return py_in_place(&a[0], bk_masked_scatter_(a[0].tensor, a[1].tensor, a[2].tensor));
 }
 
-/* --- places -------------------------------------------------------------------------------------------------------------------- */
+/* --- places
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 /* A tuple of the columns of a matrix. */
 static PyObject *columns(bk_tensor *matrix)
@@ -199,26 +215,37 @@ static PyObject *py_unravel_index(const arg *a)
 }
 
 const binding index_rows[] = {
-    { BOTH, "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False, Tensor? out=None)", py_gather, NULL },
-    { BOTH, "take_along_dim(Tensor self, Tensor indices, int? dim=None, *, Tensor? out=None)", py_take_along_dim, NULL },
+    { BOTH, "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False, Tensor? out=None)", py_gather,
+      NULL },
+    { BOTH, "take_along_dim(Tensor self, Tensor indices, int? dim=None, *, Tensor? out=None)", py_take_along_dim,
+      NULL },
     { BOTH, "index_select(Tensor self, int dim, Tensor index, *, Tensor? out=None)", py_index_select, NULL },
     { BOTH, "take(Tensor self, Tensor index, *, Tensor? out=None)", py_take, NULL },
-    { AS_FUNCTION, "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False)",
+    { AS_FUNCTION,
+      "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False)",
       py_embedding, NULL },
 
-    { BOTH, "scatter(Tensor self, int dim, Tensor index, Tensor src, *, str? reduce=None, Tensor? out=None)", py_scatter, NULL },
-    { BOTH, "scatter(Tensor self, int dim, Tensor index, Scalar value, *, str? reduce=None, Tensor? out=None)", py_scatter_s, NULL },
+    { BOTH, "scatter(Tensor self, int dim, Tensor index, Tensor src, *, str? reduce=None, Tensor? out=None)",
+      py_scatter, NULL },
+    { BOTH, "scatter(Tensor self, int dim, Tensor index, Scalar value, *, str? reduce=None, Tensor? out=None)",
+      py_scatter_s, NULL },
     { AS_METHOD, "scatter_(Tensor self, int dim, Tensor index, Tensor src, *, str? reduce=None)", py_scatter_, NULL },
-    { AS_METHOD, "scatter_(Tensor self, int dim, Tensor index, Scalar value, *, str? reduce=None)", py_scatter_s_, NULL },
+    { AS_METHOD, "scatter_(Tensor self, int dim, Tensor index, Scalar value, *, str? reduce=None)", py_scatter_s_,
+      NULL },
     { BOTH, "scatter_add(Tensor self, int dim, Tensor index, Tensor src, *, Tensor? out=None)", py_scatter_add, NULL },
     { AS_METHOD, "scatter_add_(Tensor self, int dim, Tensor index, Tensor src)", py_scatter_add_, NULL },
-    { BOTH, "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor? out=None)",
+    { BOTH,
+      "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor? "
+      "out=None)",
       py_scatter_reduce, NULL },
-    { AS_METHOD, "scatter_reduce_(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)",
+    { AS_METHOD,
+      "scatter_reduce_(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)",
       py_scatter_reduce_, NULL },
 
-    { BOTH, "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1, Tensor? out=None)", py_index_add, NULL },
-    { AS_METHOD, "index_add_(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)", py_index_add_, NULL },
+    { BOTH, "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1, Tensor? out=None)",
+      py_index_add, NULL },
+    { AS_METHOD, "index_add_(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)", py_index_add_,
+      NULL },
     { BOTH, "index_copy(Tensor self, int dim, Tensor index, Tensor source, *, Tensor? out=None)", py_index_copy, NULL },
     { AS_METHOD, "index_copy_(Tensor self, int dim, Tensor index, Tensor source)", py_index_copy_, NULL },
     { BOTH, "index_fill(Tensor self, int dim, Tensor index, Scalar value)", py_index_fill, NULL },

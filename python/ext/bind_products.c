@@ -35,7 +35,8 @@ static bk_tensor *call_addr(const arg *a)
                  !dtype_is_float(tensor_dtype(a[2].tensor));
     for (int k = 3; k < 5; k++)
         if (whole && a[k].scalar.kind == NUMBER_FLOAT)
-            return error_null(BK_RUNTIME_ERROR, "For integral input tensors, argument %s must not be a floating point number.",
+            return error_null(BK_RUNTIME_ERROR,
+                              "For integral input tensors, argument %s must not be a floating point number.",
                               k == 3 ? "beta" : "alpha");
     return bk_addr(a[0].tensor, a[1].tensor, a[2].tensor, a[3].scalar.d, a[4].scalar.d);
 }
@@ -44,7 +45,10 @@ static PyObject *py_addr_(const arg *a) { return py_write_back(&a[0], call_addr(
 
 static PyObject *py_einsum(const arg *a) { return py_wrap(bk_einsum(a[0].s, a[1].tensors.v, a[1].tensors.n)); }
 static PyObject *py_multi_dot(const arg *a) { return py_out(bk_multi_dot(a[0].tensors.v, a[0].tensors.n), &a[1]); }
-static PyObject *py_chain_matmul(const arg *a) { return py_out(bk_chain_matmul(a[0].tensors.v, a[0].tensors.n), &a[1]); }
+static PyObject *py_chain_matmul(const arg *a)
+{
+    return py_out(bk_chain_matmul(a[0].tensors.v, a[0].tensors.n), &a[1]);
+}
 static PyObject *py_matrix_power(const arg *a) { return py_out(bk_matrix_power(a[0].tensor, a[1].i), &a[2]); }
 
 static PyObject *py_tensordot(const arg *a)
@@ -70,8 +74,10 @@ static PyObject *py_cdist(const arg *a)
 #define SUM_ROWS(name, x, y)                                                                                           \
     { BOTH, #name "(Tensor self, Tensor " x ", Tensor " y ", *, Scalar beta=1, Scalar alpha=1, Tensor? out=None)",     \
       py_##name, NULL },                                                                                               \
-    { AS_METHOD, #name "_(Tensor self, Tensor " x ", Tensor " y ", *, Scalar beta=1, Scalar alpha=1)", py_##name##_,   \
-      NULL }
+    {                                                                                                                  \
+        AS_METHOD, #name "_(Tensor self, Tensor " x ", Tensor " y ", *, Scalar beta=1, Scalar alpha=1)", py_##name##_, \
+            NULL                                                                                                       \
+    }
 
 const binding products_rows[] = {
     { BOTH, "mm(Tensor self, Tensor mat2, *, Tensor? out=None)", py_mm, NULL },

@@ -418,12 +418,12 @@ const binding random_rows[] = {
     { BOTH, "bernoulli(Tensor self, float p, " DRAWN ")", py_bernoulli_p, NULL },
 #define DROPOUT_ROWS(name, doc)                                                                                        \
     { AS_FUNCTION, #name "(Tensor self, float p, bool train)", py_##name, doc },                                       \
-    { AS_FUNCTION, #name "_(Tensor self, float p, bool train)", py_##name##_, NULL },
+        { AS_FUNCTION, #name "_(Tensor self, float p, bool train)", py_##name##_, NULL },
     DROPOUT_ROWS(dropout, "Zeroes each element with probability p and divides the others by 1 - p.")
-    DROPOUT_ROWS(feature_dropout, "Dropout of whole channels.")
-    DROPOUT_ROWS(alpha_dropout, "Dropout that keeps the mean and variance of what a SELU gives.")
-    DROPOUT_ROWS(feature_alpha_dropout, NULL)
-    { AS_FUNCTION, "poisson(Tensor self, Generator? generator=None)", py_poisson, NULL },
+        DROPOUT_ROWS(feature_dropout, "Dropout of whole channels.")
+            DROPOUT_ROWS(alpha_dropout, "Dropout that keeps the mean and variance of what a SELU gives.")
+                DROPOUT_ROWS(feature_alpha_dropout,
+                             NULL){ AS_FUNCTION, "poisson(Tensor self, Generator? generator=None)", py_poisson, NULL },
     { BOTH, "multinomial(Tensor self, int num_samples, bool replacement=False, " DRAWN ", Tensor? out=None)",
       py_multinomial, "Column indices, drawn by the weights of each row." },
     { AS_METHOD, "uniform_(Tensor self, float from=0, float to=1, " DRAWN ")", py_uniform_, NULL },

@@ -8,7 +8,8 @@
 
 enum { BOTH = AS_FUNCTION | AS_METHOD };
 
-/* --- shared ---------------------------------------------------------------------------------------------------------- */
+/* --- shared ----------------------------------------------------------------------------------------------------------
+ */
 
 typedef bk_tensor *(*reduce_fn)(const bk_tensor *t, uint32_t dims, bool keepdim);
 
@@ -50,9 +51,13 @@ static PyObject *by_dims_as(reduce_fn fn, const arg *a)
 }
 
 /* a: self, dtype, out */
-static PyObject *whole_as(reduce_fn fn, const arg *a) { return py_out(reduced(fn, a[0].tensor, 0, false, &a[1]), &a[2]); }
+static PyObject *whole_as(reduce_fn fn, const arg *a)
+{
+    return py_out(reduced(fn, a[0].tensor, 0, false, &a[1]), &a[2]);
+}
 
-/* --- sums ------------------------------------------------------------------------------------------------------------ */
+/* --- sums ------------------------------------------------------------------------------------------------------------
+ */
 
 static PyObject *py_sum(const arg *a) { return whole_as(bk_sum, a); }
 static PyObject *py_sum_dim(const arg *a) { return by_dims_as(bk_sum, a); }
@@ -97,7 +102,8 @@ static PyObject *py_count_nonzero(const arg *a)
     return dims_of(&a[0], &a[1], &mask) ? py_wrap(bk_count_nonzero(a[0].tensor, mask)) : NULL;
 }
 
-/* --- moments ----------------------------------------------------------------------------------------------------------- */
+/* --- moments
+ * ----------------------------------------------------------------------------------------------------------- */
 
 typedef bk_tensor *(*spread_fn)(const bk_tensor *t, uint32_t dims, double correction, bool keepdim);
 
@@ -160,7 +166,8 @@ static PyObject *py_cov(const arg *a)
 static PyObject *py_corrcoef(const arg *a) { return py_wrap(bk_corrcoef(a[0].tensor)); }
 static PyObject *py_trace(const arg *a) { return py_wrap(bk_trace(a[0].tensor)); }
 
-/* --- norms --------------------------------------------------------------------------------------------------------------- */
+/* --- norms
+ * --------------------------------------------------------------------------------------------------------------- */
 
 /* A number, or 'fro', which is 2 for a vector and for all elements alike. */
 static bool order_of(const arg *p, double *order)
@@ -206,7 +213,8 @@ static PyObject *py_norm(const arg *a)
 
 static PyObject *py_dist(const arg *a) { return py_wrap(bk_dist(a[0].tensor, a[1].tensor, a[2].scalar.d)); }
 
-/* --- extremes with places --------------------------------------------------------------------------------------------------- */
+/* --- extremes with places
+ * --------------------------------------------------------------------------------------------------- */
 
 static PyObject *py_max(const arg *a) { return py_out(bk_max(a[0].tensor), &a[1]); }
 static PyObject *py_min(const arg *a) { return py_out(bk_min(a[0].tensor), &a[1]); }
@@ -229,8 +237,9 @@ static bool check_aminmax(const arg *a)
 {
     const bk_tensor *t = a[0].tensor;
     if (!a[1].given && bk_numel(t) == 0) {
-        PyErr_SetString(PyExc_RuntimeError, "aminmax(): cannot compute aminmax over an empty dimension as the operation has "
-                                            "no identity.");
+        PyErr_SetString(PyExc_RuntimeError,
+                        "aminmax(): cannot compute aminmax over an empty dimension as the operation has "
+                        "no identity.");
         return false;
     }
     return true;
@@ -257,7 +266,8 @@ static PyObject *py_cummin(const arg *a)
     return py_return_two(RETURN_CUMMIN, values, places, &a[2]);
 }
 
-/* --- along one dimension ------------------------------------------------------------------------------------------------------ */
+/* --- along one dimension
+ * ------------------------------------------------------------------------------------------------------ */
 
 typedef bk_tensor *(*along_fn)(const bk_tensor *t, int dim);
 
@@ -270,7 +280,10 @@ static bk_tensor *along_as(along_fn fn, const bk_tensor *t, int dim, const arg *
 }
 
 /* a: self, dim, dtype, out */
-static PyObject *along(along_fn fn, const arg *a) { return py_out(along_as(fn, a[0].tensor, (int)a[1].i, &a[2]), &a[3]); }
+static PyObject *along(along_fn fn, const arg *a)
+{
+    return py_out(along_as(fn, a[0].tensor, (int)a[1].i, &a[2]), &a[3]);
+}
 
 static PyObject *along_in_place(along_fn fn, const char *name, const arg *a)
 {
@@ -289,10 +302,7 @@ static PyObject *py_cumsum(const arg *a) { return along(bk_cumsum, a); }
 static PyObject *py_cumsum_(const arg *a) { return along_in_place(bk_cumsum, "cumsum", a); }
 static PyObject *py_cumprod(const arg *a) { return along(bk_cumprod, a); }
 static PyObject *py_cumprod_(const arg *a) { return along_in_place(bk_cumprod, "cumprod", a); }
-static PyObject *py_logcumsumexp(const arg *a)
-{
-    return py_out(bk_logcumsumexp(a[0].tensor, (int)a[1].i), &a[2]);
-}
+static PyObject *py_logcumsumexp(const arg *a) { return py_out(bk_logcumsumexp(a[0].tensor, (int)a[1].i), &a[2]); }
 
 /* a: self, n, dim, prepend, append, out */
 static PyObject *py_diff(const arg *a)
@@ -310,15 +320,17 @@ static PyObject *py_diff(const arg *a)
     return py_out(scope_return(t ? bk_diff(t, a[1].i, (int)a[2].i) : NULL), &a[5]);
 }
 
-/* --- rows ------------------------------------------------------------------------------------------------------------------------ */
+/* --- rows
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
-#define OUT ", *, Tensor? out=None)"
-#define OUTS ", *, Tensor[]? out=None)"
-#define AS_OUT ", *, dtype? dtype=None, Tensor? out=None)"
+#define OUT       ", *, Tensor? out=None)"
+#define OUTS      ", *, Tensor[]? out=None)"
+#define AS_OUT    ", *, dtype? dtype=None, Tensor? out=None)"
 #define CORRECTED "(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor? out=None)"
-#define UNBIASED "(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False" OUT
+#define UNBIASED  "(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False" OUT
 #define CORRECTED_MEAN "(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"
-#define UNBIASED_MEAN "(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)"
+#define UNBIASED_MEAN  "(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)"
 #define NORM "(Tensor self, Object? p=None, int[1]? dim=None, bool keepdim=False, Tensor? out=None, dtype? dtype=None)"
 const binding reduce_rows[] = {
     { BOTH, "sum(Tensor self" AS_OUT, py_sum, NULL },

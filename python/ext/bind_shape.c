@@ -8,7 +8,8 @@
 #include "core/memory.h"
 #include "ops/elementwise.h"
 
-/* --- lists ---------------------------------------------------------------------------------------------------------- */
+/* --- lists ----------------------------------------------------------------------------------------------------------
+ */
 
 static int *dims_of(const arg *a, int dims[static BK_MAX_NDIM])
 {
@@ -59,7 +60,8 @@ static int sized_dim(const bk_tensor *t, int64_t dim, const char *op)
     return d;
 }
 
-/* --- facts ------------------------------------------------------------------------------------------------------------ */
+/* --- facts
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static PyObject *py_size_of(const arg *a)
 {
@@ -67,7 +69,8 @@ static PyObject *py_size_of(const arg *a)
     if (!a[1].given)
         return py_size(l->ndim, l->sizes);
     if (!l->ndim)
-        return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions", (long long)a[1].i);
+        return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions",
+                            (long long)a[1].i);
     int d = layout_dim(l, a[1].i);
     return d < 0 ? py_raise() : PyLong_FromLongLong(l->sizes[d]);
 }
@@ -100,13 +103,17 @@ static PyObject *py_is_contiguous(const arg *a)
 }
 static PyObject *py_element_size(const arg *a) { return PyLong_FromSize_t(dtype_size(tensor_dtype(a[0].tensor))); }
 
-/* --- views -------------------------------------------------------------------------------------------------------------- */
+/* --- views
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static PyObject *py_view(const arg *a) { return py_wrap(bk_view(a[0].tensor, a[1].ints.n, a[1].ints.v)); }
 static PyObject *py_view_dtype(const arg *a) { return py_wrap(bk_view_dtype(a[0].tensor, a[1].dtype)); }
 static PyObject *py_reshape(const arg *a) { return py_wrap(bk_reshape(a[0].tensor, a[1].ints.n, a[1].ints.v)); }
 static PyObject *py_expand(const arg *a) { return py_wrap(bk_expand(a[0].tensor, a[1].ints.n, a[1].ints.v)); }
-static PyObject *py_view_as(const arg *a) { return py_wrap(bk_view(a[0].tensor, bk_ndim(a[1].tensor), bk_sizes(a[1].tensor))); }
+static PyObject *py_view_as(const arg *a)
+{
+    return py_wrap(bk_view(a[0].tensor, bk_ndim(a[1].tensor), bk_sizes(a[1].tensor)));
+}
 static PyObject *py_reshape_as(const arg *a)
 {
     return py_wrap(bk_reshape(a[0].tensor, bk_ndim(a[1].tensor), bk_sizes(a[1].tensor)));
@@ -188,10 +195,11 @@ static PyObject *py_movedim(const arg *a)
 {
     int from[BK_MAX_NDIM], to[BK_MAX_NDIM];
     if (a[1].ints.n != a[2].ints.n)
-        return PyErr_Format(PyExc_RuntimeError,
-                            "movedim: Invalid source or destination dims: source (%d dims) should contain the same number of "
-                            "dims as destination (%d dims)",
-                            a[1].ints.n, a[2].ints.n);
+        return PyErr_Format(
+            PyExc_RuntimeError,
+            "movedim: Invalid source or destination dims: source (%d dims) should contain the same number of "
+            "dims as destination (%d dims)",
+            a[1].ints.n, a[2].ints.n);
     return py_wrap(bk_movedim(a[0].tensor, a[1].ints.n, dims_of(&a[1], from), dims_of(&a[2], to)));
 }
 
@@ -209,7 +217,10 @@ static PyObject *py_select(const arg *a)
 }
 
 static PyObject *py_unfold(const arg *a) { return py_wrap(bk_unfold(a[0].tensor, (int)a[1].i, a[2].i, a[3].i)); }
-static PyObject *py_diagonal(const arg *a) { return py_wrap(bk_diagonal(a[0].tensor, a[1].i, (int)a[2].i, (int)a[3].i)); }
+static PyObject *py_diagonal(const arg *a)
+{
+    return py_wrap(bk_diagonal(a[0].tensor, a[1].i, (int)a[2].i, (int)a[3].i));
+}
 
 static PyObject *py_as_strided(const arg *a)
 {
@@ -226,15 +237,17 @@ static PyObject *py_as_strided(const arg *a)
     int64_t bytes = (int64_t)dtype_size(tensor_dtype(t));
     const layout *l = layout_get(a[1].ints.n, a[1].ints.v, a[2].ints.v);
     if (l && l->numel && (offset < 0 || offset + l->span > span))
-        return PyErr_Format(PyExc_RuntimeError,
-                            "setStorage: sizes %s, strides %s, storage offset %lld, and itemsize %lld requiring a storage size "
-                            "of %lld are out of bounds for storage of size %lld",
-                            sizes_text(l->ndim, l->sizes, sizes), sizes_text(l->ndim, l->strides, strides), (long long)offset,
-                            (long long)bytes, (long long)((offset + l->span) * bytes), (long long)(span * bytes));
+        return PyErr_Format(
+            PyExc_RuntimeError,
+            "setStorage: sizes %s, strides %s, storage offset %lld, and itemsize %lld requiring a storage size "
+            "of %lld are out of bounds for storage of size %lld",
+            sizes_text(l->ndim, l->sizes, sizes), sizes_text(l->ndim, l->strides, strides), (long long)offset,
+            (long long)bytes, (long long)((offset + l->span) * bytes), (long long)(span * bytes));
     return py_wrap(l ? bk_as_strided(t, l->ndim, l->sizes, l->strides, offset) : NULL);
 }
 
-/* --- parts ---------------------------------------------------------------------------------------------------------------- */
+/* --- parts
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* Views of `step` slices each. */
 static PyObject *even_parts(const bk_tensor *t, int dim, int64_t step)
@@ -262,7 +275,8 @@ static PyObject *py_split(const arg *a)
                             (long long)a[1].i);
     if (a[1].i == 0 && size)
         return PyErr_Format(PyExc_RuntimeError,
-                            "split_size can only be 0 if dimension size is 0, but got dimension size of %lld", (long long)size);
+                            "split_size can only be 0 if dimension size is 0, but got dimension size of %lld",
+                            (long long)size);
     return even_parts(t, d, a[1].i ? a[1].i : 1);
 }
 
@@ -291,10 +305,14 @@ static PyObject *refuse_sizes(const int64_t *v, Py_ssize_t n, int64_t size, int6
     char text[200];
     sizes_text((int)(n < 16 ? n : 16), v, text);
     if (negative)
-        return PyErr_Format(PyExc_RuntimeError, "split_with_sizes expects split_sizes have only non-negative entries, but got "
-                            "split_sizes=%s", text);
-    return PyErr_Format(PyExc_RuntimeError, "split_with_sizes expects split_sizes to sum exactly to %lld (input tensor's size "
-                        "at dimension %lld), but got split_sizes=%s", (long long)size, (long long)dim, text);
+        return PyErr_Format(PyExc_RuntimeError,
+                            "split_with_sizes expects split_sizes have only non-negative entries, but got "
+                            "split_sizes=%s",
+                            text);
+    return PyErr_Format(PyExc_RuntimeError,
+                        "split_with_sizes expects split_sizes to sum exactly to %lld (input tensor's size "
+                        "at dimension %lld), but got split_sizes=%s",
+                        (long long)size, (long long)dim, text);
 }
 
 static PyObject *py_split_sizes(const arg *a)
@@ -331,7 +349,8 @@ static PyObject *py_chunk(const arg *a)
     if (d < 0)
         return NULL;
     if (a[1].i <= 0)
-        return PyErr_Format(PyExc_RuntimeError, "chunk expects `chunks` to be greater than 0, got: %lld", (long long)a[1].i);
+        return PyErr_Format(PyExc_RuntimeError, "chunk expects `chunks` to be greater than 0, got: %lld",
+                            (long long)a[1].i);
     int64_t size = t->layout->sizes[d], step = (size + a[1].i - 1) / a[1].i;
     if (step)
         return even_parts(t, d, step);
@@ -348,7 +367,8 @@ static PyObject *py_tensor_split(const arg *a)
     if (d < 0)
         return NULL;
     if (a[1].i <= 0)
-        return PyErr_Format(PyExc_RuntimeError, "number of sections must be larger than 0, got %lld", (long long)a[1].i);
+        return PyErr_Format(PyExc_RuntimeError, "number of sections must be larger than 0, got %lld",
+                            (long long)a[1].i);
     int64_t size = t->layout->sizes[d], n = a[1].i;
     int64_t *bounds = mem_alloc((size_t)(n + 1) * sizeof *bounds);
     if (!bounds)
@@ -388,7 +408,8 @@ static PyObject *py_unbind(const arg *a)
     if (d < 0)
         return py_raise();
     if (!t->layout->ndim)
-        return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions", (long long)a[1].i);
+        return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions",
+                            (long long)a[1].i);
     int64_t n = t->layout->sizes[d];
     bk_tensor **v = mem_alloc((size_t)(n + 1) * sizeof *v);
     if (!v)
@@ -398,7 +419,8 @@ static PyObject *py_unbind(const arg *a)
     return r;
 }
 
-/* --- joining ---------------------------------------------------------------------------------------------------------------- */
+/* --- joining
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static PyObject *py_cat(const arg *a) { return py_out(bk_cat(a[0].tensors.v, a[0].tensors.n, (int)a[1].i), &a[2]); }
 static PyObject *py_stack(const arg *a) { return py_out(bk_stack(a[0].tensors.v, a[0].tensors.n, (int)a[1].i), &a[2]); }
@@ -471,7 +493,8 @@ static PyObject *py_atleast_1d_of(const arg *a) { return many_at_least(&a[0], 1)
 static PyObject *py_atleast_2d_of(const arg *a) { return many_at_least(&a[0], 2); }
 static PyObject *py_atleast_3d_of(const arg *a) { return many_at_least(&a[0], 3); }
 
-/* --- copies ------------------------------------------------------------------------------------------------------------------ */
+/* --- copies
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static PyObject *py_flip(const arg *a)
 {
@@ -499,7 +522,8 @@ static PyObject *py_rot90(const arg *a)
 {
     if (a[2].given && a[2].ints.n != 2)
         return PyErr_Format(PyExc_RuntimeError, "expected total rotation dims == 2, but got dims = %d", a[2].ints.n);
-    return py_wrap(bk_rot90(a[0].tensor, a[1].i, a[2].given ? (int)a[2].ints.v[0] : 0, a[2].given ? (int)a[2].ints.v[1] : 1));
+    return py_wrap(
+        bk_rot90(a[0].tensor, a[1].i, a[2].given ? (int)a[2].ints.v[0] : 0, a[2].given ? (int)a[2].ints.v[1] : 1));
 }
 
 static PyObject *py_repeat(const arg *a) { return py_wrap(bk_repeat(a[0].tensor, a[1].ints.n, a[1].ints.v)); }
@@ -618,9 +642,10 @@ const binding shape_rows[] = {
     { BOTH, "rot90(Tensor self, int k=1, int[]? dims=None)", py_rot90, NULL },
     { AS_METHOD, "repeat(Tensor self, int[] repeats)", py_repeat, NULL },
     { BOTH, "tile(Tensor self, int[] dims)", py_tile, NULL },
-    { BOTH, "repeat_interleave(Tensor self, int repeats, int? dim=None, *, int? output_size=None)", py_repeat_interleave, NULL },
-    { BOTH, "repeat_interleave(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None)", py_repeat_interleave_by,
-      NULL },
+    { BOTH, "repeat_interleave(Tensor self, int repeats, int? dim=None, *, int? output_size=None)",
+      py_repeat_interleave, NULL },
+    { BOTH, "repeat_interleave(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None)",
+      py_repeat_interleave_by, NULL },
     { BOTH, "diag(Tensor self, int diagonal=0)", py_diag, NULL },
     { BOTH, "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1)", py_diag_embed, NULL },
     { BOTH, "diagflat(Tensor self, int offset=0)", py_diagflat, NULL },
@@ -629,7 +654,8 @@ const binding shape_rows[] = {
 };
 const size_t shape_row_count = sizeof shape_rows / sizeof *shape_rows;
 
-/* --- attributes ---------------------------------------------------------------------------------------------------------------- */
+/* --- attributes
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static bk_tensor *handle(PyObject *self) { return ((py_tensor *)self)->t; }
 
@@ -649,7 +675,8 @@ static PyObject *get_mT(PyObject *self, void *unused)
     if (n == 0)
         return Py_NewRef(self);
     if (n < 2)
-        return PyErr_Format(PyExc_RuntimeError, "tensor.mT is only supported on matrices or batches of matrices. Got %d-D tensor.", n);
+        return PyErr_Format(PyExc_RuntimeError,
+                            "tensor.mT is only supported on matrices or batches of matrices. Got %d-D tensor.", n);
     return py_wrap(bk_transpose(handle(self), -2, -1));
 }
 
@@ -658,7 +685,8 @@ static PyObject *get_H(PyObject *self, void *unused)
     (void)unused;
     int n = bk_ndim(handle(self));
     if (n != 2 && n != 0)
-        return PyErr_Format(PyExc_RuntimeError, "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.%s", n,
+        return PyErr_Format(PyExc_RuntimeError,
+                            "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.%s", n,
                             n > 2 ? " For batches of matrices, consider using tensor.mH" : "");
     return n ? py_wrap(bk_transpose(handle(self), 0, 1)) : Py_NewRef(self);
 }

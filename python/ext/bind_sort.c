@@ -7,7 +7,8 @@
 
 enum { BOTH = AS_FUNCTION | AS_METHOD };
 
-/* --- orders ---------------------------------------------------------------------------------------------------------- */
+/* --- orders ----------------------------------------------------------------------------------------------------------
+ */
 
 static PyObject *sorted_pair(const arg *self, const arg *dim, const arg *descending, const arg *out)
 {
@@ -62,7 +63,8 @@ static PyObject *py_mode(const arg *a)
     return py_return_two(RETURN_MODE, values, places, &a[3]);
 }
 
-/* --- quantiles --------------------------------------------------------------------------------------------------------- */
+/* --- quantiles
+ * --------------------------------------------------------------------------------------------------------- */
 
 typedef bk_tensor *(*quantile_fn)(const bk_tensor *, const bk_tensor *, int, bool, bk_quantile_rule);
 
@@ -75,8 +77,10 @@ static bool rule_of(const char *name, const char *text, bk_quantile_rule *rule)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(text, names[i]))
             return *rule = (bk_quantile_rule)i, true;
-    PyErr_Format(PyExc_RuntimeError, "%s() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
-                 "%s", name, text);
+    PyErr_Format(PyExc_RuntimeError,
+                 "%s() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
+                 "%s",
+                 name, text);
     return false;
 }
 
@@ -104,7 +108,8 @@ static PyObject *py_quantile_number(const arg *a) { return quantile_number(bk_qu
 static PyObject *py_nanquantile(const arg *a) { return quantile(bk_nanquantile, "nanquantile", a, a[1].tensor); }
 static PyObject *py_nanquantile_number(const arg *a) { return quantile_number(bk_nanquantile, "nanquantile", a); }
 
-/* --- counts -------------------------------------------------------------------------------------------------------------- */
+/* --- counts
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* The values, or a tuple of them and what else was asked for. */
 static PyObject *unique(const arg *self, bool consecutive, bool inverse, bool counts, const arg *dim)
@@ -145,7 +150,8 @@ static PyObject *py_histc(const arg *a)
 
 static PyObject *py_isin(const arg *a) { return py_wrap(bk_isin(a[0].tensor, a[1].tensor, a[3].b)); }
 
-/* --- places ---------------------------------------------------------------------------------------------------------------- */
+/* --- places
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* right, or side where it is given. */
 static bool side_of(const arg *right, const arg *side, bool *out)
@@ -155,12 +161,14 @@ static bool side_of(const arg *right, const arg *side, bool *out)
         return true;
     bool is_right = !strcmp(side->s, "right");
     if (!is_right && strcmp(side->s, "left")) {
-        PyErr_Format(PyExc_RuntimeError, "torch.searchsorted(): side can only be 'left' or 'right' but got %s", side->s);
+        PyErr_Format(PyExc_RuntimeError, "torch.searchsorted(): side can only be 'left' or 'right' but got %s",
+                     side->s);
         return false;
     }
     if (!is_right && right->b) {
-        PyErr_SetString(PyExc_RuntimeError, "torch.searchsorted(): side and right can't be set to opposites, got side of left "
-                                            "while right was True");
+        PyErr_SetString(PyExc_RuntimeError,
+                        "torch.searchsorted(): side and right can't be set to opposites, got side of left "
+                        "while right was True");
         return false;
     }
     *out = is_right;
@@ -208,7 +216,8 @@ static PyObject *py_searchsorted_number(const arg *a)
 static PyObject *bucketize(const arg *a, const bk_tensor *values)
 {
     if (bk_ndim(a[1].tensor) != 1) {
-        PyErr_Format(PyExc_RuntimeError, "boundaries tensor must be 1 dimension, but got dim(%d)", bk_ndim(a[1].tensor));
+        PyErr_Format(PyExc_RuntimeError, "boundaries tensor must be 1 dimension, but got dim(%d)",
+                     bk_ndim(a[1].tensor));
         return NULL;
     }
     return py_out(found(a[1].tensor, values, a[3].b, a[2].b), &a[4]);
@@ -224,18 +233,22 @@ static PyObject *py_bucketize_number(const arg *a)
     return r;
 }
 
-/* --- rows --------------------------------------------------------------------------------------------------------------------- */
+/* --- rows
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 #define QUANTILE ", int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor? out=None)"
-#define SEARCH ", *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor? out=None)"
-#define BUCKETS ", Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor? out=None)"
+#define SEARCH   ", *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor? out=None)"
+#define BUCKETS  ", Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor? out=None)"
 const binding sort_rows[] = {
     { BOTH, "sort(Tensor self, int dim=-1, bool descending=False, *, Tensor[]? out=None)", py_sort, NULL },
-    { BOTH, "sort(Tensor self, *, bool? stable, int dim=-1, bool descending=False, Tensor[]? out=None)", py_sort_stable, NULL },
+    { BOTH, "sort(Tensor self, *, bool? stable, int dim=-1, bool descending=False, Tensor[]? out=None)", py_sort_stable,
+      NULL },
     { BOTH, "argsort(Tensor self, int dim=-1, bool descending=False)", py_argsort, NULL },
     { BOTH, "argsort(Tensor self, *, bool stable, int dim=-1, bool descending=False)", py_argsort_stable, NULL },
     { BOTH, "msort(Tensor self, *, Tensor? out=None)", py_msort, NULL },
-    { BOTH, "topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor[]? out=None)", py_topk, NULL },
+    { BOTH, "topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor[]? out=None)", py_topk,
+      NULL },
     { BOTH, "kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False, *, Tensor[]? out=None)", py_kthvalue, NULL },
     { BOTH, "median(Tensor self)", py_median, NULL },
     { BOTH, "median(Tensor self, int dim, bool keepdim=False, *, Tensor[]? out=None)", py_median_dim, NULL },
@@ -252,8 +265,8 @@ const binding sort_rows[] = {
       py_unique_consecutive, NULL },
     { BOTH, "bincount(Tensor self, Tensor? weights=None, int minlength=0)", py_bincount, NULL },
     { BOTH, "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0, *, Tensor? out=None)", py_histc, NULL },
-    { AS_FUNCTION, "isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False)", py_isin,
-      NULL },
+    { AS_FUNCTION, "isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False)",
+      py_isin, NULL },
     { AS_FUNCTION, "searchsorted(Tensor sorted_sequence, Tensor input" SEARCH, py_searchsorted, NULL },
     { AS_FUNCTION, "searchsorted(Tensor sorted_sequence, Scalar self" SEARCH, py_searchsorted_number, NULL },
     { AS_FUNCTION, "bucketize(Tensor self" BUCKETS, py_bucketize, NULL },

@@ -28,8 +28,8 @@ DECLARE_ROWS(functional) /* brisk._C._nn: what PyTorch has in nn.functional only
 
 /* The result as a Python object: itself, or written into out, which is then the one returned. Steals result. */
 PyObject *py_out(bk_tensor *result, const arg *out);
-/* The same for an elementwise result: an out that is one of the n operands is not resized, and with same_dtype nothing is
- * cast into it. */
+/* The same for an elementwise result: an out that is one of the n operands is not resized, and with same_dtype nothing
+ * is cast into it. */
 PyObject *py_elementwise_out(bk_tensor *result, const arg *operands, int n, const arg *out, bool same_dtype);
 /* The row's result into argument number arity. */
 PyObject *py_row_out(int op, bk_tensor *result, const arg *a);

@@ -1,7 +1,7 @@
 /* getitem.c: x[...] and x[...] = v.
  *
- * Integer keys come first and stay out of everything else: a[i] and a[i, j] are handles made from a remembered layout, and
- * a[i, j] = number goes straight to memory that nobody else holds. All other keys become a list of bk_index. */
+ * Integer keys come first and stay out of everything else: a[i] and a[i, j] are handles made from a remembered layout,
+ * and a[i, j] = number goes straight to memory that nobody else holds. All other keys become a list of bk_index. */
 #include "binds.h"
 
 #include "core/lock.h"
@@ -92,7 +92,8 @@ static int write_element(bk_tensor *t, PyObject *key, PyObject *value)
     return 1;
 }
 
-/* --- keys of every kind --------------------------------------------------------------------------------------------- */
+/* --- keys of every kind ---------------------------------------------------------------------------------------------
+ */
 
 typedef struct items {
     int count;
@@ -109,9 +110,10 @@ static void items_release(items *s)
 
 static int refuse_item(PyObject *o)
 {
-    PyErr_Format(PyExc_IndexError,
-                 "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got %s)",
-                 py_type_name(o));
+    PyErr_Format(
+        PyExc_IndexError,
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got %s)",
+        py_type_name(o));
     return -1;
 }
 
@@ -195,8 +197,9 @@ static int add_item(items *s, PyObject *o)
         int truth = dtype == BK_BOOL ? PyObject_IsTrue(o) : 0;
         if (truth < 0)
             return -1;
-        return dtype == BK_BOOL ? add(s, (bk_index){ .kind = BK_INDEX_BOOL, .start = truth })
-               : dtype_is_float(dtype) ? refuse_item(o) : add_int(s, o);
+        return dtype == BK_BOOL        ? add(s, (bk_index){ .kind = BK_INDEX_BOOL, .start = truth })
+               : dtype_is_float(dtype) ? refuse_item(o)
+                                       : add_int(s, o);
     }
     if (PySequence_Check(o))
         return add_sequence(s, o);
@@ -218,10 +221,11 @@ static bool is_tuple_like(PyObject *key)
 
 static int warn_list(void)
 {
-    return PyErr_WarnEx(PyExc_UserWarning,
-                        "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead "
-                        "of x[seq]",
-                        1);
+    return PyErr_WarnEx(
+        PyExc_UserWarning,
+        "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead "
+        "of x[seq]",
+        1);
 }
 
 static int items_from(PyObject *key, items *s)
@@ -239,7 +243,8 @@ static int items_from(PyObject *key, items *s)
     return 0;
 }
 
-/* --- the slots ----------------------------------------------------------------------------------------------------------- */
+/* --- the slots
+ * ----------------------------------------------------------------------------------------------------------- */
 
 PyObject *py_tensor_getitem(PyObject *self, PyObject *key)
 {

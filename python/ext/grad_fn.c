@@ -7,8 +7,7 @@
 #include "core/lock.h"
 
 typedef struct grad_fn {
-    PyObject_HEAD
-    node *place;
+    PyObject_HEAD node *place;
     const char *name; /* static */
 } grad_fn;
 

@@ -222,12 +222,14 @@ static bool check_elementwise_out(const bk_tensor *result, const arg *operands, 
     bk_dtype from = tensor_dtype(result), to = tensor_dtype(out->tensor);
     if (same_dtype && from != to)
         return PyErr_Format(PyExc_RuntimeError, "Found dtype %s but expected %s", dtypes[to].type_name,
-                            dtypes[from].type_name), false;
+                            dtypes[from].type_name),
+               false;
     char a[200], b[200];
     for (int k = 0; k < n; k++)
         if (operands[k].object == out->object && result->layout->plain != out->tensor->layout->plain)
             return PyErr_Format(PyExc_RuntimeError, "output with shape %s doesn't match the broadcast shape %s",
-                                layout_text(out->tensor->layout, a), layout_text(result->layout, b)), false;
+                                layout_text(out->tensor->layout, a), layout_text(result->layout, b)),
+                   false;
     return py_reads_apart(out->tensor, operands, n);
 }
 
@@ -239,7 +241,8 @@ PyObject *py_elementwise_out(bk_tensor *result, const arg *operands, int n, cons
     return NULL;
 }
 
-/* PyTorch casts neither in nor out of its functions of one operand, but for those that make floats; square is a power. */
+/* PyTorch casts neither in nor out of its functions of one operand, but for those that make floats; square is a power.
+ */
 PyObject *py_row_out(int op, bk_tensor *result, const arg *a)
 {
     const ew_info *row = &ew_infos[op];
@@ -247,10 +250,7 @@ PyObject *py_row_out(int op, bk_tensor *result, const arg *a)
     return py_elementwise_out(result, a, row->arity, &a[row->arity], same_dtype);
 }
 
-PyObject *py_in_place(const arg *self, int status)
-{
-    return status < 0 ? py_raise() : Py_NewRef(self->object);
-}
+PyObject *py_in_place(const arg *self, int status) { return status < 0 ? py_raise() : Py_NewRef(self->object); }
 
 PyObject *py_write_back(const arg *self, bk_tensor *result)
 {
@@ -261,7 +261,8 @@ PyObject *py_write_back(const arg *self, bk_tensor *result)
     return py_in_place(self, status);
 }
 
-/* --- operators ------------------------------------------------------------------------------------------------------ */
+/* --- operators ------------------------------------------------------------------------------------------------------
+ */
 
 static PyObject *binary(int op, PyObject *a, PyObject *b)
 {
@@ -370,7 +371,8 @@ static PyObject *compare(PyObject *a, PyObject *b, int how)
     return r;
 }
 
-/* --- numbers out ------------------------------------------------------------------------------------------------------ */
+/* --- numbers out
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* The one element, evaluated; NULL with an exception set. */
 static const char *element(PyObject *self, const char *what)
@@ -441,7 +443,8 @@ static PyObject *nb_index(PyObject *self)
     return nb_int(self);
 }
 
-/* --- sequence ---------------------------------------------------------------------------------------------------------- */
+/* --- sequence
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static Py_ssize_t tensor_length(PyObject *self)
 {
@@ -475,7 +478,8 @@ static PyObject *tensor_iter(PyObject *self)
 
 static Py_hash_t tensor_hash(PyObject *self) { return _Py_HashPointer(self); }
 
-/* --- the type ------------------------------------------------------------------------------------------------------------ */
+/* --- the type
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static PyObject *get_shape(PyObject *self, void *unused)
 {

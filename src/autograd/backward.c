@@ -37,7 +37,8 @@ typedef struct pass {
     int count, capacity;
 } pass;
 
-/* --- collecting ---------------------------------------------------------------------------------------------------- */
+/* --- collecting ----------------------------------------------------------------------------------------------------
+ */
 
 static bool visit(pass *p, node *n)
 {
@@ -159,7 +160,8 @@ static void pass_free(pass *p)
     mem_free(p->steps);
 }
 
-/* --- sending ------------------------------------------------------------------------------------------------------- */
+/* --- sending -------------------------------------------------------------------------------------------------------
+ */
 
 /* More gradient for the edge's node; g is borrowed. */
 static int send(pass *p, node *edge, bk_tensor *g)
@@ -261,11 +263,12 @@ static int send_function(pass *p, step *s)
 
 static int refuse_second_time(void)
 {
-    return error_int(BK_RUNTIME_ERROR,
-                     "Trying to backward through the graph a second time (or directly access saved tensors after they "
-                     "have already been freed). Saved intermediate values of the graph are freed when you call .backward() "
-                     "or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second "
-                     "time or if you need to access saved tensors after calling backward.");
+    return error_int(
+        BK_RUNTIME_ERROR,
+        "Trying to backward through the graph a second time (or directly access saved tensors after they "
+        "have already been freed). Saved intermediate values of the graph are freed when you call .backward() "
+        "or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second "
+        "time or if you need to access saved tensors after calling backward.");
 }
 
 /* Whether the gradients that are wanted of n read values at all. */
@@ -374,7 +377,8 @@ static int run_pass(pass *p)
     return 0;
 }
 
-/* --- the entry ----------------------------------------------------------------------------------------------------- */
+/* --- the entry -----------------------------------------------------------------------------------------------------
+ */
 
 static bk_tensor *first_gradient(const bk_tensor *t, const bk_tensor *gradient)
 {
@@ -385,10 +389,11 @@ static bk_tensor *first_gradient(const bk_tensor *t, const bk_tensor *gradient)
         return bk_ones_like(t);
     }
     if (gradient->layout->plain != t->layout->plain)
-        return error_null(BK_RUNTIME_ERROR,
-                          "Mismatch in shape: grad_output[0] has a shape of torch.Size(%s) and output[0] has a shape of "
-                          "torch.Size(%s).",
-                          layout_text(gradient->layout, a), layout_text(t->layout, b));
+        return error_null(
+            BK_RUNTIME_ERROR,
+            "Mismatch in shape: grad_output[0] has a shape of torch.Size(%s) and output[0] has a shape of "
+            "torch.Size(%s).",
+            layout_text(gradient->layout, a), layout_text(t->layout, b));
     return bk_to(gradient, tensor_dtype(t));
 }
 
@@ -412,7 +417,8 @@ static int prepare(pass *p)
         return -1;
     for (int i = 0; i < c->output_count; i++)
         if (!p->outputs[i])
-            return error_int(BK_RUNTIME_ERROR, "element %d of tensors does not require grad and does not have a grad_fn", i);
+            return error_int(BK_RUNTIME_ERROR,
+                             "element %d of tensors does not require grad and does not have a grad_fn", i);
     for (int i = 0; i < c->input_count; i++)
         if (!p->inputs[i])
             return error_int(BK_RUNTIME_ERROR, "One of the differentiated Tensors does not require grad");
@@ -449,7 +455,10 @@ int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool
     if (!t)
         return -1;
     bk_tensor *const gradients[] = { (bk_tensor *)gradient };
-    backward_call call = { .outputs = &t, .gradients = gradients, .output_count = 1, .retain_graph = retain_graph,
+    backward_call call = { .outputs = &t,
+                           .gradients = gradients,
+                           .output_count = 1,
+                           .retain_graph = retain_graph,
                            .create_graph = create_graph };
     return backward_record(&call) < 0 ? -1 : bk_sync();
 }

@@ -50,7 +50,8 @@ void hooks_forget(node *place, const track *k)
         h->keeper = NULL;
 }
 
-/* --- keeping gradients ------------------------------------------------------------------------------------------------- */
+/* --- keeping gradients
+ * ------------------------------------------------------------------------------------------------- */
 
 static int retain_grad(bk_tensor *t)
 {

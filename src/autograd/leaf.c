@@ -3,10 +3,7 @@
 #include "core/lock.h"
 #include "core/tensor.h"
 
-bool bk_requires_grad(const bk_tensor *t)
-{
-    return t->track && (t->track->place || t->track->requires_grad);
-}
+bool bk_requires_grad(const bk_tensor *t) { return t->track && (t->track->place || t->track->requires_grad); }
 
 /* Whether t is only a view of what its track stands for. */
 static bool is_view(const bk_tensor *t)
@@ -28,7 +25,8 @@ int bk_set_requires_grad(bk_tensor *t, bool on)
     int status = 0;
     if (!bk_is_leaf(t))
         status = on ? 0
-                    : error_int(BK_RUNTIME_ERROR, "you can only change requires_grad flags of leaf variables. If you want "
+                    : error_int(BK_RUNTIME_ERROR,
+                                "you can only change requires_grad flags of leaf variables. If you want "
                                 "to use a computed variable in a subgraph that doesn't require differentiation use "
                                 "var_no_grad = var.detach().");
     else if (on && !dtype_is_float(tensor_dtype(t)))

@@ -13,7 +13,8 @@
 #include "ops/index.h"
 #include "ops/products.h"
 
-/* --- the rows of ops.def ------------------------------------------------------------------------------------------- */
+/* --- the rows of ops.def -------------------------------------------------------------------------------------------
+ */
 
 #define NONDIFF NULL
 #define UNARY(name, rule, types, f, i, b, lo, hi, gx)                                                                  \
@@ -61,7 +62,8 @@ int grad_elementwise(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     return 0;
 }
 
-/* --- sizes ----------------------------------------------------------------------------------------------------------- */
+/* --- sizes -----------------------------------------------------------------------------------------------------------
+ */
 
 /* g summed over the dimensions that were repeated to make it from `to`. */
 static bk_tensor *sum_to(bk_tensor *g, const layout *to)
@@ -89,7 +91,8 @@ int grad_cast(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     return grads[0] ? 0 : -1;
 }
 
-/* --- views and updates ------------------------------------------------------------------------------------------------ */
+/* --- views and updates
+ * ------------------------------------------------------------------------------------------------ */
 
 /* Memory of the strides `l`, all zero, where l may have gaps. */
 bk_tensor *rule_zeros(const layout *l, bk_dtype dtype)
@@ -202,7 +205,8 @@ int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     return 0;
 }
 
-/* --- products ---------------------------------------------------------------------------------------------------------- */
+/* --- products
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static bool column_major(const layout *l)
 {
@@ -215,8 +219,9 @@ static bk_tensor *factor_gradient(const bk_tensor *a, const bk_tensor *b, const 
 {
     if (!a || !b)
         return NULL;
-    bk_tensor *c = column_major(to) ? bk_transpose(product_wide(bk_transpose(b, -1, -2), bk_transpose(a, -1, -2)), -1, -2)
-                                    : product_wide(a, b);
+    bk_tensor *c = column_major(to)
+                       ? bk_transpose(product_wide(bk_transpose(b, -1, -2), bk_transpose(a, -1, -2)), -1, -2)
+                       : product_wide(a, b);
     return c ? sum_to(c, to) : NULL;
 }
 
@@ -235,7 +240,8 @@ int grad_matmul(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     return 0;
 }
 
-/* --- triangles --------------------------------------------------------------------------------------------------------- */
+/* --- triangles
+ * --------------------------------------------------------------------------------------------------------- */
 
 int grad_tril(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {

@@ -37,7 +37,8 @@ static bk_tensor *spread(const node *n, bk_tensor *g)
 /* Sums over the dimensions reduced, which stay with size 1; of no dimensions at all, t itself. */
 static bk_tensor *kept_sum(const node *n, bk_tensor *t) { return dims_of(n) ? bk_sum(t, dims_of(n), true) : t; }
 
-/* --- sums and moments ------------------------------------------------------------------------------------------------ */
+/* --- sums and moments ------------------------------------------------------------------------------------------------
+ */
 
 int grad_sum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]) { return give(spread(n, g), grads); }
 
@@ -75,7 +76,8 @@ int grad_prod(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     return give(bk_mul(grow(n, g), bk_where(bk_eq_s(count, 0), plain, alone)), grads);
 }
 
-/* --- extremes ---------------------------------------------------------------------------------------------------------- */
+/* --- extremes
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Of all elements: those equal to the result share; if it is a NaN, all NaNs do. */
 int grad_evenly(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
@@ -103,7 +105,8 @@ int grad_place(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     return give(record_pick(OP_pick, g, tensor_at(n->in[1], NULL), __builtin_ctz(dims_of(n))), grads);
 }
 
-/* --- norms --------------------------------------------------------------------------------------------------------------- */
+/* --- norms
+ * --------------------------------------------------------------------------------------------------------------- */
 
 /* g over norm^power, 0 where the norm is 0. */
 static bk_tensor *over_norm(bk_tensor *g, bk_tensor *norm, double power)
@@ -138,7 +141,8 @@ int grad_norm(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     return give(bk_mul(scaled, p < 1 ? bk_mul(g, bk_pow_s(norm, 1 - p)) : over_norm(g, norm, p - 1)), grads);
 }
 
-/* --- exponentials -------------------------------------------------------------------------------------------------------- */
+/* --- exponentials
+ * -------------------------------------------------------------------------------------------------------- */
 
 int grad_logsumexp(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
@@ -158,7 +162,8 @@ int grad_log_softmax(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     return give(bk_sub(g, bk_mul(bk_exp(result(n)), bk_sum(g, dims_of(n), true))), grads);
 }
 
-/* --- scans ----------------------------------------------------------------------------------------------------------------- */
+/* --- scans
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 int grad_cumsum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {

@@ -1,7 +1,8 @@
 /* dtype.h: what each element type is called, how large it is and how types combine.
  *
  * Kernels exist for four compute types; every dtype is loaded into one of them and stored back from it, rounded
- * (float16, bfloat16) or wrapped (the narrow integers) after each op, as if the op had been done in the dtype itself. */
+ * (float16, bfloat16) or wrapped (the narrow integers) after each op, as if the op had been done in the dtype itself.
+ */
 #ifndef BK_CORE_DTYPE_H
 #define BK_CORE_DTYPE_H
 #include "brisk.h"
@@ -39,7 +40,10 @@ float half_to_float(uint16_t h);
 uint16_t bfloat_from_float(float f);
 static inline float bfloat_to_float(uint16_t h)
 {
-    union { uint32_t u; float f; } bits = { .u = (uint32_t)h << 16 };
+    union {
+        uint32_t u;
+        float f;
+    } bits = { .u = (uint32_t)h << 16 };
     return bits.f;
 }
 

@@ -153,7 +153,8 @@ int layout_dim(const layout *l, int64_t d)
 {
     int64_t n = l->ndim ? l->ndim : 1;
     if (d < -n || d >= n)
-        return error_int(BK_INDEX_ERROR, "Dimension out of range (expected to be in range of [%lld, %lld], but got %lld)",
+        return error_int(BK_INDEX_ERROR,
+                         "Dimension out of range (expected to be in range of [%lld, %lld], but got %lld)",
                          (long long)-n, (long long)n - 1, (long long)d);
     return (int)(d < 0 ? d + n : d);
 }

@@ -9,11 +9,11 @@
 typedef struct layout {
     uint32_t id;
     uint8_t ndim;
-    bool contiguous; /* row-major, strides of size-1 dimensions aside */
-    bool dense;      /* a permutation of row-major: every address in [0, numel) exactly once */
+    bool contiguous;  /* row-major, strides of size-1 dimensions aside */
+    bool dense;       /* a permutation of row-major: every address in [0, numel) exactly once */
     bool overlapping; /* two elements may share an address (an expanded view) */
     int64_t numel;
-    int64_t span;    /* elements from the first to one past the last address reached; 0 when empty */
+    int64_t span; /* elements from the first to one past the last address reached; 0 when empty */
     const struct layout *plain;
     const struct layout *rest; /* without its first dimension, once somebody asked: layout_rest */
     int64_t sizes[BK_MAX_NDIM];

@@ -29,8 +29,8 @@ int64_t mem_fail_pending(void); /* how far the failing one is; 0: it has failed,
 /* 64-byte aligned blocks. `bytes` must be the same for take and give. */
 void *pool_take(size_t bytes);
 void pool_give(void *p, size_t bytes);
-int64_t mem_machine_bytes(void);  /* memory and swap of the machine: more than that is never to be had */
-void pool_trim(void);             /* gives cached blocks back to the system */
+int64_t mem_machine_bytes(void); /* memory and swap of the machine: more than that is never to be had */
+void pool_trim(void);            /* gives cached blocks back to the system */
 int64_t pool_bytes_in_use(void);
 int64_t pool_bytes_cached(void);
 

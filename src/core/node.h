@@ -22,21 +22,22 @@ enum op {
 enum { MAX_INPUTS = 3 };
 
 typedef enum node_kind {
-    KIND_ELEMENTWISE, /* a row of ops.def, or a cast */
-    KIND_VIEW,        /* other sizes and strides over the input's memory */
-    KIND_UPDATE,      /* the first input with a region replaced by (or increased by) the second */
-    KIND_KERNEL,      /* a function over whole tensors */
+    KIND_ELEMENTWISE,     /* a row of ops.def, or a cast */
+    KIND_VIEW,            /* other sizes and strides over the input's memory */
+    KIND_UPDATE,          /* the first input with a region replaced by (or increased by) the second */
+    KIND_KERNEL,          /* a function over whole tensors */
     KIND_KERNEL_IN_PLACE, /* the same, but the output starts as the first input */
-    KIND_EMPTY,       /* memory whose contents do not matter yet */
-    KIND_SECOND,      /* the second result of the kernel node before it */
-    KIND_SOURCE       /* data, constants, places on the tape: never in the log */
+    KIND_EMPTY,           /* memory whose contents do not matter yet */
+    KIND_SECOND,          /* the second result of the kernel node before it */
+    KIND_SOURCE           /* data, constants, places on the tape: never in the log */
 } node_kind;
 
 struct node;
 struct bk_tensor;
 struct kernel_call;
 
-/* Gradients of one node: g is the gradient of its result; wanted inputs get theirs in grads[] (owned), NULL for zero. */
+/* Gradients of one node: g is the gradient of its result; wanted inputs get theirs in grads[] (owned), NULL for zero.
+ */
 typedef int (*gradient_rule)(struct node *n, struct bk_tensor *g, struct bk_tensor *grads[static MAX_INPUTS]);
 
 typedef struct op_info {
@@ -45,7 +46,8 @@ typedef struct op_info {
     node_kind kind;
     int (*run)(const struct kernel_call *call);
     gradient_rule gradient;
-    uint8_t needs[MAX_INPUTS]; /* which values the gradient of input k reads: bit j for in[j], NEEDS_OUT for the result */
+    uint8_t
+        needs[MAX_INPUTS]; /* which values the gradient of input k reads: bit j for in[j], NEEDS_OUT for the result */
 } op_info;
 
 enum { NEEDS_OUT = 1 << MAX_INPUTS };
@@ -58,15 +60,15 @@ static inline const op_info *op_get(int op) { return &op_infos[op]; }
 /* Memory that evaluated nodes point into. */
 typedef struct storage {
     int32_t refs;
-    int32_t exports; /* foreign owners that can read or write it behind our back (NumPy arrays, DLPack, the buffer
-                        protocol): reads of it are evaluated at once, writes go to this very memory */
-    bool pinned;     /* its address was handed out: values of its cell stay here */
-    int32_t dying;   /* scratch of a flush: how many of refs end with it */
+    int32_t exports;    /* foreign owners that can read or write it behind our back (NumPy arrays, DLPack, the buffer
+                           protocol): reads of it are evaluated at once, writes go to this very memory */
+    bool pinned;        /* its address was handed out: values of its cell stay here */
+    int32_t dying;      /* scratch of a flush: how many of refs end with it */
     int32_t first_leaf; /* scratch of a flush: the first leaf that lies in it, good while epoch is the log's */
     uint32_t epoch;
     char *data;
     size_t bytes;
-    void (*release)(void *owner); /* NULL: pool memory */
+    void (*release)(void *owner);   /* NULL: pool memory */
     bool (*reachable)(void *owner); /* whether others than us hold the owner; NULL: they may */
     void *owner;
 } storage;
@@ -74,7 +76,8 @@ typedef struct storage {
 storage *storage_new(size_t bytes);
 storage *storage_adopt(void *data, size_t bytes); /* memory of pool_take(bytes), bytes > 0; given back on failure */
 storage *storage_foreign(void *data, size_t bytes, void (*release)(void *), void *owner);
-/* Whether a foreign owner can still reach exported memory. Memory of an owner that only we hold is ours from then on. */
+/* Whether a foreign owner can still reach exported memory. Memory of an owner that only we hold is ours from then on.
+ */
 bool storage_shared(storage *s);
 void storage_unexport(storage *s); /* a foreign holder is gone, and with it its reference */
 void storage_release(storage *s);
@@ -128,9 +131,9 @@ typedef struct node {
     uint8_t inputs;
     uint8_t flags;
     int32_t refs;
-    int32_t tape_refs; /* those of refs that are tracks or edges: they want the place on the tape, not the value */
+    int32_t tape_refs;  /* those of refs that are tracks or edges: they want the place on the tape, not the value */
     int32_t cache_refs; /* those of refs that are handles' caches: they can do without the value */
-    int32_t slot;      /* pending: its index in the log; else its number as a leaf of the log of `epoch` */
+    int32_t slot;       /* pending: its index in the log; else its number as a leaf of the log of `epoch` */
     uint32_t epoch;
     const layout *layout;
     struct node *in[MAX_INPUTS];

@@ -429,10 +429,7 @@ static bool read_with(bk_tensor *t, bool with_edge, operand *out)
     return !place || together || out->edge;
 }
 
-bool tensor_read_slow(const bk_tensor *t, operand *out)
-{
-    return read_with((bk_tensor *)t, grad_enabled(), out);
-}
+bool tensor_read_slow(const bk_tensor *t, operand *out) { return read_with((bk_tensor *)t, grad_enabled(), out); }
 
 node *tensor_edge(const bk_tensor *t)
 {
@@ -454,7 +451,8 @@ int tensor_check_write(const bk_tensor *t)
 int tensor_check_leaf(const bk_tensor *t)
 {
     if (grad_enabled() && tensor_tracked(t) && t->track->requires_grad && !t->track->place)
-        return error_int(BK_RUNTIME_ERROR, "a %sleaf Variable that requires grad is being used in an in-place operation.",
+        return error_int(BK_RUNTIME_ERROR,
+                         "a %sleaf Variable that requires grad is being used in an in-place operation.",
                          bk_is_leaf(t) ? "" : "view of a ");
     return 0;
 }
@@ -551,8 +549,8 @@ int tensor_write(bk_tensor *t, operand value, bool add)
         return -1;
     bool together = (place || edge) && covers_cell(t);
     value.edge = together ? edge : NULL;
-    bool replaces = tensor_whole(t) && !add && value.value->layout == t->layout && !(place && !edge) &&
-                    !must_stay(t->cell);
+    bool replaces =
+        tensor_whole(t) && !add && value.value->layout == t->layout && !(place && !edge) && !must_stay(t->cell);
     node *n = replaces ? node_retain(value.value) : update_node(t, value, together ? place : NULL, add);
     if (!n)
         return -1;
@@ -575,7 +573,8 @@ int tensor_become(bk_tensor *t, const bk_tensor *view)
     if (!view)
         return -1;
     if (t->track && t->track->requires_grad && !t->track->place)
-        return error_int(BK_RUNTIME_ERROR, "a leaf Variable that requires grad is being used in an in-place operation.");
+        return error_int(BK_RUNTIME_ERROR,
+                         "a leaf Variable that requires grad is being used in an in-place operation.");
     lock_take();
     forget(t);
     edge_forget(t);
@@ -624,8 +623,9 @@ int bk_copy_out(bk_tensor *out, const bk_tensor *result)
     int status = 0;
     bk_dtype to = tensor_dtype(out), from = tensor_dtype(result);
     if (grad_enabled() && (tensor_tracked(out) || tensor_tracked(result)))
-        status = error_int(BK_RUNTIME_ERROR, "functions with out=... arguments don't support automatic differentiation, but "
-                           "one of the arguments requires grad.");
+        status =
+            error_int(BK_RUNTIME_ERROR, "functions with out=... arguments don't support automatic differentiation, but "
+                                        "one of the arguments requires grad.");
     else if (dtypes[from].category > dtypes[to].category)
         status = error_int(BK_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s",
                            dtypes[from].type_name, dtypes[to].type_name);

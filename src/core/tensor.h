@@ -12,8 +12,8 @@
 
 typedef struct cell {
     int32_t refs;
-    node *value;    /* whole: its layout is the cell's for the cell's life */
-    uint64_t stamp; /* changes with every write, never reused */
+    node *value;             /* whole: its layout is the cell's for the cell's life */
+    uint64_t stamp;          /* changes with every write, never reused */
     struct bk_tensor *seers; /* the handles that remember a view of the current value */
     void *front;             /* the front end's object for the memory, not owned */
 } cell;
@@ -24,8 +24,8 @@ typedef struct track {
     bool retain_grad;
     const layout *layout; /* its extent within the cell: that of the handle it was made for. Gradients have its sizes */
     int64_t offset;
-    node *place;        /* the tape node that made the current value (owned); NULL for a leaf */
-    node *leaf;         /* a leaf's tape node while one exists (not owned: it owns the track) */
+    node *place; /* the tape node that made the current value (owned); NULL for a leaf */
+    node *leaf;  /* a leaf's tape node while one exists (not owned: it owns the track) */
     struct bk_tensor *grad;
     struct hooks *hooks; /* a leaf's (autograd/hooks.h) */
 } track;
@@ -64,21 +64,21 @@ struct bk_tensor {
     cell *cell;
     track *track; /* NULL: on no tape and not shared with a differentiable view */
     const layout *layout;
-    int64_t offset; /* elements from the cell's first */
-    node *seen;          /* the view node made by the last read, valid while the stamps are equal */
-    node *seen_place;    /* the track's place at that time */
+    int64_t offset;   /* elements from the cell's first */
+    node *seen;       /* the view node made by the last read, valid while the stamps are equal */
+    node *seen_place; /* the track's place at that time */
     uint64_t seen_stamp;
     node *own_edge;       /* a tape node that only this handle keeps: a leaf's, or that of a view of the track */
     node *own_edge_place; /* the track's place when it was made */
     struct bk_tensor *next_seer, **seer_link; /* in the cell's list while `seen` is set */
-    void *front; /* the front end's object for this handle, not owned */
+    void *front;                              /* the front end's object for this handle, not owned */
 };
 
 /* What an op reads: a tensor's value and its place on the tape, or a plain number (value == NULL), which takes part in
  * promotion by its category only. */
 typedef struct operand {
     node *value;
-    node *edge; /* NULL: no gradient flows */
+    node *edge;              /* NULL: no gradient flows */
     dtype_category category; /* of a number */
     int64_t i;               /* a bool or an integer */
     double d;                /* any number */
@@ -129,16 +129,19 @@ int tensor_write(bk_tensor *t, operand value, bool add);
 /* The write of a kernel that works on the whole cell: t's cell moves to n (stolen), recorded over the cell's value, and
  * t's place on the tape with it when n is taped. */
 int tensor_move(bk_tensor *t, node *n);
-/* Whether t's track covers its whole cell, so that such a node can be its place on the tape. Makes the track; false also
- * when memory is out. */
+/* Whether t's track covers its whole cell, so that such a node can be its place on the tape. Makes the track; false
+ * also when memory is out. */
 bool tensor_covers_cell(bk_tensor *t);
-/* The memory of t's cell if a write may go straight to it: evaluated, on no tape, and nobody but the cell holds the value.
- * What handles remember of it is forgotten. NULL: record the write. */
+/* The memory of t's cell if a write may go straight to it: evaluated, on no tape, and nobody but the cell holds the
+ * value. What handles remember of it is forgotten. NULL: record the write. */
 char *tensor_open(bk_tensor *t);
 /* Whether gradients flow through t, or would to it. */
-static inline bool tensor_tracked(const bk_tensor *t) { return t->track && (t->track->place || t->track->requires_grad); }
-/* Whether writing to t in place is allowed: to each of its elements its own value, or (tensor_check_leaf) to all of them
- * the same one, which may be done where elements share memory. */
+static inline bool tensor_tracked(const bk_tensor *t)
+{
+    return t->track && (t->track->place || t->track->requires_grad);
+}
+/* Whether writing to t in place is allowed: to each of its elements its own value, or (tensor_check_leaf) to all of
+ * them the same one, which may be done where elements share memory. */
 int tensor_check_write(const bk_tensor *t);
 int tensor_check_leaf(const bk_tensor *t);
 /* The tape node where t's gradient goes, NULL when t needs none. Borrowed. */

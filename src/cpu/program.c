@@ -10,9 +10,9 @@
 #include "core/threads.h"
 
 enum {
-    TILE_BYTES = 4096,            /* a register: with ten of them a tile's work stays in L1 (32 KB and up) */
-    STACK_BYTES = 192 * 1024,     /* registers live on the thread's stack: running allocates nothing */
-    SHORT_ROW = 256,              /* rows shorter than this share a tile */
+    TILE_BYTES = 4096,        /* a register: with ten of them a tile's work stays in L1 (32 KB and up) */
+    STACK_BYTES = 192 * 1024, /* registers live on the thread's stack: running allocates nothing */
+    SHORT_ROW = 256,          /* rows shorter than this share a tile */
 };
 
 /* --- shaping ------------------------------------------------------------------------------------------------- */

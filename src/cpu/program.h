@@ -15,9 +15,9 @@ typedef enum port_mode {
 
 typedef struct ew_port {
     uint8_t mode;
-    uint8_t size;  /* bytes per element */
+    uint8_t size; /* bytes per element */
     bool writes;
-    int32_t reg;   /* PORT_FIXED and PORT_GATHER: the register */
+    int32_t reg;                  /* PORT_FIXED and PORT_GATHER: the register */
     int64_t strides[BK_MAX_NDIM]; /* over the collapsed iteration space, in bytes */
 } ew_port;
 

@@ -27,12 +27,12 @@ typedef struct softmax {
     int failed;
 } softmax;
 
-#define T float
+#define T       float
 #define NAME(f) f##_float
 #include "cpu/softmax_loops.h"
 #undef T
 #undef NAME
-#define T double
+#define T       double
 #define NAME(f) f##_double
 #include "cpu/softmax_loops.h"
 #undef T
@@ -94,7 +94,11 @@ static int64_t drop_dim(view *v, int dim)
 int softmax_run(const view *dst, const view *src, int dim, bool log)
 {
     compute_type compute = (compute_type)dtypes[src->dtype].compute;
-    softmax s = { .to = *dst, .from = *src, .n = 1, .log = log, .compute = compute_dtype(compute),
+    softmax s = { .to = *dst,
+                  .from = *src,
+                  .n = 1,
+                  .log = log,
+                  .compute = compute_dtype(compute),
                   .exp = ew_kernels()->op[EW_exp][compute] };
     if (view_numel(dst) == 0)
         return 0;

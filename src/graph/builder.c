@@ -225,8 +225,8 @@ static bool finish(assembly *a, instruction *out)
         q->registers = a->registers;
         for (size_t s = 0; s < steps; s++) {
             ew_step t = a->steps[s];
-            q->step[s] = (ew_step){ t.run, final_place(a, t.to), final_place(a, t.x), final_place(a, t.y),
-                                    final_place(a, t.z) };
+            q->step[s] =
+                (ew_step){ t.run, final_place(a, t.to), final_place(a, t.x), final_place(a, t.y), final_place(a, t.z) };
         }
         memcpy(bound, a->ports, ports * sizeof *bound);
         for (size_t i = 0; i < ports; i++)
@@ -310,7 +310,8 @@ static bool build_code(planner *p, plan *made)
     return good;
 }
 
-/* --- memory -------------------------------------------------------------------------------------------------------- */
+/* --- memory --------------------------------------------------------------------------------------------------------
+ */
 
 /* Temporaries share one arena: places are reused by size class as soon as their last reader has run. */
 enum { SIZE_CLASSES = 64 * 4 };
@@ -397,8 +398,7 @@ static void list_kept(const planner *p, plan *made)
 {
     for (int i = 0; i < p->key->records; i++)
         if (p->key->bits[i] & RECORD_KEPT)
-            made->kept[made->kept_count++] =
-                (kept_value){ i, p->values[i].buffer, p->values[i].offset };
+            made->kept[made->kept_count++] = (kept_value){ i, p->values[i].buffer, p->values[i].offset };
 }
 
 static int64_t size_of(const plan *made)

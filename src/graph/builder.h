@@ -15,7 +15,7 @@ typedef struct family {
 
 typedef struct draft_buffer {
     uint8_t kind;
-    bool crowded;   /* too many long-lived values to tell apart: nothing in it is overwritten */
+    bool crowded; /* too many long-lived values to tell apart: nothing in it is overwritten */
     uint8_t family_count;
     int32_t touched; /* the last touch of values that fitted no family */
     int32_t leaf;
@@ -29,8 +29,8 @@ typedef struct draft_buffer {
 typedef struct value {
     const layout *layout;
     int64_t offset;
-    int32_t buffer;   /* -1: only ever in a register */
-    int32_t group;    /* the elementwise group that computes it, -1 for other values */
+    int32_t buffer; /* -1: only ever in a register */
+    int32_t group;  /* the elementwise group that computes it, -1 for other values */
     int32_t born;
     int32_t last_use; /* the last record that reads it; INT32_MAX when it outlives the plan */
     int32_t next;     /* in its buffer's list */

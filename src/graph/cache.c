@@ -140,5 +140,6 @@ int plan_check(const plan *p, const op_log *log, const plan_key *key)
     for (int i = 0; equal && i < p->code_count; i++)
         equal = same_instruction(&p->code[i], &q->code[i]);
     plan_free(q);
-    return equal ? 0 : error_int(BK_RUNTIME_ERROR, "brisk: a cached plan differs from a new one (this is a bug in brisk)");
+    return equal ? 0
+                 : error_int(BK_RUNTIME_ERROR, "brisk: a cached plan differs from a new one (this is a bug in brisk)");
 }

@@ -10,10 +10,19 @@ int run_matmul(const kernel_call *call)
 {
     const view *a = &call->in[0], *b = &call->in[1], *c = &call->out;
     int last = c->ndim - 1;
-    gemm_task task = { .dtype = c->dtype, .m = c->sizes[last - 1], .n = c->sizes[last], .k = a->sizes[last],
-                       .a = a->data, .a_row = a->strides[last - 1], .a_col = a->strides[last],
-                       .b = b->data, .b_row = b->strides[last - 1], .b_col = b->strides[last],
-                       .c = c->data, .c_row = c->strides[last - 1], .c_col = c->strides[last] };
+    gemm_task task = { .dtype = c->dtype,
+                       .m = c->sizes[last - 1],
+                       .n = c->sizes[last],
+                       .k = a->sizes[last],
+                       .a = a->data,
+                       .a_row = a->strides[last - 1],
+                       .a_col = a->strides[last],
+                       .b = b->data,
+                       .b_row = b->strides[last - 1],
+                       .b_col = b->strides[last],
+                       .c = c->data,
+                       .c_row = c->strides[last - 1],
+                       .c_col = c->strides[last] };
     if (c->ndim == 2)
         return gemm_run(&task);
     gemm_batch batch = { .ndim = c->ndim - 2 };

@@ -149,7 +149,8 @@ static int access_run(access *a, int count)
 
 static uint32_t bits_from(int first, int count) { return ((1u << count) - 1) << first; }
 
-static int access_dims(const view *indexed, const view *plain, const view *index, int64_t dims, bool putting, bool adding)
+static int access_dims(const view *indexed, const view *plain, const view *index, int64_t dims, bool putting,
+                       bool adding)
 {
     uint32_t bits = index_dims_bits(dims);
     access a = { .indexed = dims_first(indexed, bits),
@@ -208,7 +209,8 @@ int run_index_put(const kernel_call *call)
     return 0;
 }
 
-/* --- masks --------------------------------------------------------------------------------------------------------- */
+/* --- masks ---------------------------------------------------------------------------------------------------------
+ */
 
 int run_mask_select(const kernel_call *call)
 {
@@ -222,7 +224,8 @@ int run_mask_scatter(const kernel_call *call)
     return mask_scatter(&to, &mask, &call->in[1]);
 }
 
-/* --- views that overlap ---------------------------------------------------------------------------------------------- */
+/* --- views that overlap ----------------------------------------------------------------------------------------------
+ */
 
 #define ADD_RUN(id, suffix, held, compute)                                                                             \
     static void add_run_##suffix(char *d, int64_t ds, const char *s, int64_t ss, int64_t n)                            \

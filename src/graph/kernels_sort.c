@@ -6,7 +6,8 @@
 #include "graph/kernels.h"
 #include "graph/plan.h"
 
-/* --- orders: attr.i[0] is the dimension ------------------------------------------------------------------------------ */
+/* --- orders: attr.i[0] is the dimension ------------------------------------------------------------------------------
+ */
 
 static const view *second(const kernel_call *call) { return call->has_second ? &call->second : NULL; }
 
@@ -41,7 +42,8 @@ int run_select(const kernel_call *call)
     }
 }
 
-/* --- picks: attr.reduce.dims has the dimension's bit ------------------------------------------------------------------- */
+/* --- picks: attr.reduce.dims has the dimension's bit
+ * ------------------------------------------------------------------- */
 
 /* A 0-d view as one of one dimension. */
 static view raised(const view *v)

@@ -74,7 +74,8 @@ static bool at_loop_start(const op_log *log, const node *n)
 
 static bool over_budget(const op_log *log, const node *n)
 {
-    if ((log->count < SOFT_RECORDS && log->bytes < SOFT_BYTES) || n->op == OP_second) /* goes with the record before it */
+    if ((log->count < SOFT_RECORDS && log->bytes < SOFT_BYTES) ||
+        n->op == OP_second) /* goes with the record before it */
         return false;
     return at_loop_start(log, n) || log->count >= HARD_RECORDS || log->bytes > 4 * SOFT_BYTES;
 }
@@ -99,7 +100,8 @@ int log_append(node *n)
     if (log->count == log->capacity && !grow(log))
         return -1;
     record_key *key = &log->keys[log->count];
-    *key = (record_key){ .op = n->op, .dtype = n->dtype, .inputs = n->inputs, .layout = n->layout->id, .attr = n->attr };
+    *key =
+        (record_key){ .op = n->op, .dtype = n->dtype, .inputs = n->inputs, .layout = n->layout->id, .attr = n->attr };
     uint64_t h = mix(log->hash, (uint64_t)n->op << 48 | (uint64_t)n->dtype << 40 | n->layout->id);
     for (int k = 0; k < n->inputs; k++) {
         node *in = n->in[k];

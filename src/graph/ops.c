@@ -10,8 +10,12 @@
 #include "graph/kernels.h"
 
 op_info op_infos[OP_COUNT] = {
-#define NODE(id, kind_, grad_name_, run_, gradient_, n0, n1, n2)                                                          \
-    [OP_##id] = { .name = #id, .grad_name = grad_name_, .kind = kind_, .run = run_, .gradient = gradient_,               \
+#define NODE(id, kind_, grad_name_, run_, gradient_, n0, n1, n2)                                                       \
+    [OP_##id] = { .name = #id,                                                                                         \
+                  .grad_name = grad_name_,                                                                             \
+                  .kind = kind_,                                                                                       \
+                  .run = run_,                                                                                         \
+                  .gradient = gradient_,                                                                               \
                   .needs = { n0, n1, n2 } },
 #include "graph/nodes.def"
 #undef NODE

@@ -35,8 +35,9 @@ static int32_t buffer_new(planner *p, int kind, int64_t bytes)
         p->buffers = grown;
         p->buffer_capacity = capacity;
     }
-    p->buffers[p->buffer_count] =
-        (draft_buffer){ .kind = (uint8_t)kind, .bytes = bytes, .first = INT32_MAX, .last = -1, .touched = -1, .values = -1 };
+    p->buffers[p->buffer_count] = (draft_buffer){
+        .kind = (uint8_t)kind, .bytes = bytes, .first = INT32_MAX, .last = -1, .touched = -1, .values = -1
+    };
     return p->buffer_count++;
 }
 
@@ -157,7 +158,8 @@ static bool untouched_since(const planner *p, plan_view region, int32_t since)
     return true;
 }
 
-/* --- instructions -------------------------------------------------------------------------------------------------- */
+/* --- instructions --------------------------------------------------------------------------------------------------
+ */
 
 static draft *draft_new(planner *p, instruction_kind kind, int32_t record)
 {
@@ -213,7 +215,8 @@ static bool copy_memory(planner *p, plan_view to, plan_view from, int32_t record
     return true;
 }
 
-/* --- elementwise groups ---------------------------------------------------------------------------------------------- */
+/* --- elementwise groups ----------------------------------------------------------------------------------------------
+ */
 
 static void group_append(planner *p, int32_t group, int32_t record)
 {
@@ -270,7 +273,8 @@ static bool plan_elementwise(planner *p, int32_t i)
     return true;
 }
 
-/* --- views and updates ------------------------------------------------------------------------------------------------ */
+/* --- views and updates
+ * ------------------------------------------------------------------------------------------------ */
 
 static bool plan_viewing(planner *p, int32_t i)
 {
@@ -397,7 +401,8 @@ static bool plan_update(planner *p, int32_t i)
     return write_region(p, i, v, region, a->region.add);
 }
 
-/* --- kernels ------------------------------------------------------------------------------------------------------- */
+/* --- kernels -------------------------------------------------------------------------------------------------------
+ */
 
 static bool plan_kernel(planner *p, int32_t i, node_kind kind)
 {
@@ -461,7 +466,8 @@ static bool plan_record(planner *p, int32_t i)
     return true;
 }
 
-/* --- the pass ------------------------------------------------------------------------------------------------------- */
+/* --- the pass -------------------------------------------------------------------------------------------------------
+ */
 
 static bool planner_init(planner *p, const op_log *log, const plan_key *key)
 {
@@ -476,8 +482,14 @@ static bool planner_init(planner *p, const op_log *log, const plan_key *key)
         p->latest_group[g] = -1;
     for (int v = 0; v < values; v++) {
         const node *n = v < key->records ? log->nodes[v] : log->leaves[v - key->records];
-        p->values[v] = (value){ .buffer = -1, .group = -1, .born = -1, .last_use = -1, .next = -1, .touched = -1,
-                                .layout = n->layout, .dtype = n->dtype };
+        p->values[v] = (value){ .buffer = -1,
+                                .group = -1,
+                                .born = -1,
+                                .last_use = -1,
+                                .next = -1,
+                                .touched = -1,
+                                .layout = n->layout,
+                                .dtype = n->dtype };
         if (v < key->records && key->bits[v] & RECORD_KEPT)
             p->values[v].last_use = INT32_MAX;
     }

@@ -44,9 +44,9 @@ enum { BUFFER_LEAF, BUFFER_TEMPORARY, BUFFER_RESULT };
 
 typedef struct plan_buffer {
     uint8_t kind;
-    int32_t leaf;   /* BUFFER_LEAF */
+    int32_t leaf; /* BUFFER_LEAF */
     int64_t bytes;
-    int64_t at;     /* BUFFER_TEMPORARY: its place in the arena */
+    int64_t at; /* BUFFER_TEMPORARY: its place in the arena */
 } plan_buffer;
 
 typedef struct plan_view {
@@ -126,7 +126,9 @@ plan *cache_find(const plan_key *key);
 /* Puts p in the cache, which owns it from now on (and may free older ones). */
 void cache_add(plan *p);
 void cache_clear(void);
-typedef struct cache_counts { int64_t plans, bytes, hits, misses; } cache_counts;
+typedef struct cache_counts {
+    int64_t plans, bytes, hits, misses;
+} cache_counts;
 cache_counts cache_count(void);
 
 #endif

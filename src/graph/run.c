@@ -47,8 +47,9 @@ static void run_copy(const instruction *in, const binding *bound)
 
 static int run_kernel(const instruction *in, const binding *bound, int op)
 {
-    kernel_call call = { .op = op, .inputs = in->kernel.inputs, .has_second = in->kernel.has_second,
-                         .attr = &in->kernel.attr };
+    kernel_call call = {
+        .op = op, .inputs = in->kernel.inputs, .has_second = in->kernel.has_second, .attr = &in->kernel.attr
+    };
     call.out = bind_view(bound, &in->kernel.out);
     if (call.has_second)
         call.second = bind_view(bound, &in->kernel.second);

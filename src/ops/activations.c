@@ -13,7 +13,8 @@ static bool check_float(const bk_tensor *x, const char *op)
 {
     if (dtype_is_float(tensor_dtype(x)))
         return true;
-    return error_null(BK_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", op, dtypes[tensor_dtype(x)].type_name), false;
+    return error_null(BK_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", op, dtypes[tensor_dtype(x)].type_name),
+           false;
 }
 
 /* Half precision is computed in float32. */
@@ -99,9 +100,7 @@ bk_tensor *act_elu(const bk_tensor *x, double alpha, double scale, double input_
     bk_tensor *t = widen(x), *bent = bk_expm1(ew_with(EW_mul, t, number_float(input_scale)));
     bent = ew_with(EW_mul, bent, number_float(alpha * scale));
     operand in;
-    bk_tensor *y = operand_of(bent, &in)
-                       ? choose(bk_gt_s(t, 0), ew_with(EW_mul, t, number_float(scale)), in)
-                       : NULL;
+    bk_tensor *y = operand_of(bent, &in) ? choose(bk_gt_s(t, 0), ew_with(EW_mul, t, number_float(scale)), in) : NULL;
     return scope_return(narrow(y, x));
 }
 
@@ -118,7 +117,8 @@ bk_tensor *act_softplus(const bk_tensor *x, double beta, double threshold)
     return check_float(x, "softplus_cpu") && operand_of(x, &in[0]) ? ew_apply(EW_softplus, in) : NULL;
 }
 
-/* --- the public functions --------------------------------------------------------------------------------------------- */
+/* --- the public functions
+ * --------------------------------------------------------------------------------------------- */
 
 bk_tensor *bk_hardtanh(const bk_tensor *x, double lo, double hi)
 {
@@ -176,11 +176,13 @@ bk_tensor *bk_prelu(const bk_tensor *x, const bk_tensor *weight)
     const layout *l = x->layout;
     int64_t n = weight->layout->numel, channels = l->ndim > 1 ? l->sizes[1] : 1;
     if (tensor_dtype(x) != tensor_dtype(weight))
-        return error_null(BK_RUNTIME_ERROR, "prelu: Type promoting not supported. Got %s and %s", dtypes[tensor_dtype(x)].type_name,
-                          dtypes[tensor_dtype(weight)].type_name);
+        return error_null(BK_RUNTIME_ERROR, "prelu: Type promoting not supported. Got %s and %s",
+                          dtypes[tensor_dtype(x)].type_name, dtypes[tensor_dtype(weight)].type_name);
     if (n != 1 && (l->ndim == 0 || n != channels))
-        return error_null(BK_RUNTIME_ERROR, "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
-                          "%lld and channel size = %lld.", (long long)n, (long long)channels);
+        return error_null(BK_RUNTIME_ERROR,
+                          "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                          "%lld and channel size = %lld.",
+                          (long long)n, (long long)channels);
     lock_take();
     bk_scope_push();
     int64_t sizes[BK_MAX_NDIM];

@@ -12,7 +12,8 @@
 #include "ops/index.h"
 #include "ops/read.h"
 
-/* --- order ------------------------------------------------------------------------------------------------------------------ */
+/* --- order
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static bk_tensor *flip(const bk_tensor *t, int64_t bits)
 {
@@ -97,7 +98,8 @@ bk_tensor *bk_rot90(const bk_tensor *t, int64_t k, int dim0, int dim1)
     if (b < 0)
         return NULL;
     if (a == b)
-        return error_null(BK_RUNTIME_ERROR, "expected rotation dims to be different, but got dim0 = %d and dim1 = %d", dim0, dim1);
+        return error_null(BK_RUNTIME_ERROR, "expected rotation dims to be different, but got dim0 = %d and dim1 = %d",
+                          dim0, dim1);
     bk_scope_push();
     bk_tensor *r;
     switch ((k % 4 + 4) % 4) {
@@ -109,7 +111,8 @@ bk_tensor *bk_rot90(const bk_tensor *t, int64_t k, int dim0, int dim1)
     return scope_return(r);
 }
 
-/* --- repetition ---------------------------------------------------------------------------------------------------------------- */
+/* --- repetition
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* Repeats as many of the first dimensions as the room for dimensions allows; clears those repeats. */
 static bk_tensor *repeat_some(const bk_tensor *t, int64_t *repeats)
@@ -139,7 +142,8 @@ bk_tensor *bk_repeat(const bk_tensor *t, int count, const int64_t *repeats)
     if (!t)
         return NULL;
     if (count < t->layout->ndim)
-        return error_null(BK_RUNTIME_ERROR, "Number of dimensions of repeat dims can not be smaller than number of dimensions "
+        return error_null(BK_RUNTIME_ERROR,
+                          "Number of dimensions of repeat dims can not be smaller than number of dimensions "
                           "of tensor");
     if (count > BK_MAX_NDIM)
         return error_null(BK_RUNTIME_ERROR, "brisk tensors have at most %d dimensions, got %d", BK_MAX_NDIM, count);
@@ -259,14 +263,18 @@ bk_tensor *bk_repeat_interleave(const bk_tensor *t, const bk_tensor *repeats, in
     int d = x ? own_dim(x->layout, flat ? 0 : dim) : -1;
     bk_tensor *r = NULL;
     if (d >= 0 && repeats->layout->numel != x->layout->sizes[d])
-        error_null(BK_RUNTIME_ERROR, "repeats must have the same size as input along dim, but got repeats.size(0) = %lld and "
-                   "input.size(%d) = %lld", (long long)repeats->layout->numel, d, (long long)x->layout->sizes[d]);
+        error_null(BK_RUNTIME_ERROR,
+                   "repeats must have the same size as input along dim, but got repeats.size(0) = %lld and "
+                   "input.size(%d) = %lld",
+                   (long long)repeats->layout->numel, d, (long long)x->layout->sizes[d]);
     else if (d >= 0)
         r = bk_index_select(x, d, repeated_places(repeats));
     return scope_return(r);
 }
 
-/* --- diagonals --------------------------------------------------------------------------------------------------------------------- */
+/* --- diagonals
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 bk_tensor *bk_diag_embed(const bk_tensor *t, int64_t offset, int dim1, int dim2)
 {
@@ -278,8 +286,8 @@ bk_tensor *bk_diag_embed(const bk_tensor *t, int64_t offset, int dim1, int dim2)
         return error_null(BK_RUNTIME_ERROR, "brisk tensors have at most %d dimensions", BK_MAX_NDIM);
     int a = dim1 < 0 ? dim1 + n : dim1, b = dim2 < 0 ? dim2 + n : dim2;
     if (!l->ndim || a < 0 || b < 0 || a >= n || b >= n)
-        return error_null(BK_INDEX_ERROR, "Dimension out of range (expected to be in range of [%d, %d], but got %d)", -n, n - 1,
-                          a < 0 || a >= n ? dim1 : dim2);
+        return error_null(BK_INDEX_ERROR, "Dimension out of range (expected to be in range of [%d, %d], but got %d)",
+                          -n, n - 1, a < 0 || a >= n ? dim1 : dim2);
     if (a == b)
         return error_null(BK_RUNTIME_ERROR, "diagonal dimensions cannot be identical %d, %d", dim1, dim2);
     int64_t sizes[BK_MAX_NDIM], length = l->sizes[l->ndim - 1] + (offset < 0 ? -offset : offset);
@@ -314,8 +322,10 @@ bk_tensor *bk_block_diag(bk_tensor *const *tensors, int count)
             return NULL;
         const layout *l = tensors[k]->layout;
         if (l->ndim > 2)
-            return error_null(BK_RUNTIME_ERROR, "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input %d has "
-                              "%d dimensions", k, l->ndim);
+            return error_null(BK_RUNTIME_ERROR,
+                              "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input %d has "
+                              "%d dimensions",
+                              k, l->ndim);
         sizes[0] += l->ndim == 2 ? l->sizes[0] : 1;
         sizes[1] += l->ndim ? l->sizes[l->ndim - 1] : 1;
         dtype = k ? dtype_promote(dtype, tensor_dtype(tensors[k])) : tensor_dtype(tensors[k]);
@@ -334,7 +344,9 @@ bk_tensor *bk_block_diag(bk_tensor *const *tensors, int count)
     return scope_return(r);
 }
 
-/* --- coordinates ---------------------------------------------------------------------------------------------------------------------- */
+/* --- coordinates
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 bk_tensor *bk_take_along_dim(const bk_tensor *t, const bk_tensor *index, int dim)
 {
@@ -350,8 +362,10 @@ bk_tensor *bk_take_along_dim(const bk_tensor *t, const bk_tensor *index, int dim
     int d = layout_dim(l, dim);
     bk_tensor *r = NULL;
     if (d >= 0 && l->ndim != i->ndim) {
-        error_null(BK_RUNTIME_ERROR, "torch.take_along_dim(): input and indices should have the same number of dimensions, but "
-                   "got %d dimensions for input, and %d dimensions for indices", l->ndim, i->ndim);
+        error_null(BK_RUNTIME_ERROR,
+                   "torch.take_along_dim(): input and indices should have the same number of dimensions, but "
+                   "got %d dimensions for input, and %d dimensions for indices",
+                   l->ndim, i->ndim);
     } else if (d >= 0) {
         int64_t from[BK_MAX_NDIM], to[BK_MAX_NDIM];
         for (int k = 0; k < l->ndim; k++) {
@@ -368,7 +382,8 @@ int bk_unravel_index(const bk_tensor *t, int ndim, const int64_t *sizes, bk_tens
     if (!t)
         return -1;
     if (dtypes[tensor_dtype(t)].category != CATEGORY_INT)
-        return error_int(BK_TYPE_ERROR, "expected 'indices' to be integer dtype, but got torch.%s", dtypes[tensor_dtype(t)].name);
+        return error_int(BK_TYPE_ERROR, "expected 'indices' to be integer dtype, but got torch.%s",
+                         dtypes[tensor_dtype(t)].name);
     int64_t steps[BK_MAX_NDIM], step = 1, count = ndim;
     for (int d = ndim - 1; d >= 0; d--) {
         steps[d] = step;

@@ -15,7 +15,8 @@
 #include "ops/numbers.h"
 #include "ops/settings.h"
 
-/* --- bricks ---------------------------------------------------------------------------------------------------------- */
+/* --- bricks ----------------------------------------------------------------------------------------------------------
+ */
 
 bool operand_of(const bk_tensor *t, operand *out) { return t && tensor_read(t, out); }
 
@@ -56,15 +57,17 @@ static bk_tensor *as_computed(operand o, bk_dtype dtype)
     return t;
 }
 
-/* --- sums of products -------------------------------------------------------------------------------------------------- */
+/* --- sums of products
+ * -------------------------------------------------------------------------------------------------- */
 
 static bool check_factor(operand factor, bk_dtype result, const char *name)
 {
     if (result != BK_BOOL && factor.category == CATEGORY_BOOL && !strcmp(name, "alpha"))
         return error_null(BK_RUNTIME_ERROR, "Boolean alpha only supported for Boolean results."), false;
     if (!dtype_is_float(result) && factor.category == CATEGORY_FLOAT)
-        return error_null(BK_RUNTIME_ERROR, "For integral input tensors, argument %s must not be a floating point number.",
-                          name), false;
+        return error_null(BK_RUNTIME_ERROR,
+                          "For integral input tensors, argument %s must not be a floating point number.", name),
+               false;
     return true;
 }
 
@@ -108,17 +111,19 @@ bk_tensor *addcdiv(operand x, operand a, operand b, operand value)
 {
     bk_dtype dtype = operands_promote((operand[]){ x, a, b }, 3);
     if (!dtype_is_float((bk_dtype)a.value->dtype) && !dtype_is_float((bk_dtype)b.value->dtype))
-        return error_null(BK_RUNTIME_ERROR,
-                          "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will "
-                          "perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be "
-                          "implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer "
-                          "inputs and as (input + value * tensor1 / tensor2) for float inputs. The future addcdiv behavior "
-                          "is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes.");
+        return error_null(
+            BK_RUNTIME_ERROR,
+            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will "
+            "perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be "
+            "implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer "
+            "inputs and as (input + value * tensor1 / tensor2) for float inputs. The future addcdiv behavior "
+            "is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes.");
     bk_scope_push();
     return scope_return(add_to(x, ew_both(EW_div, as_computed(a, dtype), as_computed(b, dtype)), value, dtype));
 }
 
-/* --- bounds --------------------------------------------------------------------------------------------------------------- */
+/* --- bounds
+ * --------------------------------------------------------------------------------------------------------------- */
 
 bk_tensor *clamp_between(operand x, const operand *lo, const operand *hi)
 {
@@ -139,7 +144,8 @@ bk_tensor *clamp_between(operand x, const operand *lo, const operand *hi)
     return ew_apply(op, in);
 }
 
-/* --- division and powers ----------------------------------------------------------------------------------------------------- */
+/* --- division and powers
+ * ----------------------------------------------------------------------------------------------------- */
 
 /* Floats: the quotient, rounded as the dtype has it, cut off. Integers: what is left of x without its remainder divides
  * evenly. */
@@ -161,8 +167,8 @@ bk_tensor *divide(operand x, operand y, const char *mode)
     if (!strcmp(mode, "floor"))
         return ew_apply(EW_floor_divide, in);
     if (strcmp(mode, "trunc"))
-        return error_null(BK_RUNTIME_ERROR, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'",
-                          mode);
+        return error_null(BK_RUNTIME_ERROR,
+                          "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'", mode);
     bk_scope_push();
     return scope_return(divide_trunc(x, y));
 }
@@ -171,7 +177,8 @@ bk_tensor *float_power(operand x, operand y)
 {
     bk_scope_push();
     operand in[MAX_INPUTS] = { { 0 } };
-    bk_tensor *wide_x = x.value ? as_computed(x, BK_FLOAT64) : NULL, *wide_y = y.value ? as_computed(y, BK_FLOAT64) : NULL;
+    bk_tensor *wide_x = x.value ? as_computed(x, BK_FLOAT64) : NULL,
+              *wide_y = y.value ? as_computed(y, BK_FLOAT64) : NULL;
     bool good = (x.value ? operand_of(wide_x, &in[0]) : (in[0] = number_float(x.d), true)) &&
                 (y.value ? operand_of(wide_y, &in[1]) : (in[1] = number_float(y.d), true));
     return scope_return(good ? ew_apply_python(EW_pow, in) : NULL);
@@ -182,7 +189,8 @@ bk_tensor *round_decimals(const bk_tensor *x, int64_t decimals)
     if (!decimals)
         return bk_round(x);
     if (!dtype_is_float(tensor_dtype(x)))
-        return error_null(BK_NOT_IMPLEMENTED, "\"round_cpu\" not implemented for '%s'", dtypes[tensor_dtype(x)].type_name);
+        return error_null(BK_NOT_IMPLEMENTED, "\"round_cpu\" not implemented for '%s'",
+                          dtypes[tensor_dtype(x)].type_name);
     bk_scope_push();
     operand scale = number_float(pow(10, (double)(decimals < 0 ? -decimals : decimals))), in;
     bk_dtype dtype = tensor_dtype(x);
@@ -192,16 +200,18 @@ bk_tensor *round_decimals(const bk_tensor *x, int64_t decimals)
     return scope_return(t ? bk_to(t, dtype) : NULL);
 }
 
-/* --- comparison ----------------------------------------------------------------------------------------------------------------- */
+/* --- comparison
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 bk_tensor *is_close(const bk_tensor *x, const bk_tensor *y, double rtol, double atol, bool equal_nan)
 {
     bk_dtype dtype = tensor_dtype(x);
     if (dtype != tensor_dtype(y))
-        return error_null(BK_RUNTIME_ERROR, "%s did not match %s", dtypes[dtype].type_name, dtypes[tensor_dtype(y)].type_name);
+        return error_null(BK_RUNTIME_ERROR, "%s did not match %s", dtypes[dtype].type_name,
+                          dtypes[tensor_dtype(y)].type_name);
     if (rtol < 0 || atol < 0)
-        return error_null(BK_RUNTIME_ERROR, "%s must be greater than or equal to zero, but got %g", rtol < 0 ? "rtol" : "atol",
-                          rtol < 0 ? rtol : atol);
+        return error_null(BK_RUNTIME_ERROR, "%s must be greater than or equal to zero, but got %g",
+                          rtol < 0 ? "rtol" : "atol", rtol < 0 ? rtol : atol);
     bk_scope_push();
     bk_tensor *close = bk_eq(x, y);
     if (equal_nan && dtype_is_float(dtype))
@@ -254,7 +264,8 @@ int bk_equal(const bk_tensor *x, const bk_tensor *y, bool *out)
     return status;
 }
 
-/* --- special values ------------------------------------------------------------------------------------------------------------------ */
+/* --- special values
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static double largest(bk_dtype d)
 {
@@ -288,7 +299,8 @@ bk_tensor *logit(const bk_tensor *x, double eps)
     return scope_return(t ? bk_to(t, dtype) : NULL);
 }
 
-/* --- the public functions --------------------------------------------------------------------------------------------------------------- */
+/* --- the public functions
+ * --------------------------------------------------------------------------------------------------------------- */
 
 /* sin(pi x) / (pi x), and 1 at 0; the quotient is kept finite there for the gradient. */
 bk_tensor *bk_sinc(const bk_tensor *x)
@@ -300,7 +312,8 @@ bk_tensor *bk_sinc(const bk_tensor *x)
     bk_dtype dtype = dtype_is_float(tensor_dtype(x)) ? tensor_dtype(x) : default_dtype();
     operand in = { 0 };
     bk_tensor *t = operand_of(x, &in) ? as_computed(in, dtype) : NULL, *zero = bk_eq_s(t, 0);
-    bk_tensor *angle = operand_of(t, &in) ? ew_with(EW_mul, ew_choose(zero, number_float(1), in), number_float(M_PI)) : NULL;
+    bk_tensor *angle =
+        operand_of(t, &in) ? ew_with(EW_mul, ew_choose(zero, number_float(1), in), number_float(M_PI)) : NULL;
     bk_tensor *q = bk_div(bk_sin(angle), angle);
     t = operand_of(q, &in) ? ew_choose(zero, number_float(1), in) : NULL;
     t = scope_return(t ? bk_to(t, dtype) : NULL);

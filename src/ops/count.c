@@ -27,7 +27,8 @@ static bk_tensor *fresh(const layout *l, bk_dtype dtype, view *out)
 
 static const layout *line(int64_t n) { return layout_get(1, &n, NULL); }
 
-/* --- unique -------------------------------------------------------------------------------------------------------------- */
+/* --- unique
+ * -------------------------------------------------------------------------------------------------------------- */
 
 typedef struct unique_views {
     view values, inverse, counts, src;
@@ -93,7 +94,8 @@ bk_tensor *bk_unique(const bk_tensor *t, bool consecutive, bk_tensor **inverse, 
     return values;
 }
 
-/* --- unique slices ------------------------------------------------------------------------------------------------------- */
+/* --- unique slices
+ * ------------------------------------------------------------------------------------------------------- */
 
 /* The rank of each row in the lexicographic order of all; equal rows have equal ranks. Columns refine the ranks one by
  * one, until all rows differ. */
@@ -129,7 +131,8 @@ static int check_slices(const layout *l, int dim)
         return error_int(BK_INDEX_ERROR, "Dimension specified as %d but tensor has no dimensions", dim);
     for (int d = 0; d < l->ndim; d++)
         if (d != dim && !l->sizes[d])
-            return error_int(BK_RUNTIME_ERROR, "There are 0 sized dimensions, and they aren't selected, so unique cannot be "
+            return error_int(BK_RUNTIME_ERROR,
+                             "There are 0 sized dimensions, and they aren't selected, so unique cannot be "
                              "applied");
     return 0;
 }
@@ -140,7 +143,8 @@ static bk_tensor *unique_slices(const bk_tensor *t, int dim, bool consecutive, b
     if (check_slices(t->layout, dim) < 0)
         return NULL;
     int64_t n = t->layout->sizes[dim];
-    bk_tensor *rows = bk_reshape(bk_movedim(t, 1, &dim, (int[]){ 0 }), 2, (int64_t[]){ n, n ? t->layout->numel / n : 0 });
+    bk_tensor *rows =
+        bk_reshape(bk_movedim(t, 1, &dim, (int[]){ 0 }), 2, (int64_t[]){ n, n ? t->layout->numel / n : 0 });
     bk_tensor *ranks = rows ? row_ranks(rows) : NULL;
     bk_tensor *found = ranks ? unique(ranks, consecutive, &kinds, counts) : NULL;
     if (!found)
@@ -165,12 +169,14 @@ bk_tensor *bk_unique_dim(const bk_tensor *t, int at, bool consecutive, bk_tensor
     return values;
 }
 
-/* --- counts of integers ----------------------------------------------------------------------------------------------------- */
+/* --- counts of integers
+ * ----------------------------------------------------------------------------------------------------- */
 
 static int check_bincount(const bk_tensor *t, const bk_tensor *weights, int64_t minlength)
 {
     if (dtype_is_float(tensor_dtype(t)) || tensor_dtype(t) == BK_BOOL)
-        return error_int(BK_NOT_IMPLEMENTED, "\"bincount_cpu\" not implemented for '%s'", dtypes[tensor_dtype(t)].type_name);
+        return error_int(BK_NOT_IMPLEMENTED, "\"bincount_cpu\" not implemented for '%s'",
+                         dtypes[tensor_dtype(t)].type_name);
     if (minlength < 0)
         return error_int(BK_RUNTIME_ERROR, "minlength should be >= 0");
     if (t->layout->ndim != 1 || (t->layout->numel && bk_item_int(bk_min(t)) < 0))
@@ -211,7 +217,8 @@ bk_tensor *bk_bincount(const bk_tensor *t, const bk_tensor *weights, int64_t min
     return r;
 }
 
-/* --- histograms ----------------------------------------------------------------------------------------------------------------- */
+/* --- histograms
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 static int histc_range(const bk_tensor *t, double *low, double *high)
 {
@@ -251,7 +258,8 @@ bk_tensor *bk_histc(const bk_tensor *t, int64_t bins, double low, double high)
         return error_null(BK_RUNTIME_ERROR, "torch.histogram(): bins must be > 0, but got %lld for dimension 0",
                           (long long)bins);
     if (!dtype_is_float(tensor_dtype(t)))
-        return error_null(BK_NOT_IMPLEMENTED, "\"histogram_cpu\" not implemented for '%s'", dtypes[tensor_dtype(t)].type_name);
+        return error_null(BK_NOT_IMPLEMENTED, "\"histogram_cpu\" not implemented for '%s'",
+                          dtypes[tensor_dtype(t)].type_name);
     lock_take();
     bk_scope_push();
     bool was = grad_set_enabled(false);
@@ -261,7 +269,9 @@ bk_tensor *bk_histc(const bk_tensor *t, int64_t bins, double low, double high)
     return r;
 }
 
-/* --- places -------------------------------------------------------------------------------------------------------------------- */
+/* --- places
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 /* [count, ndim] with one column after the other, as PyTorch lays it out. */
 bk_tensor *bk_nonzero(const bk_tensor *t)
@@ -289,19 +299,24 @@ static int check_search(const bk_tensor *sorted, const bk_tensor *values)
     char a[200], b[200];
     const layout *ls = sorted->layout, *lv = values->layout;
     if (ls->ndim == 0)
-        return error_int(BK_RUNTIME_ERROR, "torch.searchsorted(): boundaries tensor should have positive dimension, but got "
+        return error_int(BK_RUNTIME_ERROR,
+                         "torch.searchsorted(): boundaries tensor should have positive dimension, but got "
                          "0 dimension");
     if (lv->ndim == 0 && ls->ndim != 1)
-        return error_int(BK_RUNTIME_ERROR, "torch.searchsorted(): input value can be a scalar only when boundaries tensor "
+        return error_int(BK_RUNTIME_ERROR,
+                         "torch.searchsorted(): input value can be a scalar only when boundaries tensor "
                          "dimension is 1, but we got boundaries tensor dim(%d) and input value's dim(%d) numel(%lld)",
                          ls->ndim, lv->ndim, (long long)lv->numel);
     bool fits = ls->ndim == 1 || ls->ndim == lv->ndim;
     for (int d = 0; fits && ls->ndim > 1 && d < ls->ndim - 1; d++)
         fits = ls->sizes[d] == lv->sizes[d];
     if (!fits)
-        return error_int(BK_RUNTIME_ERROR, "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
-                         "dimensions of boundaries tensor and input value tensor must match, but we got boundaries tensor "
-                         "%s and input value tensor %s", layout_text(ls, a), layout_text(lv, b));
+        return error_int(
+            BK_RUNTIME_ERROR,
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
+            "dimensions of boundaries tensor and input value tensor must match, but we got boundaries tensor "
+            "%s and input value tensor %s",
+            layout_text(ls, a), layout_text(lv, b));
     return 0;
 }
 

@@ -2,8 +2,8 @@
  *
  * Every dimension gets a label: the letters are 0..51 (capitals first, as PyTorch orders them), the dimensions under an
  * ellipsis follow, counted from the last. Repeated letters become diagonals by their strides and dimensions of size 1
- * are dropped, so that what is left of an operand has each label once and each size agrees. Then pairs are contracted, in
- * the cheapest order for up to four operands and greedily beyond; a contraction is one batch of GEMMs over strides.
+ * are dropped, so that what is left of an operand has each label once and each size agrees. Then pairs are contracted,
+ * in the cheapest order for up to four operands and greedily beyond; a contraction is one batch of GEMMs over strides.
  *
  * Invariant: a part holds only labels that the output or another part still has, once `drop` has seen it. */
 #include <ctype.h>
@@ -44,7 +44,8 @@ typedef struct sum {
 
 static uint64_t bit(int label) { return (uint64_t)1 << label; }
 
-/* --- reading the equation -------------------------------------------------------------------------------------------- */
+/* --- reading the equation --------------------------------------------------------------------------------------------
+ */
 
 static int letter_label(char c) { return c <= 'Z' ? c - 'A' : c - 'a' + 26; }
 static char label_letter(int label) { return (char)(label < 26 ? 'A' + label : 'a' + label - 26); }
@@ -53,15 +54,19 @@ static char label_letter(int label) { return (char)(label < 26 ? 'A' + label : '
 static bool read_ellipsis(const char *at, int operand, term *t)
 {
     if (t->ellipsis && operand >= 0)
-        return error_null(BK_RUNTIME_ERROR, "einsum(): found '.' for operand %d for which an ellipsis was already found",
-                          operand), false;
+        return error_null(BK_RUNTIME_ERROR,
+                          "einsum(): found '.' for operand %d for which an ellipsis was already found", operand),
+               false;
     if (t->ellipsis)
-        return error_null(BK_RUNTIME_ERROR, "einsum(): found '.' for output but an ellipsis (...) was already found"), false;
+        return error_null(BK_RUNTIME_ERROR, "einsum(): found '.' for output but an ellipsis (...) was already found"),
+               false;
     if (at[1] != '.' || at[2] != '.') {
         if (operand >= 0)
             return error_null(BK_RUNTIME_ERROR, "einsum(): found '.' for operand %d that is not part of any ellipsis",
-                              operand), false;
-        return error_null(BK_RUNTIME_ERROR, "einsum(): found '.' for output that is not part of any ellipsis (...)"), false;
+                              operand),
+                   false;
+        return error_null(BK_RUNTIME_ERROR, "einsum(): found '.' for output that is not part of any ellipsis (...)"),
+               false;
     }
     t->ellipsis = true;
     t->label[t->count++] = ELLIPSIS;
@@ -76,8 +81,11 @@ static int read_label(const char *equation, const char *at, int operand, term *t
     if (*at == '.')
         return read_ellipsis(at, operand, t) ? 3 : 0;
     if (!isalpha((unsigned char)*at))
-        return error_null(BK_RUNTIME_ERROR, "einsum(): invalid subscript given at index %d in the equation string, subscripts "
-                          "must be in [a-zA-Z]", (int)(at - equation)), 0;
+        return error_null(BK_RUNTIME_ERROR,
+                          "einsum(): invalid subscript given at index %d in the equation string, subscripts "
+                          "must be in [a-zA-Z]",
+                          (int)(at - equation)),
+               0;
     t->label[t->count++] = (int8_t)letter_label(*at);
     return 1;
 }
@@ -91,7 +99,8 @@ static bool read_operands(const char *equation, int count, term *terms, const ch
     for (const char *at = equation; at < end;) {
         if (*at == ' ' || *at == ',') {
             if (*at++ == ',' && ++operand >= count)
-                return error_null(BK_RUNTIME_ERROR, "einsum(): fewer operands were provided than specified in the equation"),
+                return error_null(BK_RUNTIME_ERROR,
+                                  "einsum(): fewer operands were provided than specified in the equation"),
                        false;
             continue;
         }
@@ -101,7 +110,8 @@ static bool read_operands(const char *equation, int count, term *terms, const ch
         at += read;
     }
     if (operand != count - 1)
-        return error_null(BK_RUNTIME_ERROR, "einsum(): more operands were provided than specified in the equation"), false;
+        return error_null(BK_RUNTIME_ERROR, "einsum(): more operands were provided than specified in the equation"),
+               false;
     return true;
 }
 
@@ -110,9 +120,12 @@ static bool check_term(const term *t, const layout *l, int operand)
     int letters = t->count - t->ellipsis;
     if (t->ellipsis ? letters <= l->ndim : letters == l->ndim)
         return true;
-    return error_null(BK_RUNTIME_ERROR, "einsum(): the number of subscripts in the equation (%d) %s the number of dimensions "
-                      "(%d) for operand %d%s", letters, t->ellipsis ? "is more than" : "does not match", l->ndim, operand,
-                      t->ellipsis ? "" : " and no ellipsis was given"), false;
+    return error_null(BK_RUNTIME_ERROR,
+                      "einsum(): the number of subscripts in the equation (%d) %s the number of dimensions "
+                      "(%d) for operand %d%s",
+                      letters, t->ellipsis ? "is more than" : "does not match", l->ndim, operand,
+                      t->ellipsis ? "" : " and no ellipsis was given"),
+           false;
 }
 
 static void put_ellipsis(sum *s)
@@ -155,17 +168,22 @@ static bool explicit_output(sum *s, const char *equation, const char *at, uint64
         }
         if (seen & bit(label))
             return error_null(BK_RUNTIME_ERROR, "einsum(): output subscript %c appears more than once in the output",
-                              label_letter(label)), false;
+                              label_letter(label)),
+                   false;
         if (!(present & bit(label)))
-            return error_null(BK_RUNTIME_ERROR, "einsum(): output subscript %c does not appear in the equation for any input "
-                              "operand", label_letter(label)), false;
+            return error_null(BK_RUNTIME_ERROR,
+                              "einsum(): output subscript %c does not appear in the equation for any input "
+                              "operand",
+                              label_letter(label)),
+                   false;
         seen |= bit(label);
         s->output[s->output_count++] = (int8_t)label;
     }
     return true;
 }
 
-/* --- operands --------------------------------------------------------------------------------------------------------- */
+/* --- operands
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* The label of each dimension. */
 static void spread_labels(const term *t, int ndim, int8_t label[static BK_MAX_NDIM])
@@ -191,11 +209,16 @@ static bool note_size(sum *s, int label, int64_t size, int operand, int dim)
         return true;
     }
     if (label < LETTERS)
-        return error_null(BK_RUNTIME_ERROR, "einsum(): subscript %c has size %lld for operand %d which does not broadcast with "
-                          "previously seen size %lld", label_letter(label), (long long)size, operand, (long long)*known), false;
-    return error_null(BK_RUNTIME_ERROR, "einsum(): dimension %d covered by ellipsis in operand %dhas size %lld which does not "
-                      "broadcast with previously seen ellipsis with size %lld for the respective dimension", dim, operand,
-                      (long long)size, (long long)*known), false;
+        return error_null(BK_RUNTIME_ERROR,
+                          "einsum(): subscript %c has size %lld for operand %d which does not broadcast with "
+                          "previously seen size %lld",
+                          label_letter(label), (long long)size, operand, (long long)*known),
+               false;
+    return error_null(BK_RUNTIME_ERROR,
+                      "einsum(): dimension %d covered by ellipsis in operand %dhas size %lld which does not "
+                      "broadcast with previously seen ellipsis with size %lld for the respective dimension",
+                      dim, operand, (long long)size, (long long)*known),
+           false;
 }
 
 /* t with one dimension per label: repeated labels add their strides, sizes of 1 go. */
@@ -211,9 +234,11 @@ static bool make_part(sum *s, const bk_tensor *t, const term *written, int opera
         while (same < d && label[same] != label[d])
             same++;
         if (same < d && l->sizes[same] != l->sizes[d])
-            return error_null(BK_RUNTIME_ERROR, "einsum(): subscript %c is repeated for operand %d but the sizes don't match, "
-                              "%lld != %lld", label_letter(label[d]), operand, (long long)l->sizes[d],
-                              (long long)l->sizes[same]), false;
+            return error_null(BK_RUNTIME_ERROR,
+                              "einsum(): subscript %c is repeated for operand %d but the sizes don't match, "
+                              "%lld != %lld",
+                              label_letter(label[d]), operand, (long long)l->sizes[d], (long long)l->sizes[same]),
+                   false;
         if (!note_size(s, label[d], l->sizes[d], operand, d))
             return false;
         if (l->sizes[d] == 1)
@@ -255,7 +280,8 @@ static bool read_equation(sum *s, const char *equation, bk_tensor *const *tensor
         return false;
     if (s->output_count > BK_MAX_NDIM)
         return error_null(BK_RUNTIME_ERROR, "brisk tensors have at most %d dimensions, got %d", BK_MAX_NDIM,
-                          s->output_count), false;
+                          s->output_count),
+               false;
     for (int label = 0; label < LABELS; label++) {
         s->size[label] = 1;
         s->position[label] = LABELS + label;
@@ -271,7 +297,8 @@ static bool read_equation(sum *s, const char *equation, bk_tensor *const *tensor
     return true;
 }
 
-/* --- order of contraction ------------------------------------------------------------------------------------------------ */
+/* --- order of contraction
+ * ------------------------------------------------------------------------------------------------ */
 
 static double cost_of(const sum *s, uint64_t set)
 {
@@ -344,7 +371,8 @@ static void choose_pair(const sum *s, int pair[2])
     }
 }
 
-/* --- contraction ----------------------------------------------------------------------------------------------------------- */
+/* --- contraction
+ * ----------------------------------------------------------------------------------------------------------- */
 
 /* The labels of a set in the order of the output; how many. */
 static int list_labels(const sum *s, uint64_t set, int8_t out[static LABELS])
@@ -486,7 +514,7 @@ static bool join(sum *s, int i, int j)
         return false;
     uint64_t both = a->set & b->set;
     out.set = (a->set | b->set) & rest;
-    bool good = !(both & ~rest)               ? multiply(s, a, b, &out)
+    bool good = !(both & ~rest)                   ? multiply(s, a, b, &out)
                 : a->set == b->set && both & rest ? multiply_and_sum(s, a, b, rest, &out)
                                                   : contract(s, a, b, rest, &out);
     *a = out;

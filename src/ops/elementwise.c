@@ -1,7 +1,8 @@
 /* elementwise.c: from a row of ops.def and its operands to a recorded node.
  *
  * Order of work, for every op alike: promote dtypes, broadcast sizes, cast and expand the operands, find the result's
- * strides, record. Values of one element that are already there are computed at once: element loops never see the log. */
+ * strides, record. Values of one element that are already there are computed at once: element loops never see the log.
+ */
 #include "ops/elementwise.h"
 
 #include <string.h>
@@ -56,14 +57,17 @@ static bool is_bool(operand o) { return o.value ? o.value->dtype == BK_BOOL : o.
 static int check_bools(int op, const operand *in)
 {
     if (op == EW_neg && is_bool(in[0]))
-        return error_int(BK_RUNTIME_ERROR, "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+        return error_int(BK_RUNTIME_ERROR,
+                         "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
                          "invert a mask, use the `~` or `logical_not()` operator instead.");
     if (op != EW_sub || (!is_bool(in[0]) && !is_bool(in[1])))
         return 0;
     if (is_bool(in[0]) && is_bool(in[1]))
-        return error_int(BK_RUNTIME_ERROR, "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` "
+        return error_int(BK_RUNTIME_ERROR,
+                         "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` "
                          "or `logical_xor()` operator instead.");
-    return error_int(BK_RUNTIME_ERROR, "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+    return error_int(BK_RUNTIME_ERROR,
+                     "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
                      "to invert a mask, use the `~` or `logical_not()` operator instead.");
 }
 
@@ -126,7 +130,8 @@ static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_IN
         return -1;
     int first = row->rule == EW_SELECT;
     if (first && in[0].value && in[0].value->dtype != BK_BOOL && in[0].value->dtype != BK_UINT8)
-        return error_int(BK_RUNTIME_ERROR, "where expected condition to be a boolean tensor, but got a tensor with dtype %s",
+        return error_int(BK_RUNTIME_ERROR,
+                         "where expected condition to be a boolean tensor, but got a tensor with dtype %s",
                          dtypes[in[0].value->dtype].type_name);
     bk_dtype common = operands_promote(in + first, row->arity - first);
     if (row->rule == EW_FLOAT && !dtype_is_float(common))
@@ -135,7 +140,8 @@ static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_IN
         common = BK_BOOL;
     if (op == EW_square && common == BK_BOOL) /* PyTorch's is pow(x, 2), and 2 is an integer */
         common = BK_INT64;
-    static const uint8_t kernels[] = { [CATEGORY_BOOL] = EW_TYPE_B, [CATEGORY_INT] = EW_TYPE_I,
+    static const uint8_t kernels[] = { [CATEGORY_BOOL] = EW_TYPE_B,
+                                       [CATEGORY_INT] = EW_TYPE_I,
                                        [CATEGORY_FLOAT] = EW_TYPE_F };
     if (!(row->types & kernels[dtypes[common].category]))
         return refuse_dtype(row->name, common);
@@ -162,10 +168,7 @@ void owned_release(owned o)
         node_release(o.edge);
 }
 
-static owned own(operand in)
-{
-    return (owned){ node_retain(in.value), in.edge ? node_retain(in.edge) : NULL };
-}
+static owned own(operand in) { return (owned){ node_retain(in.value), in.edge ? node_retain(in.edge) : NULL }; }
 
 /* A node that is both the value and its place on the tape. */
 static owned own_node(node *n) { return (owned){ n, n && n->flags & NODE_TAPED ? node_retain(n) : NULL }; }
@@ -187,8 +190,9 @@ owned operand_cast(operand in, bk_dtype dtype)
         return own(in);
     if (in.value->flags & NODE_CONSTANT && !in.edge) {
         bool whole = !dtype_is_float((bk_dtype)in.value->dtype);
-        return (owned){ whole ? node_constant_int(dtype, dtype_load_int((bk_dtype)in.value->dtype, in.value->data))
-                              : node_constant_double(dtype, dtype_load_double((bk_dtype)in.value->dtype, in.value->data)),
+        return (owned){ whole
+                            ? node_constant_int(dtype, dtype_load_int((bk_dtype)in.value->dtype, in.value->data))
+                            : node_constant_double(dtype, dtype_load_double((bk_dtype)in.value->dtype, in.value->data)),
                         NULL };
     }
     const layout *from = in.value->layout;
@@ -379,7 +383,8 @@ static node *record_elementwise(int op, bk_dtype dtype, const owned *in, const o
     return record_node(n);
 }
 
-/* --- the short way ------------------------------------------------------------------------------------------------- */
+/* --- the short way -------------------------------------------------------------------------------------------------
+ */
 
 /* What an op gives for operands that all have this dtype, or NO_RESULT where dtypes have to be resolved. */
 enum { NO_RESULT = 0xff };
@@ -387,14 +392,16 @@ static uint8_t plain_result[EW_COUNT][BK_DTYPE_COUNT];
 
 __attribute__((constructor)) static void fill_plain_results(void)
 {
-    static const uint8_t kernels[] = { [CATEGORY_BOOL] = EW_TYPE_B, [CATEGORY_INT] = EW_TYPE_I,
+    static const uint8_t kernels[] = { [CATEGORY_BOOL] = EW_TYPE_B,
+                                       [CATEGORY_INT] = EW_TYPE_I,
                                        [CATEGORY_FLOAT] = EW_TYPE_F };
     for (int op = 0; op < EW_COUNT; op++) {
         uint8_t rule = ew_infos[op].rule;
         for (int d = 0; d < BK_DTYPE_COUNT; d++) {
             bool plain = rule == EW_ARITH || rule == EW_COMPARE || rule == EW_BITS || rule == EW_TEST ||
                          (rule == EW_FLOAT && dtype_is_float((bk_dtype)d));
-            bool has = ew_infos[op].types & kernels[dtypes[d].category] && (dtype_is_float((bk_dtype)d) || !divides(op));
+            bool has =
+                ew_infos[op].types & kernels[dtypes[d].category] && (dtype_is_float((bk_dtype)d) || !divides(op));
             plain_result[op][d] = plain && has ? (ew_gives_bool((ew_op)op) ? BK_BOOL : (uint8_t)d) : NO_RESULT;
         }
     }
@@ -466,8 +473,8 @@ static node *apply_any(int op, const operand *in)
     return n;
 }
 
-/* Elements of one dtype that computes as itself, and numbers, none on the tape: the op is one kernel call. NULL where it
- * is not so simple. */
+/* Elements of one dtype that computes as itself, and numbers, none on the tape: the op is one kernel call. NULL where
+ * it is not so simple. */
 static node *apply_elements(int op, int arity, const operand *in)
 {
     const ew_info *row = &ew_infos[op];
@@ -480,7 +487,11 @@ static node *apply_elements(int op, int arity, const operand *in)
         return NULL;
     if (!(row->types & (whole ? EW_TYPE_I : EW_TYPE_F)))
         return NULL;
-    union { double d; float f; int64_t i; } number[2];
+    union {
+        double d;
+        float f;
+        int64_t i;
+    } number[2];
     const void *x[2];
     for (int k = 0; k < arity; k++) {
         const node *v = in[k].value;
@@ -531,7 +542,8 @@ static int check_result(const bk_tensor *t, const node *n)
     return 0;
 }
 
-/* Where in t's cell a value lies: a handle on the cell remembers every view of it that was read since the last write. */
+/* Where in t's cell a value lies: a handle on the cell remembers every view of it that was read since the last write.
+ */
 static const bk_tensor *find_reader(const cell *c, const node *value)
 {
     const bk_tensor *h = c->seers;
@@ -556,8 +568,8 @@ static bool same_walk(const layout *a, const layout *b)
     return a->numel == b->numel;
 }
 
-/* PyTorch's rule: dense regions must be apart or the same; others are not looked at, and here a write never changes what
- * was read before it. */
+/* PyTorch's rule: dense regions must be apart or the same; others are not looked at, and here a write never changes
+ * what was read before it. */
 int overlap_check(const bk_tensor *t, const node *read)
 {
     const cell *c = t->cell;
@@ -571,7 +583,8 @@ int overlap_check(const bk_tensor *t, const node *read)
         return 0;
     if (t->offset + a->span <= from || from + b->span <= t->offset)
         return 0;
-    return error_int(BK_RUNTIME_ERROR, "unsupported operation: some elements of the input tensor and the written-to tensor "
+    return error_int(BK_RUNTIME_ERROR,
+                     "unsupported operation: some elements of the input tensor and the written-to tensor "
                      "refer to a single memory location. Please clone() the tensor before performing the operation.");
 }
 
@@ -631,11 +644,13 @@ static int check_power(int op, const operand *in)
     return error_int(BK_RUNTIME_ERROR, "Integers to negative integer powers are not allowed.");
 }
 
-/* The condition is a mask. A number among the choices must be one of the result's dtype, but for 16-bit floats, where it becomes infinite. */
+/* The condition is a mask. A number among the choices must be one of the result's dtype, but for 16-bit floats, where
+ * it becomes infinite. */
 static int check_choices(const operand *in)
 {
     if (in[0].value && in[0].value->dtype != BK_BOOL && in[0].value->dtype != BK_UINT8)
-        return error_int(BK_RUNTIME_ERROR, "where expected condition to be a boolean tensor, but got a tensor with dtype %s",
+        return error_int(BK_RUNTIME_ERROR,
+                         "where expected condition to be a boolean tensor, but got a tensor with dtype %s",
                          dtypes[in[0].value->dtype].type_name);
     bk_dtype d = operands_promote(in + 1, 2);
     bool narrow = d == BK_FLOAT16 || d == BK_BFLOAT16;

@@ -17,7 +17,8 @@
 #include "ops/numbers.h"
 #include "ops/read.h"
 
-/* --- nodes ---------------------------------------------------------------------------------------------------------- */
+/* --- nodes ----------------------------------------------------------------------------------------------------------
+ */
 
 static bk_tensor *record_read(int op, const bk_tensor *x, const bk_tensor *at, int64_t dims, const layout *l)
 {
@@ -43,7 +44,8 @@ static int write_copied(int op, bk_tensor *x, operand value, const bk_tensor *at
     bk_scope_push();
     operand in;
     bk_tensor *c = copy_as(x, x->layout->plain, tensor_dtype(x));
-    int status = c && record_write(op, c, value, at, mode, dims) == 0 && tensor_read(c, &in) ? tensor_write(x, in, false) : -1;
+    int status =
+        c && record_write(op, c, value, at, mode, dims) == 0 && tensor_read(c, &in) ? tensor_write(x, in, false) : -1;
     bk_scope_pop();
     return status;
 }
@@ -129,7 +131,8 @@ int overlap_add(bk_tensor *x, const bk_tensor *value)
     return tensor_read(value, &in) ? record_write(OP_accumulate, x, in, NULL, 0, 0) : -1;
 }
 
-/* --- values of indices ------------------------------------------------------------------------------------------------ */
+/* --- values of indices
+ * ------------------------------------------------------------------------------------------------ */
 
 int64_t mask_total(const bk_tensor *mask)
 {
@@ -193,7 +196,8 @@ static int check_bounds(const bk_tensor *index, int64_t from, int64_t size, bk_e
                      (long long)index_first_bad(index, from, size), dim, (long long)size);
 }
 
-/* --- gather and scatter ------------------------------------------------------------------------------------------------- */
+/* --- gather and scatter
+ * ------------------------------------------------------------------------------------------------- */
 
 static int check_gather(const bk_tensor *x, int dim, const bk_tensor *index)
 {
@@ -203,10 +207,11 @@ static int check_gather(const bk_tensor *x, int dim, const bk_tensor *index)
         return error_int(BK_RUNTIME_ERROR, "Index tensor must have the same number of dimensions as input tensor");
     for (int d = 0; d < i->ndim; d++)
         if (d != dim && i->sizes[d] > l->sizes[d])
-            return error_int(BK_RUNTIME_ERROR,
-                             "Size does not match at dimension %d expected index %s to be no larger than self %s apart from "
-                             "dimension %d",
-                             d, layout_text(i, a), layout_text(l, b), dim);
+            return error_int(
+                BK_RUNTIME_ERROR,
+                "Size does not match at dimension %d expected index %s to be no larger than self %s apart from "
+                "dimension %d",
+                d, layout_text(i, a), layout_text(l, b), dim);
     return check_bounds(index, 0, l->sizes[dim], BK_RUNTIME_ERROR, "", dim);
 }
 
@@ -250,10 +255,11 @@ static int check_scatter(const char *op, const bk_tensor *x, int dim, const bk_t
     for (int d = 0; d < i->ndim; d++)
         fits &= (d == dim || i->sizes[d] <= l->sizes[d]) && (!src || i->sizes[d] <= src->layout->sizes[d]);
     if (!fits && src)
-        return error_int(BK_RUNTIME_ERROR,
-                         "Expected index %s to be no larger than self %s apart from dimension %d and to be no larger size "
-                         "than src %s",
-                         layout_text(i, a), layout_text(l, b), dim, layout_text(src->layout, c));
+        return error_int(
+            BK_RUNTIME_ERROR,
+            "Expected index %s to be no larger than self %s apart from dimension %d and to be no larger size "
+            "than src %s",
+            layout_text(i, a), layout_text(l, b), dim, layout_text(src->layout, c));
     if (!fits)
         return error_int(BK_RUNTIME_ERROR, "Expected index %s to be no larger than self %s apart from dimension %d",
                          layout_text(i, a), layout_text(l, b), dim);
@@ -317,7 +323,10 @@ static int mode_of(const char *reduce)
     return error_int(BK_RUNTIME_ERROR, "reduce argument must be either add or multiply.");
 }
 
-static int op_of(int mode) { return mode == SCATTER_SET ? OP_scatter : mode == SCATTER_ADD ? OP_scatter_add : OP_scatter_reduce; }
+static int op_of(int mode)
+{
+    return mode == SCATTER_SET ? OP_scatter : mode == SCATTER_ADD ? OP_scatter_add : OP_scatter_reduce;
+}
 
 int bk_scatter_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *src, const char *reduce)
 {
@@ -372,18 +381,22 @@ static int divide_by_counts(bk_tensor *t, int dim, const bk_tensor *index, bool 
 static int scatter_reduce(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *src, const char *reduce,
                           bool include_self)
 {
-    static const struct { const char *name; scatter_mode mode; } names[] = {
-        { "sum", SCATTER_ADD }, { "mean", SCATTER_ADD }, { "prod", SCATTER_MUL }, { "amax", SCATTER_AMAX },
-        { "amin", SCATTER_AMIN },
+    static const struct {
+        const char *name;
+        scatter_mode mode;
+    } names[] = {
+        { "sum", SCATTER_ADD },   { "mean", SCATTER_ADD },  { "prod", SCATTER_MUL },
+        { "amax", SCATTER_AMAX }, { "amin", SCATTER_AMIN },
     };
     size_t k = 0;
     while (k < sizeof names / sizeof *names && strcmp(names[k].name, reduce))
         k++;
     if (k == sizeof names / sizeof *names)
-        return error_int(BK_RUNTIME_ERROR, "reduce argument must be either sum, prod, mean, amax or amin, got %s", reduce);
+        return error_int(BK_RUNTIME_ERROR, "reduce argument must be either sum, prod, mean, amax or amin, got %s",
+                         reduce);
     scatter_mode mode = names[k].mode;
-    if (!include_self && scatter(OP_scatter, "scatter_reduce", t, dim, index, NULL, identity(mode, tensor_dtype(t)),
-                                 SCATTER_SET) < 0)
+    if (!include_self &&
+        scatter(OP_scatter, "scatter_reduce", t, dim, index, NULL, identity(mode, tensor_dtype(t)), SCATTER_SET) < 0)
         return -1;
     if (scatter(op_of((int)mode), "scatter", t, dim, index, src, number_int(0), mode) < 0)
         return -1;
@@ -403,7 +416,8 @@ int bk_scatter_reduce_(bk_tensor *t, int dim, const bk_tensor *index, const bk_t
     return status;
 }
 
-/* --- slices along a dimension --------------------------------------------------------------------------------------------- */
+/* --- slices along a dimension
+ * --------------------------------------------------------------------------------------------- */
 
 /* The index as an int64 vector. */
 static bk_tensor *vector_index(const char *op, const bk_tensor *index, bk_error_kind kind, const char *types)
@@ -456,7 +470,8 @@ bk_tensor *bk_embedding(const bk_tensor *weight, const bk_tensor *index)
     else if (low < 0 || high >= weight->layout->sizes[0])
         error_null(BK_INDEX_ERROR, "index out of range in self");
     else
-        r = index_read(OP_embedding, weight, i, index_dims(1, 0), index_result(weight->layout, i->layout, index_dims(1, 0)));
+        r = index_read(OP_embedding, weight, i, index_dims(1, 0),
+                       index_result(weight->layout, i->layout, index_dims(1, 0)));
     r = scope_return(r);
     lock_give();
     return r;
@@ -471,20 +486,24 @@ static int check_slices(const char *op, const bk_tensor *x, int dim, const bk_te
         return error_int(BK_RUNTIME_ERROR, "%s(): self (%s) and source (%s) must have the same scalar type", op,
                          dtypes[tensor_dtype(x)].type_name, dtypes[tensor_dtype(src)].type_name);
     if (src->layout->ndim != x->layout->ndim)
-        return error_int(BK_RUNTIME_ERROR, "%s(): When source and destination are not scalars, their dimensionality must "
-                         "match. Source dimensionality (%d), destination dimensionality (%d)", op, src->layout->ndim,
-                         x->layout->ndim);
+        return error_int(BK_RUNTIME_ERROR,
+                         "%s(): When source and destination are not scalars, their dimensionality must "
+                         "match. Source dimensionality (%d), destination dimensionality (%d)",
+                         op, src->layout->ndim, x->layout->ndim);
     if (have != want && adds)
-        return error_int(BK_RUNTIME_ERROR, "index_add_(): Number of indices (%lld) should be equal to source.size(dim): "
-                         "(%lld), for dim: %d", (long long)want, (long long)have, dim);
+        return error_int(BK_RUNTIME_ERROR,
+                         "index_add_(): Number of indices (%lld) should be equal to source.size(dim): "
+                         "(%lld), for dim: %d",
+                         (long long)want, (long long)have, dim);
     if (have != want)
-        return error_int(BK_INDEX_ERROR, "%s(): Number of indices (%lld) should be equal to source.size(dim) (%lld)", op,
-                         (long long)want, (long long)have);
+        return error_int(BK_INDEX_ERROR, "%s(): Number of indices (%lld) should be equal to source.size(dim) (%lld)",
+                         op, (long long)want, (long long)have);
     for (int d = 0; d < x->layout->ndim; d++)
         if (d != dim && x->layout->sizes[d] != src->layout->sizes[d])
-            return error_int(BK_RUNTIME_ERROR, "source tensor shape must match self tensor shape, excluding the specified "
-                             "dimension. Got self.shape = %s source.shape = %s", layout_text(x->layout, a),
-                             layout_text(src->layout, b));
+            return error_int(BK_RUNTIME_ERROR,
+                             "source tensor shape must match self tensor shape, excluding the specified "
+                             "dimension. Got self.shape = %s source.shape = %s",
+                             layout_text(x->layout, a), layout_text(src->layout, b));
     return 0;
 }
 
@@ -493,7 +512,8 @@ static int write_slices(int op, const char *name, bk_tensor *t, int at, const bk
                         operand number)
 {
     int dim = layout_dim(t->layout, at);
-    bk_tensor *i = dim < 0 ? NULL : vector_index(name, index, BK_INDEX_ERROR, op == OP_index_add ? "int32/int64" : "int64");
+    bk_tensor *i =
+        dim < 0 ? NULL : vector_index(name, index, BK_INDEX_ERROR, op == OP_index_add ? "int32/int64" : "int64");
     if (!i || tensor_check_write(t) < 0 || number_check(number, tensor_dtype(t)) < 0)
         return -1;
     bk_tensor *x = at_least_1d(t);
@@ -533,15 +553,19 @@ int bk_index_add_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor
 
 int bk_index_copy_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *source)
 {
-    return t && index && source ? write_slices_locked(OP_index_copy, "index_copy_", t, dim, index, source, number_int(0)) : -1;
+    return t && index && source
+               ? write_slices_locked(OP_index_copy, "index_copy_", t, dim, index, source, number_int(0))
+               : -1;
 }
 
 int bk_index_fill_(bk_tensor *t, int dim, const bk_tensor *index, double value)
 {
-    return t && index ? write_slices_locked(OP_index_fill, "index_fill_", t, dim, index, NULL, number_float(value)) : -1;
+    return t && index ? write_slices_locked(OP_index_fill, "index_fill_", t, dim, index, NULL, number_float(value))
+                      : -1;
 }
 
-/* --- take and put: a tensor as if it were 1-d ---------------------------------------------------------------------------- */
+/* --- take and put: a tensor as if it were 1-d
+ * ---------------------------------------------------------------------------- */
 
 /* Indices counted from the end become plain ones where several dimensions are indexed at once. */
 static bk_tensor *flat_index(const bk_tensor *index, int64_t numel)
@@ -566,7 +590,8 @@ bk_tensor *bk_take(const bk_tensor *t, const bk_tensor *index)
     bk_scope_push();
     bk_tensor *x = at_least_1d(t), *i = NULL, *r = NULL;
     if (tensor_dtype(index) != BK_INT64)
-        error_null(BK_RUNTIME_ERROR, "take(): Expected a long tensor for index, but got %s", dtypes[tensor_dtype(index)].type_name);
+        error_null(BK_RUNTIME_ERROR, "take(): Expected a long tensor for index, but got %s",
+                   dtypes[tensor_dtype(index)].type_name);
     else
         i = flat_index(index, t->layout->numel);
     if (x && i)
@@ -581,12 +606,15 @@ int bk_put_(bk_tensor *t, const bk_tensor *index, const bk_tensor *source, bool 
     if (!t || !index || !source)
         return -1;
     if (index->layout->numel != source->layout->numel)
-        return error_int(BK_RUNTIME_ERROR, "put_(): Expected source and index to have the same number of elements, but got "
-                         "source.numel() = %lld, index.numel() = %lld", (long long)source->layout->numel,
-                         (long long)index->layout->numel);
+        return error_int(BK_RUNTIME_ERROR,
+                         "put_(): Expected source and index to have the same number of elements, but got "
+                         "source.numel() = %lld, index.numel() = %lld",
+                         (long long)source->layout->numel, (long long)index->layout->numel);
     if (tensor_dtype(t) != tensor_dtype(source))
-        return error_int(BK_RUNTIME_ERROR, "put_(): self and source expected to have the same dtype, but got self.dtype = %s "
-                         "and source.dtype = %s", dtypes[tensor_dtype(t)].type_name, dtypes[tensor_dtype(source)].type_name);
+        return error_int(BK_RUNTIME_ERROR,
+                         "put_(): self and source expected to have the same dtype, but got self.dtype = %s "
+                         "and source.dtype = %s",
+                         dtypes[tensor_dtype(t)].type_name, dtypes[tensor_dtype(source)].type_name);
     if (tensor_check_write(t) < 0)
         return -1;
     lock_take();
@@ -595,13 +623,15 @@ int bk_put_(bk_tensor *t, const bk_tensor *index, const bk_tensor *source, bool 
     bk_tensor *from = i ? bk_reshape(source, i->layout->ndim, i->layout->sizes) : NULL;
     operand in;
     int status = x && from && tensor_read(from, &in)
-                     ? index_write(OP_put, x, i, in, index_dims(all_dims(x), 0), accumulate) : -1;
+                     ? index_write(OP_put, x, i, in, index_dims(all_dims(x), 0), accumulate)
+                     : -1;
     bk_scope_pop();
     lock_give();
     return status;
 }
 
-/* --- out of place ---------------------------------------------------------------------------------------------------------- */
+/* --- out of place
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Each is the write into a copy, for most of them a row-major one; a failed one leaves nothing. */
 static bk_tensor *row_major_copy(const bk_tensor *t)

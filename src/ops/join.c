@@ -17,13 +17,16 @@ static bool check_part(const layout *first, const layout *part, int dim, int num
 {
     if (part->ndim != first->ndim)
         return error_null(BK_RUNTIME_ERROR, "Tensors must have same number of dimensions: got %d and %d", first->ndim,
-                          part->ndim), false;
+                          part->ndim),
+               false;
     for (int d = 0; d < first->ndim; d++)
         if (d != dim && part->sizes[d] != first->sizes[d])
-            return error_null(BK_RUNTIME_ERROR,
-                              "Sizes of tensors must match except in dimension %d. Expected size %lld but got size %lld "
-                              "for tensor number %d in the list.",
-                              dim, (long long)first->sizes[d], (long long)part->sizes[d], number), false;
+            return error_null(
+                       BK_RUNTIME_ERROR,
+                       "Sizes of tensors must match except in dimension %d. Expected size %lld but got size %lld "
+                       "for tensor number %d in the list.",
+                       dim, (long long)first->sizes[d], (long long)part->sizes[d], number),
+                   false;
     return true;
 }
 
@@ -46,7 +49,8 @@ static const layout *joint_layout(bk_tensor *const *tensors, int count, int64_t 
             continue;
         if (!first) {
             if (l->ndim == 0)
-                return error_null(BK_RUNTIME_ERROR, "zero-dimensional tensor (at position %d) cannot be concatenated", i);
+                return error_null(BK_RUNTIME_ERROR, "zero-dimensional tensor (at position %d) cannot be concatenated",
+                                  i);
             first = l;
             *dim = layout_dim(l, at);
             if (*dim < 0)
@@ -99,8 +103,8 @@ static bk_tensor *join(bk_tensor *const *tensors, int count, int64_t at)
 static bool check_list(bk_tensor *const *tensors, int count, const char *op)
 {
     if (count <= 0)
-        return !strcmp(op, "stack") ? error_null(BK_RUNTIME_ERROR, "stack expects a non-empty TensorList"), false
-                                    : (error_null(BK_VALUE_ERROR, "%s: expected a non-empty list of Tensors", op), false);
+        return !strcmp(op, "stack") ? error_null(BK_RUNTIME_ERROR, "stack expects a non-empty TensorList"),
+               false : (error_null(BK_VALUE_ERROR, "%s: expected a non-empty list of Tensors", op), false);
     for (int i = 0; i < count; i++)
         if (!tensors[i])
             return false;
@@ -126,8 +130,10 @@ bk_tensor *bk_stack(bk_tensor *const *tensors, int count, int dim)
     const layout *first = tensors[0]->layout;
     for (int i = 1; i < count; i++)
         if (tensors[i]->layout->plain != first->plain)
-            return error_null(BK_RUNTIME_ERROR, "stack expects each tensor to be equal size, but got %s at entry 0 and %s "
-                              "at entry %d", layout_text(first, a), layout_text(tensors[i]->layout, b), i);
+            return error_null(BK_RUNTIME_ERROR,
+                              "stack expects each tensor to be equal size, but got %s at entry 0 and %s "
+                              "at entry %d",
+                              layout_text(first, a), layout_text(tensors[i]->layout, b), i);
     lock_take();
     bk_scope_push();
     bk_tensor *raised[count], *t = NULL;

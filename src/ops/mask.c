@@ -1,7 +1,7 @@
 /* mask.c: masks, and the places where something is true.
  *
- * Filling under a mask is `where`: it stays lazy and fuses. Taking out what a mask selects needs the count, so the mask is
- * evaluated and the rest stays lazy. */
+ * Filling under a mask is `where`: it stays lazy and fuses. Taking out what a mask selects needs the count, so the mask
+ * is evaluated and the rest stays lazy. */
 #include <string.h>
 
 #include "core/error.h"
@@ -72,8 +72,8 @@ int masked_fill_operand(bk_tensor *x, const bk_tensor *mask, operand value)
     operand in;
     int status = -1;
     if (r && r->layout->plain != x->layout->plain)
-        error_int(BK_RUNTIME_ERROR, "output with shape %s doesn't match the broadcast shape %s", layout_text(x->layout, a),
-                  layout_text(r->layout, b));
+        error_int(BK_RUNTIME_ERROR, "output with shape %s doesn't match the broadcast shape %s",
+                  layout_text(x->layout, a), layout_text(r->layout, b));
     else if (r && tensor_read(r, &in))
         status = tensor_write(x, in, false);
     bk_scope_pop();
@@ -122,7 +122,8 @@ int bk_masked_fill_t_(bk_tensor *t, const bk_tensor *mask, const bk_tensor *valu
     return status;
 }
 
-/* --- select and scatter ------------------------------------------------------------------------------------------------ */
+/* --- select and scatter
+ * ------------------------------------------------------------------------------------------------ */
 
 static bk_tensor *select_masked(const bk_tensor *t, const bk_tensor *mask)
 {
@@ -158,7 +159,8 @@ static int scatter_masked(bk_tensor *t, const bk_tensor *mask, const bk_tensor *
         return error_int(BK_RUNTIME_ERROR, "masked_scatter_ only supports boolean masks, but got mask with dtype %s",
                          dtypes[tensor_dtype(mask)].type_name);
     if (tensor_dtype(source) != tensor_dtype(t))
-        return error_int(BK_RUNTIME_ERROR, "masked_scatter_: expected self and source to have same dtypes but got %s and %s",
+        return error_int(BK_RUNTIME_ERROR,
+                         "masked_scatter_: expected self and source to have same dtypes but got %s and %s",
                          dtypes[tensor_dtype(t)].type_name, dtypes[tensor_dtype(source)].type_name);
     bk_tensor *m = bk_expand(mask, t->layout->ndim, t->layout->sizes);
     int64_t count = m ? mask_total(m) : -1;
@@ -197,7 +199,8 @@ bk_tensor *bk_masked_scatter(const bk_tensor *t, const bk_tensor *mask, const bk
     return c;
 }
 
-/* --- places --------------------------------------------------------------------------------------------------------------- */
+/* --- places
+ * --------------------------------------------------------------------------------------------------------------- */
 
 /* Memory for results that are computed at once. */
 static bk_tensor *made_now(int ndim, const int64_t *sizes, const int64_t *strides, bk_dtype dtype, view *v)

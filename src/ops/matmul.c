@@ -11,8 +11,10 @@
 const char *c_type_name(bk_dtype d)
 {
     static const char *const names[BK_DTYPE_COUNT] = {
-        [BK_FLOAT32] = "float", [BK_FLOAT64] = "double", [BK_FLOAT16] = "c10::Half", [BK_BFLOAT16] = "c10::BFloat16",
-        [BK_INT64] = "long",    [BK_INT32] = "int",      [BK_INT16] = "short",       [BK_INT8] = "signed char",
+        [BK_FLOAT32] = "float",       [BK_FLOAT64] = "double",
+        [BK_FLOAT16] = "c10::Half",   [BK_BFLOAT16] = "c10::BFloat16",
+        [BK_INT64] = "long",          [BK_INT32] = "int",
+        [BK_INT16] = "short",         [BK_INT8] = "signed char",
         [BK_UINT8] = "unsigned char", [BK_BOOL] = "bool",
     };
     return names[d];
@@ -23,7 +25,8 @@ bk_dtype product_dtype(bk_dtype d)
     return dtypes[d].category == CATEGORY_FLOAT ? (d == BK_FLOAT64 ? d : BK_FLOAT32) : BK_INT64;
 }
 
-/* --- recording ----------------------------------------------------------------------------------------------------- */
+/* --- recording -----------------------------------------------------------------------------------------------------
+ */
 
 /* Two operands of equal ndim >= 2 whose inner sizes agree and whose batch sizes broadcast. */
 static bk_tensor *record_product(operand a, operand b)
@@ -63,7 +66,8 @@ bk_tensor *product_wide(const bk_tensor *a, const bk_tensor *b)
     return c;
 }
 
-/* --- checks -------------------------------------------------------------------------------------------------------- */
+/* --- checks --------------------------------------------------------------------------------------------------------
+ */
 
 /* There is no kernel for bool, but none is needed where there is nothing to multiply. */
 static bool refuse_bool(const bk_tensor *a, const bk_tensor *b, const char *kernel)
@@ -79,10 +83,12 @@ bool check_mm(const bk_tensor *a, const bk_tensor *b)
     if (la->sizes[1] != lb->sizes[0])
         return error_null(BK_RUNTIME_ERROR, "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)",
                           (long long)la->sizes[0], (long long)la->sizes[1], (long long)lb->sizes[0],
-                          (long long)lb->sizes[1]), false;
+                          (long long)lb->sizes[1]),
+               false;
     if (tensor_dtype(a) != tensor_dtype(b))
         return error_null(BK_RUNTIME_ERROR, "expected m1 and m2 to have the same dtype, but got: %s != %s",
-                          c_type_name(tensor_dtype(a)), c_type_name(tensor_dtype(b))), false;
+                          c_type_name(tensor_dtype(a)), c_type_name(tensor_dtype(b))),
+               false;
     return refuse_bool(a, b, "addmm_impl_cpu_");
 }
 
@@ -92,14 +98,18 @@ bool check_product_dtype(const bk_tensor *a, const bk_tensor *b)
         return false;
     if (tensor_dtype(a) != tensor_dtype(b))
         return error_null(BK_RUNTIME_ERROR, "expected scalar type %s but found %s", dtypes[tensor_dtype(a)].type_name,
-                          dtypes[tensor_dtype(b)].type_name), false;
+                          dtypes[tensor_dtype(b)].type_name),
+               false;
     return true;
 }
 
 static bool refuse_batch(int64_t batch, int64_t inner, int64_t batch_b, int64_t inner_b)
 {
-    return error_null(BK_RUNTIME_ERROR, "Expected size for first two dimensions of batch2 tensor to be: [%lld, %lld] but got: "
-                      "[%lld, %lld].", (long long)batch, (long long)inner, (long long)batch_b, (long long)inner_b), false;
+    return error_null(BK_RUNTIME_ERROR,
+                      "Expected size for first two dimensions of batch2 tensor to be: [%lld, %lld] but got: "
+                      "[%lld, %lld].",
+                      (long long)batch, (long long)inner, (long long)batch_b, (long long)inner_b),
+           false;
 }
 
 bool check_bmm(const bk_tensor *a, const bk_tensor *b)
@@ -118,16 +128,19 @@ bool check_mv(const bk_tensor *input, const bk_tensor *matrix, const bk_tensor *
     int ndim = input ? input->layout->ndim : 1;
     if (ndim > 1 || lm->ndim != 2 || lv->ndim != 1)
         return error_null(BK_RUNTIME_ERROR, "vector + matrix @ vector expected, got %d, %d, %d", ndim, lm->ndim,
-                          lv->ndim), false;
+                          lv->ndim),
+               false;
     int64_t rows = input && ndim ? input->layout->sizes[0] : lm->sizes[0];
     if (lm->sizes[1] != lv->sizes[0] || (ndim && rows != lm->sizes[0] && rows != 1))
-        return error_null(BK_RUNTIME_ERROR, "size mismatch, got input (%lld), mat (%lldx%lld), vec (%lld)", (long long)rows,
-                          (long long)lm->sizes[0], (long long)lm->sizes[1], (long long)lv->sizes[0]), false;
+        return error_null(BK_RUNTIME_ERROR, "size mismatch, got input (%lld), mat (%lldx%lld), vec (%lld)",
+                          (long long)rows, (long long)lm->sizes[0], (long long)lm->sizes[1], (long long)lv->sizes[0]),
+               false;
     bk_dtype d = tensor_dtype(input ? input : vector);
     if (tensor_dtype(matrix) != tensor_dtype(vector) || d != tensor_dtype(vector))
         return error_null(BK_RUNTIME_ERROR, "addmv input tensors must have the same dtype, but got %s, %s, and %s",
                           dtypes[d].type_name, dtypes[tensor_dtype(matrix)].type_name,
-                          dtypes[tensor_dtype(vector)].type_name), false;
+                          dtypes[tensor_dtype(vector)].type_name),
+               false;
     return refuse_bool(matrix, vector, "addmv_impl_cpu");
 }
 
@@ -136,19 +149,25 @@ static bool check_dot(const bk_tensor *a, const bk_tensor *b)
     long long na = a->layout->numel, nb = b->layout->numel;
     if (a->layout->ndim != 1 || b->layout->ndim != 1)
         return error_null(BK_RUNTIME_ERROR, "1D tensors expected, but got %dD and %dD tensors", a->layout->ndim,
-                          b->layout->ndim), false;
+                          b->layout->ndim),
+               false;
     if (tensor_dtype(a) != tensor_dtype(b))
         return error_null(BK_RUNTIME_ERROR, "dot : expected both vectors to have same dtype, but found %s and %s",
-                          dtypes[tensor_dtype(a)].type_name, dtypes[tensor_dtype(b)].type_name), false;
+                          dtypes[tensor_dtype(a)].type_name, dtypes[tensor_dtype(b)].type_name),
+               false;
     if (na != nb)
-        return error_null(BK_RUNTIME_ERROR, "inconsistent tensor size, expected tensor [%lld] and src [%lld] to have the same "
-                          "number of elements, but got %lld and %lld elements respectively", na, nb, na, nb), false;
+        return error_null(BK_RUNTIME_ERROR,
+                          "inconsistent tensor size, expected tensor [%lld] and src [%lld] to have the same "
+                          "number of elements, but got %lld and %lld elements respectively",
+                          na, nb, na, nb),
+               false;
     if (tensor_dtype(a) == BK_BOOL)
         return error_null(BK_NOT_IMPLEMENTED, "\"dot\" not implemented for 'Bool'"), false;
     return true;
 }
 
-/* --- matrices and vectors ------------------------------------------------------------------------------------------ */
+/* --- matrices and vectors ------------------------------------------------------------------------------------------
+ */
 
 /* The wide product in a's dtype. */
 static bk_tensor *multiply(const bk_tensor *a, const bk_tensor *b)
@@ -175,7 +194,8 @@ static bk_tensor *dot(const bk_tensor *a, const bk_tensor *b)
     return check_dot(a, b) ? bk_view(multiply(bk_unsqueeze(a, 0), bk_unsqueeze(b, 1)), 0, NULL) : NULL;
 }
 
-/* --- matmul: all ranks --------------------------------------------------------------------------------------------- */
+/* --- matmul: all ranks ---------------------------------------------------------------------------------------------
+ */
 
 /* (..., k) times a matrix or a vector: the leading dimensions fold into rows. */
 static bk_tensor *fold(const bk_tensor *a, const bk_tensor *b)
@@ -209,8 +229,11 @@ static bool check_batches(const layout *a, const layout *b)
     for (int d = 0; d < last - 1; d++) {
         int64_t sa = a->sizes[d], sb = b->sizes[d];
         if (sa != sb && sa != 1 && sb != 1)
-            return error_null(BK_RUNTIME_ERROR, "The size of tensor a (%lld) must match the size of tensor b (%lld) at "
-                              "non-singleton dimension %d", (long long)sa, (long long)sb, d), false;
+            return error_null(BK_RUNTIME_ERROR,
+                              "The size of tensor a (%lld) must match the size of tensor b (%lld) at "
+                              "non-singleton dimension %d",
+                              (long long)sa, (long long)sb, d),
+                   false;
         batch *= sa == 1 ? sb : sa;
         batch_b = batch;
     }
@@ -235,7 +258,8 @@ static bk_tensor *matmul(const bk_tensor *a, const bk_tensor *b)
 {
     int na = a->layout->ndim, nb = b->layout->ndim;
     if (!na || !nb)
-        return error_null(BK_RUNTIME_ERROR, "both arguments to matmul need to be at least 1D, but they are %dD and %dD", na, nb);
+        return error_null(BK_RUNTIME_ERROR, "both arguments to matmul need to be at least 1D, but they are %dD and %dD",
+                          na, nb);
     if (na == 1 && nb == 1)
         return dot(a, b);
     if (na == 1 && nb == 2)
@@ -247,9 +271,11 @@ static bk_tensor *matmul(const bk_tensor *a, const bk_tensor *b)
     return nb <= 2 ? fold(a, b) : batched(a, b);
 }
 
-/* --- the public functions ------------------------------------------------------------------------------------------- */
+/* --- the public functions -------------------------------------------------------------------------------------------
+ */
 
-static bk_tensor *apply(bk_tensor *(*product)(const bk_tensor *, const bk_tensor *), const bk_tensor *a, const bk_tensor *b)
+static bk_tensor *apply(bk_tensor *(*product)(const bk_tensor *, const bk_tensor *), const bk_tensor *a,
+                        const bk_tensor *b)
 {
     if (!a || !b)
         return NULL;

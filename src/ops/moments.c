@@ -40,7 +40,8 @@ bk_tensor *bk_std(const bk_tensor *t, uint32_t dims, double correction, bool kee
     return spread(OP_std, t, dims, correction, keepdim);
 }
 
-/* --- matrices of them -------------------------------------------------------------------------------------------------- */
+/* --- matrices of them
+ * -------------------------------------------------------------------------------------------------- */
 
 static bk_tensor *covariance(const bk_tensor *t, double correction)
 {
@@ -59,8 +60,10 @@ bk_tensor *bk_cov(const bk_tensor *t, double correction)
     if (!t)
         return NULL;
     if (t->layout->ndim > 2)
-        return error_null(BK_RUNTIME_ERROR, "cov(): expected input to have two or fewer dimensions but got an input with "
-                          "%d dimensions", t->layout->ndim);
+        return error_null(BK_RUNTIME_ERROR,
+                          "cov(): expected input to have two or fewer dimensions but got an input with "
+                          "%d dimensions",
+                          t->layout->ndim);
     if (tensor_dtype(t) == BK_BOOL)
         return error_null(BK_RUNTIME_ERROR, "cov(): bool dtype is not supported for input");
     bk_scope_push();
@@ -92,8 +95,10 @@ bk_tensor *bk_corrcoef(const bk_tensor *t)
     if (!t)
         return NULL;
     if (t->layout->ndim > 2)
-        return error_null(BK_RUNTIME_ERROR, "corrcoef(): expected input to have two or fewer dimensions but got an input "
-                          "with %d dimensions", t->layout->ndim);
+        return error_null(BK_RUNTIME_ERROR,
+                          "corrcoef(): expected input to have two or fewer dimensions but got an input "
+                          "with %d dimensions",
+                          t->layout->ndim);
     bk_scope_push();
     return scope_return(correlation(t));
 }

@@ -9,7 +9,8 @@
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
 
-/* --- norms ------------------------------------------------------------------------------------------------------------- */
+/* --- norms
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* float16 and bfloat16 are summed as float32 and rounded once. */
 static const bk_tensor *wide(const bk_tensor *t)
@@ -41,12 +42,16 @@ static int check_norm(const layout *l, double p, uint32_t dims)
         return 0;
     if (!dims)
         return l->numel ? 0
-                        : error_int(BK_RUNTIME_ERROR, "linalg.vector_norm cannot compute the %g norm on an empty tensor "
-                                    "because the operation does not have an identity", p);
+                        : error_int(BK_RUNTIME_ERROR,
+                                    "linalg.vector_norm cannot compute the %g norm on an empty tensor "
+                                    "because the operation does not have an identity",
+                                    p);
     for (int d = 0; d < l->ndim; d++)
         if (dims >> d & 1 && !l->sizes[d])
-            return error_int(BK_RUNTIME_ERROR, "linalg.vector_norm cannot compute the %g norm on the dimension %dbecause "
-                             "this dimension is empty and the operation does not have an identity", p, d);
+            return error_int(BK_RUNTIME_ERROR,
+                             "linalg.vector_norm cannot compute the %g norm on the dimension %dbecause "
+                             "this dimension is empty and the operation does not have an identity",
+                             p, d);
     return 0;
 }
 
@@ -66,8 +71,10 @@ bk_tensor *bk_norm(const bk_tensor *t, double p, uint32_t dims, bool keepdim)
     if (!t)
         return NULL;
     if (!dtype_is_float(tensor_dtype(t)))
-        return error_null(BK_RUNTIME_ERROR, "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
-                          "%s", dtypes[tensor_dtype(t)].type_name);
+        return error_null(BK_RUNTIME_ERROR,
+                          "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+                          "%s",
+                          dtypes[tensor_dtype(t)].type_name);
     if (check_norm(t->layout, p, dims) < 0)
         return NULL;
     lock_take();
@@ -84,12 +91,15 @@ bk_tensor *bk_dist(const bk_tensor *a, const bk_tensor *b, double p)
     bk_scope_push();
     bk_tensor *difference = bk_sub(a, b);
     if (difference && !dtype_is_float(tensor_dtype(difference)))
-        difference = error_null(BK_RUNTIME_ERROR, "norm(): input dtype should be either floating point or complex. Got %s "
-                                "instead.", dtypes[tensor_dtype(difference)].type_name);
+        difference = error_null(BK_RUNTIME_ERROR,
+                                "norm(): input dtype should be either floating point or complex. Got %s "
+                                "instead.",
+                                dtypes[tensor_dtype(difference)].type_name);
     return scope_return(bk_norm(difference, p, 0, false));
 }
 
-/* --- the logarithm of a sum of exponentials ------------------------------------------------------------------------------ */
+/* --- the logarithm of a sum of exponentials
+ * ------------------------------------------------------------------------------ */
 
 /* An infinite maximum is subtracted as 0: inf - inf would be NaN. */
 static bk_tensor *logsumexp_value(const bk_tensor *x, uint32_t dims, bool keepdim)

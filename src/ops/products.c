@@ -1,7 +1,7 @@
 /* products.c: what is made of matrix products: sums with a product, chains, powers, contractions, distances.
  *
- * Sums with a product are elementwise ops on its result, which the planner fuses; they are computed before the result is
- * rounded to its dtype, so that half precision is rounded once. */
+ * Sums with a product are elementwise ops on its result, which the planner fuses; they are computed before the result
+ * is rounded to its dtype, so that half precision is rounded once. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,8 @@
 #include "core/scope.h"
 #include "ops/products.h"
 
-/* --- beta input + alpha product -------------------------------------------------------------------------------------- */
+/* --- beta input + alpha product --------------------------------------------------------------------------------------
+ */
 
 static bk_tensor *scale(const bk_tensor *t, double factor, bool whole)
 {
@@ -40,7 +41,8 @@ static bool check_scaled(const bk_tensor *input, const bk_tensor *a, double beta
     if (a->layout->sizes[1] || beta == 0 || dtype_is_float(d) || (d != BK_BOOL && !fraction))
         return true;
     return error_null(BK_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s",
-                      fraction ? "Float" : "Long", dtypes[d].type_name), false;
+                      fraction ? "Float" : "Long", dtypes[d].type_name),
+           false;
 }
 
 bk_tensor *bk_addmm(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b, double beta, double alpha)
@@ -77,7 +79,8 @@ static bool check_batch_sum(const bk_tensor *input, const bk_tensor *a, const bk
     bk_dtype d = tensor_dtype(input), da = tensor_dtype(a), db = tensor_dtype(b);
     if (d != da || d != db)
         return error_null(BK_RUNTIME_ERROR, "Input dtypes must be the same, got: input %s, batch1: %s, batch2: %s",
-                          c_type_name(d), c_type_name(da), c_type_name(db)), false;
+                          c_type_name(d), c_type_name(da), c_type_name(db)),
+               false;
     return check_bmm(a, b);
 }
 
@@ -122,7 +125,8 @@ bk_tensor *bk_addbmm(const bk_tensor *input, const bk_tensor *a, const bk_tensor
     return scope_return(sum);
 }
 
-/* --- outer products ------------------------------------------------------------------------------------------------- */
+/* --- outer products -------------------------------------------------------------------------------------------------
+ */
 
 static bool check_vectors(const bk_tensor *a, const bk_tensor *b, const char *op, const char *first, const char *second)
 {
@@ -130,7 +134,8 @@ static bool check_vectors(const bk_tensor *a, const bk_tensor *b, const char *op
     int ndim = bad ? a->layout->ndim : b->layout->ndim;
     if (ndim == 1)
         return true;
-    return error_null(BK_RUNTIME_ERROR, "%s: Expected 1-D argument %s, but got %d-D", op, bad ? first : second, ndim), false;
+    return error_null(BK_RUNTIME_ERROR, "%s: Expected 1-D argument %s, but got %d-D", op, bad ? first : second, ndim),
+           false;
 }
 
 bk_tensor *bk_outer(const bk_tensor *a, const bk_tensor *b)
@@ -163,18 +168,21 @@ bk_tensor *bk_inner(const bk_tensor *a, const bk_tensor *b)
         return bk_mul(a, b);
     char x[200], y[200];
     if (la->sizes[la->ndim - 1] != lb->sizes[lb->ndim - 1])
-        return error_null(BK_RUNTIME_ERROR, "inner() the last dimension must match on both input tensors but got shapes %s and %s",
+        return error_null(BK_RUNTIME_ERROR,
+                          "inner() the last dimension must match on both input tensors but got shapes %s and %s",
                           layout_text(la, x), layout_text(lb, y));
     return bk_tensordot(a, b, 1, (int[]){ -1 }, (int[]){ -1 });
 }
 
-/* --- linear ----------------------------------------------------------------------------------------------------------- */
+/* --- linear
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static bk_tensor *linear(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias)
 {
     int nx = x->layout->ndim, nw = weight->layout->ndim;
     if (!nx || !nw)
-        return error_null(BK_RUNTIME_ERROR, "both arguments to linear need to be at least 1D, but they are %dD and %dD", nx, nw);
+        return error_null(BK_RUNTIME_ERROR, "both arguments to linear need to be at least 1D, but they are %dD and %dD",
+                          nx, nw);
     if (nw > 2)
         return error_null(BK_RUNTIME_ERROR, "t() expects a tensor with <= 2 dimensions, but self is %dD", nw);
     if (nw == 1 && bias)
@@ -202,7 +210,8 @@ bk_tensor *bk_linear(const bk_tensor *x, const bk_tensor *weight, const bk_tenso
     return scope_return(linear(x, weight, bias));
 }
 
-/* --- chains and powers -------------------------------------------------------------------------------------------------- */
+/* --- chains and powers
+ * -------------------------------------------------------------------------------------------------- */
 
 /* cut[i][j]: where the product of matrices i..j is split; sizes[i] x sizes[i + 1] is matrix i. */
 static bk_tensor *multiply_chain(bk_tensor *const *m, const int *cut, int count, int i, int j)
@@ -254,18 +263,24 @@ static bool check_chain(bk_tensor *const *t, int count)
         int ndim = t[i]->layout->ndim;
         if (end && (ndim < 1 || ndim > 2))
             return error_null(BK_RUNTIME_ERROR, "multi_dot(): the %s tensor must be 1D or 2D but got %dD",
-                              i ? "last" : "first", ndim), false;
+                              i ? "last" : "first", ndim),
+                   false;
         if (!end && ndim != 2)
             return error_null(BK_RUNTIME_ERROR, "multi_dot(): tensor %d must be 2D but got %dD", i, ndim), false;
         if (tensor_dtype(t[i]) != tensor_dtype(t[0]))
-            return error_null(BK_RUNTIME_ERROR, "multi_dot(): all tensors must have be the same dtype but tensor 0 is %s and "
-                              "tensor %d %s", c_type_name(tensor_dtype(t[0])), i, c_type_name(tensor_dtype(t[i]))), false;
+            return error_null(BK_RUNTIME_ERROR,
+                              "multi_dot(): all tensors must have be the same dtype but tensor 0 is %s and "
+                              "tensor %d %s",
+                              c_type_name(tensor_dtype(t[0])), i, c_type_name(tensor_dtype(t[i]))),
+                   false;
     }
     for (int i = 0; i + 1 < count; i++) {
         const layout *l = t[i]->layout, *next = t[i + 1]->layout;
         if (l->sizes[l->ndim - 1] != next->sizes[0])
-            return error_null(BK_RUNTIME_ERROR, "multi_dot(): tensors %d and %d with shapes %s and %s cannot be multiplied", i,
-                              i + 1, layout_text(l, a), layout_text(next, b)), false;
+            return error_null(BK_RUNTIME_ERROR,
+                              "multi_dot(): tensors %d and %d with shapes %s and %s cannot be multiplied", i, i + 1,
+                              layout_text(l, a), layout_text(next, b)),
+                   false;
     }
     return true;
 }
@@ -335,16 +350,18 @@ bk_tensor *bk_matrix_power(const bk_tensor *t, int64_t n)
     if (l->ndim < 2)
         return error_null(BK_RUNTIME_ERROR, "linalg.matrix_power: The input tensor A must have at least 2 dimensions.");
     if (l->sizes[l->ndim - 1] != l->sizes[l->ndim - 2])
-        return error_null(BK_RUNTIME_ERROR,
-                          "linalg.matrix_power: A must be batches of square matrices, but they are %lld by %lld matrices",
-                          (long long)l->sizes[l->ndim - 2], (long long)l->sizes[l->ndim - 1]);
+        return error_null(
+            BK_RUNTIME_ERROR,
+            "linalg.matrix_power: A must be batches of square matrices, but they are %lld by %lld matrices",
+            (long long)l->sizes[l->ndim - 2], (long long)l->sizes[l->ndim - 1]);
     if (n < 0)
         return error_null(BK_NOT_IMPLEMENTED, "linalg.matrix_power: negative powers need an inverse");
     bk_scope_push();
     return scope_return(n ? power(t, n) : identity_like(t));
 }
 
-/* --- contractions --------------------------------------------------------------------------------------------------------- */
+/* --- contractions
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* Reads dims into a bit set; the dimensions counted from the front. */
 static bool read_dims(const layout *l, int count, const int *dims, int out[static BK_MAX_NDIM], uint32_t *set)
@@ -368,8 +385,11 @@ static bool meet(const bk_tensor **a, const bk_tensor **b, int da, int db, int n
     if (sa == sb)
         return true;
     if (sa != 1 && sb != 1)
-        return error_null(BK_RUNTIME_ERROR, "contracted dimensions need to match, but first has size %lld in dim %d and second "
-                          "has size %lld in dim %d", (long long)sa, named_a, (long long)sb, named_b), false;
+        return error_null(BK_RUNTIME_ERROR,
+                          "contracted dimensions need to match, but first has size %lld in dim %d and second "
+                          "has size %lld in dim %d",
+                          (long long)sa, named_a, (long long)sb, named_b),
+               false;
     const bk_tensor **wide = sb == 1 ? a : b;
     *wide = bk_to(bk_sum(*wide, 1u << (sb == 1 ? da : db), true), tensor_dtype(*wide));
     return *wide != NULL;
@@ -452,7 +472,8 @@ bk_tensor *bk_kron(const bk_tensor *a, const bk_tensor *b)
     return scope_return(bk_reshape(c, ndim, sizes));
 }
 
-/* --- distances ------------------------------------------------------------------------------------------------------------ */
+/* --- distances
+ * ------------------------------------------------------------------------------------------------------------ */
 
 enum { BY_PRODUCT_ABOVE = 25 }; /* rows: PyTorch's bound */
 
@@ -497,19 +518,20 @@ bk_tensor *bk_cdist(const bk_tensor *a, const bk_tensor *b, double p, int mode)
     const layout *la = a->layout, *lb = b->layout;
     bk_dtype da = tensor_dtype(a), db = tensor_dtype(b);
     if (!dtype_is_float(da) || !dtype_is_float(db))
-        return error_null(BK_RUNTIME_ERROR, "cdist only supports floating-point dtypes, X%d got: %s", dtype_is_float(da) ? 2 : 1,
-                          dtypes[dtype_is_float(da) ? db : da].type_name);
+        return error_null(BK_RUNTIME_ERROR, "cdist only supports floating-point dtypes, X%d got: %s",
+                          dtype_is_float(da) ? 2 : 1, dtypes[dtype_is_float(da) ? db : da].type_name);
     if (p < 0)
         return error_null(BK_RUNTIME_ERROR, "cdist only supports non-negative p values");
     if (la->ndim < 2 || lb->ndim < 2)
-        return error_null(BK_RUNTIME_ERROR, "cdist only supports at least 2D tensors, X%d got: %dD", la->ndim < 2 ? 1 : 2,
-                          la->ndim < 2 ? la->ndim : lb->ndim);
+        return error_null(BK_RUNTIME_ERROR, "cdist only supports at least 2D tensors, X%d got: %dD",
+                          la->ndim < 2 ? 1 : 2, la->ndim < 2 ? la->ndim : lb->ndim);
     int64_t columns = la->sizes[la->ndim - 1], rows_a = la->sizes[la->ndim - 2], rows_b = lb->sizes[lb->ndim - 2];
     if (columns != lb->sizes[lb->ndim - 1])
         return error_null(BK_RUNTIME_ERROR, "X1 and X2 must have the same number of columns. X1: %lld X2: %lld",
                           (long long)columns, (long long)lb->sizes[lb->ndim - 1]);
     if (da != db)
-        return error_null(BK_RUNTIME_ERROR, "expected scalar type %s but found %s", dtypes[da].type_name, dtypes[db].type_name);
+        return error_null(BK_RUNTIME_ERROR, "expected scalar type %s but found %s", dtypes[da].type_name,
+                          dtypes[db].type_name);
     if (da == BK_FLOAT16 || da == BK_BFLOAT16)
         return error_null(BK_NOT_IMPLEMENTED, "\"cdist\" not implemented for '%s'", dtypes[da].type_name);
     bool product = p == 2 && (mode == 1 || (mode == 0 && (rows_a > BY_PRODUCT_ABOVE || rows_b > BY_PRODUCT_ABOVE)));

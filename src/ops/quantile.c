@@ -26,8 +26,10 @@ static int check_range(const quantiles *s)
     for (int64_t i = 0; i < view_numel(&v); i++) {
         double q = dtype_load_double(v.dtype, v.data + (size_t)i * step);
         if (!(q >= 0 && q <= 1))
-            return error_int(BK_RUNTIME_ERROR, v.ndim ? "%s() q values must be in the range [0, 1]"
-                                                      : "%s() q must be in the range [0, 1] but got %g", s->name, q);
+            return error_int(BK_RUNTIME_ERROR,
+                             v.ndim ? "%s() q values must be in the range [0, 1]"
+                                    : "%s() q must be in the range [0, 1] but got %g",
+                             s->name, q);
     }
     return 0;
 }
@@ -80,8 +82,8 @@ static bk_tensor *interpolate(const bk_tensor *sorted, bk_tensor *ranks, bk_quan
     case BK_QUANTILE_MIDPOINT:
     case BK_QUANTILE_LINEAR: break;
     }
-    bk_tensor *weights = rule == BK_QUANTILE_MIDPOINT ? bk_full(0, NULL, 0.5, tensor_dtype(sorted))
-                                                      : bk_sub(ranks, bk_floor(ranks));
+    bk_tensor *weights =
+        rule == BK_QUANTILE_MIDPOINT ? bk_full(0, NULL, 0.5, tensor_dtype(sorted)) : bk_sub(ranks, bk_floor(ranks));
     return bk_lerp(at_ranks(sorted, bk_floor(ranks)), at_ranks(sorted, bk_ceil(ranks)), weights);
 }
 

@@ -117,7 +117,8 @@ char *bk_to_string(const bk_tensor *t)
     view v;
     char *text = NULL;
     if (tensor_view(t, &v) == 0)
-        text = format_tensor(&v, &format_default, "tensor(", default_dtype(), bk_requires_grad(t) ? "requires_grad=True" : NULL);
+        text = format_tensor(&v, &format_default, "tensor(", default_dtype(),
+                             bk_requires_grad(t) ? "requires_grad=True" : NULL);
     lock_give();
     return text;
 }

@@ -7,7 +7,8 @@
 #include "core/lock.h"
 #include "ops/elementwise.h"
 
-/* --- layouts ------------------------------------------------------------------------------------------------------- */
+/* --- layouts -------------------------------------------------------------------------------------------------------
+ */
 
 int bk_dims_mask(const bk_tensor *t, int count, const int64_t *dims, uint32_t *mask)
 {
@@ -58,15 +59,18 @@ int check_not_empty(const layout *l, uint32_t dims, bool named, const char *op)
 {
     if (!named)
         return l->numel ? 0
-                        : error_int(BK_RUNTIME_ERROR, "%s(): Expected reduction dim to be specified for input.numel() == "
-                                    "0. Specify the reduction dim with the 'dim' argument.", op);
+                        : error_int(BK_RUNTIME_ERROR,
+                                    "%s(): Expected reduction dim to be specified for input.numel() == "
+                                    "0. Specify the reduction dim with the 'dim' argument.",
+                                    op);
     for (int d = 0; d < l->ndim; d++)
         if (dims >> d & 1 && !l->sizes[d])
             return error_int(BK_INDEX_ERROR, "%s(): Expected reduction dim %d to have non-zero size.", op, d);
     return 0;
 }
 
-/* --- nodes --------------------------------------------------------------------------------------------------------- */
+/* --- nodes ---------------------------------------------------------------------------------------------------------
+ */
 
 static node *one_input(int op, operand in, bk_dtype dtype, const layout *l, attr a)
 {
@@ -152,7 +156,8 @@ static bk_tensor *reduction(int op, reduce_kind kind, const bk_tensor *t, bk_dty
     return r;
 }
 
-/* --- sums and products ----------------------------------------------------------------------------------------------- */
+/* --- sums and products -----------------------------------------------------------------------------------------------
+ */
 
 /* Integers and bool are counted in int64. */
 static bk_dtype sum_dtype(bk_dtype d) { return dtype_is_float(d) ? d : BK_INT64; }
@@ -164,7 +169,8 @@ bk_tensor *bk_sum(const bk_tensor *t, uint32_t dims, bool keepdim)
 
 bk_tensor *bk_prod(const bk_tensor *t, uint32_t dims, bool keepdim)
 {
-    return t ? reduction(dims ? OP_prod_dim : OP_prod, REDUCE_PROD, t, sum_dtype(tensor_dtype(t)), dims, keepdim) : NULL;
+    return t ? reduction(dims ? OP_prod_dim : OP_prod, REDUCE_PROD, t, sum_dtype(tensor_dtype(t)), dims, keepdim)
+             : NULL;
 }
 
 bk_tensor *bk_mean(const bk_tensor *t, uint32_t dims, bool keepdim)
@@ -172,8 +178,10 @@ bk_tensor *bk_mean(const bk_tensor *t, uint32_t dims, bool keepdim)
     if (!t)
         return NULL;
     if (!dtype_is_float(tensor_dtype(t)))
-        return error_null(BK_RUNTIME_ERROR, "mean(): could not infer output dtype. Input dtype must be either a floating "
-                          "point or complex dtype. Got: %s", dtypes[tensor_dtype(t)].type_name);
+        return error_null(BK_RUNTIME_ERROR,
+                          "mean(): could not infer output dtype. Input dtype must be either a floating "
+                          "point or complex dtype. Got: %s",
+                          dtypes[tensor_dtype(t)].type_name);
     return reduction(dims ? OP_mean_dim : OP_mean, REDUCE_SUM, t, tensor_dtype(t), dims, keepdim);
 }
 
@@ -193,7 +201,8 @@ bk_tensor *bk_nanmean(const bk_tensor *t, uint32_t dims, bool keepdim)
     if (!t)
         return NULL;
     if (!dtype_is_float(tensor_dtype(t)))
-        return error_null(BK_RUNTIME_ERROR, "nanmean(): expected input to have floating point or complex dtype but got %s",
+        return error_null(BK_RUNTIME_ERROR,
+                          "nanmean(): expected input to have floating point or complex dtype but got %s",
                           dtypes[tensor_dtype(t)].type_name);
     bk_scope_push();
     bk_tensor *count = bk_sum(bk_logical_not(bk_isnan(t)), dims, keepdim);
@@ -208,7 +217,8 @@ bk_tensor *bk_count_nonzero(const bk_tensor *t, uint32_t dims)
     return scope_return(bk_sum(bk_ne_s(t, 0), dims, false));
 }
 
-/* --- extremes -------------------------------------------------------------------------------------------------------- */
+/* --- extremes --------------------------------------------------------------------------------------------------------
+ */
 
 static bk_tensor *whole_extreme(int op, reduce_kind kind, const bk_tensor *t, const char *name)
 {
@@ -267,8 +277,9 @@ static bk_tensor *extreme(reduce_kind kind, const bk_tensor *t, int at, bool kee
         return NULL;
     bool taped = in.edge;
     in.edge = NULL;
-    bk_tensor *values = record_choice(OP_extreme, in, tensor_dtype(t), reduced_layout(t->layout, 1u << dim, keepdim),
-                                      (attr){ .reduce = { .dims = 1u << dim, .kind = kind, .from = t->layout } }, indices);
+    bk_tensor *values =
+        record_choice(OP_extreme, in, tensor_dtype(t), reduced_layout(t->layout, 1u << dim, keepdim),
+                      (attr){ .reduce = { .dims = 1u << dim, .kind = kind, .from = t->layout } }, indices);
     return values && taped ? record_pick(max ? OP_pick_max : OP_pick_min, t, *indices, dim) : values;
 }
 
@@ -294,7 +305,8 @@ bk_tensor *bk_min_dim(const bk_tensor *t, int dim, bool keepdim, bk_tensor **ind
     return extreme_scoped(REDUCE_ARGMIN, t, dim, keepdim, indices);
 }
 
-/* --- truth ----------------------------------------------------------------------------------------------------------- */
+/* --- truth -----------------------------------------------------------------------------------------------------------
+ */
 
 /* uint8 was PyTorch's bool once and stays itself. */
 static bk_dtype truth_dtype(bk_dtype d) { return d == BK_UINT8 ? BK_UINT8 : BK_BOOL; }

@@ -17,7 +17,8 @@ bk_tensor *scan_record(const bk_tensor *t, scan_kind kind, int at, bool reverse)
     if (dim < 0)
         return NULL;
     if (kind == SCAN_LOGSUMEXP && !dtype_is_float(dtype))
-        return error_null(BK_NOT_IMPLEMENTED, "\"logcumsumexp_out_cpu\" not implemented for '%s'", dtypes[dtype].type_name);
+        return error_null(BK_NOT_IMPLEMENTED, "\"logcumsumexp_out_cpu\" not implemented for '%s'",
+                          dtypes[dtype].type_name);
     lock_take();
     operand in;
     bk_tensor *r = NULL;
@@ -39,8 +40,8 @@ static bk_tensor *running_extreme(const bk_tensor *t, scan_kind kind, int at, bk
     if (dim < 0 || !tensor_read(t, &in))
         return NULL;
     bool taped = in.edge;
-    bk_tensor *values = record_choice(OP_scan_extreme, in, tensor_dtype(t), t->layout->plain, (attr){ .i = { dim, kind } },
-                                      indices);
+    bk_tensor *values =
+        record_choice(OP_scan_extreme, in, tensor_dtype(t), t->layout->plain, (attr){ .i = { dim, kind } }, indices);
     return values && taped ? record_pick(kind == SCAN_MAX ? OP_pick_cummax : OP_pick_cummin, t, *indices, dim) : values;
 }
 
@@ -66,7 +67,8 @@ bk_tensor *bk_cummin(const bk_tensor *t, int dim, bk_tensor **indices)
     return running_extreme_scoped(t, SCAN_MIN, dim, indices);
 }
 
-/* --- differences ------------------------------------------------------------------------------------------------------- */
+/* --- differences
+ * ------------------------------------------------------------------------------------------------------- */
 
 static bk_tensor *difference(const bk_tensor *t, int dim)
 {

@@ -54,7 +54,8 @@ bk_tensor *bk_select(const bk_tensor *t, int dim, int64_t index)
             sizes[n] = l->sizes[i];
             strides[n++] = l->strides[i];
         }
-        v = made_by(alias(t, n, sizes, strides, (index < 0 ? index + l->sizes[d] : index) * l->strides[d]), VIEW_select);
+        v = made_by(alias(t, n, sizes, strides, (index < 0 ? index + l->sizes[d] : index) * l->strides[d]),
+                    VIEW_select);
     }
     lock_give();
     return v;
@@ -160,8 +161,7 @@ bk_tensor *bk_expand(const bk_tensor *t, int ndim, const int64_t *sizes)
                           "expand(%s%s%s{%s}, size=%s): the number of sizes provided (%d) must be greater or equal "
                           "to the number of dimensions in the tensor (%d)",
                           is_bool ? "CPU" : "torch.", dtypes[tensor_dtype(t)].type_name, is_bool ? "Type" : "Tensor",
-                          layout_text(l, have), sizes_text(ndim, sizes, want), ndim,
-                          l->ndim);
+                          layout_text(l, have), sizes_text(ndim, sizes, want), ndim, l->ndim);
     if (ndim > BK_MAX_NDIM)
         return error_null(BK_RUNTIME_ERROR, "brisk tensors have at most %d dimensions, got %d", BK_MAX_NDIM, ndim);
     lock_take();
@@ -175,13 +175,16 @@ bk_tensor *bk_expand(const bk_tensor *t, int ndim, const int64_t *sizes)
         strides[d] = from < 0 || (size == 1 && to[d] != 1) ? 0 : l->strides[from];
         if (to[d] < 0 || (size != 1 && to[d] != size)) {
             if (to[d] < 0)
-                error_null(BK_RUNTIME_ERROR, "The expanded size of the tensor (%lld) isn't allowed in a leading, "
-                           "non-existing dimension %d", (long long)sizes[d], d);
-            else
                 error_null(BK_RUNTIME_ERROR,
-                           "The expanded size of the tensor (%lld) must match the existing size (%lld) at non-singleton "
-                           "dimension %d.  Target sizes: %s.  Tensor sizes: %s",
-                           (long long)to[d], (long long)size, d, sizes_text(ndim, sizes, want), layout_text(l, have));
+                           "The expanded size of the tensor (%lld) isn't allowed in a leading, "
+                           "non-existing dimension %d",
+                           (long long)sizes[d], d);
+            else
+                error_null(
+                    BK_RUNTIME_ERROR,
+                    "The expanded size of the tensor (%lld) must match the existing size (%lld) at non-singleton "
+                    "dimension %d.  Target sizes: %s.  Tensor sizes: %s",
+                    (long long)to[d], (long long)size, d, sizes_text(ndim, sizes, want), layout_text(l, have));
             break;
         }
     }
@@ -191,7 +194,8 @@ bk_tensor *bk_expand(const bk_tensor *t, int ndim, const int64_t *sizes)
     return v;
 }
 
-/* --- view and reshape ---------------------------------------------------------------------------------------------- */
+/* --- view and reshape ----------------------------------------------------------------------------------------------
+ */
 
 /* Fills in a -1; false with PyTorch's error when the sizes do not fit. */
 static bool infer_sizes(const layout *l, int ndim, const int64_t *sizes, int64_t out[static BK_MAX_NDIM])
@@ -200,7 +204,8 @@ static bool infer_sizes(const layout *l, int ndim, const int64_t *sizes, int64_t
     int unknown = -1;
     int64_t known = 1;
     if (ndim > BK_MAX_NDIM)
-        return error_null(BK_RUNTIME_ERROR, "brisk tensors have at most %d dimensions, got %d", BK_MAX_NDIM, ndim), false;
+        return error_null(BK_RUNTIME_ERROR, "brisk tensors have at most %d dimensions, got %d", BK_MAX_NDIM, ndim),
+               false;
     for (int d = 0; d < ndim; d++) {
         out[d] = sizes[d];
         if (sizes[d] == -1) {
@@ -218,10 +223,12 @@ static bool infer_sizes(const layout *l, int ndim, const int64_t *sizes, int64_t
         return error_null(BK_RUNTIME_ERROR,
                           "cannot reshape tensor of 0 elements into shape %s because the unspecified dimension size -1 "
                           "can be any value and is ambiguous",
-                          sizes_text(ndim, sizes, text)), false;
+                          sizes_text(ndim, sizes, text)),
+               false;
     if (!fits)
-        return error_null(BK_RUNTIME_ERROR, "shape '%s' is invalid for input of size %lld", sizes_text(ndim, sizes, text),
-                          (long long)l->numel), false;
+        return error_null(BK_RUNTIME_ERROR, "shape '%s' is invalid for input of size %lld",
+                          sizes_text(ndim, sizes, text), (long long)l->numel),
+               false;
     if (unknown >= 0)
         out[unknown] = l->numel / known;
     return true;
@@ -275,7 +282,8 @@ bk_tensor *bk_view(const bk_tensor *t, int ndim, const int64_t *sizes)
         if (view_strides(t->layout, ndim, to, strides))
             v = alias(t, ndim, to, strides, 0);
         else
-            error_null(BK_RUNTIME_ERROR, "view size is not compatible with input tensor's size and stride (at least one "
+            error_null(BK_RUNTIME_ERROR,
+                       "view size is not compatible with input tensor's size and stride (at least one "
                        "dimension spans across two contiguous subspaces). Use .reshape(...) instead.");
     }
     lock_give();
@@ -349,7 +357,8 @@ bk_tensor *bk_unsqueeze(const bk_tensor *t, int dim)
     return v;
 }
 
-/* --- copies --------------------------------------------------------------------------------------------------------- */
+/* --- copies ---------------------------------------------------------------------------------------------------------
+ */
 
 bk_tensor *copy_as(const bk_tensor *t, const layout *l, bk_dtype dtype)
 {
@@ -433,9 +442,10 @@ int tensor_assign(bk_tensor *t, operand in, const char *op)
     if (check_assign(t, in) < 0)
         return -1;
     if (in.value && !repeats_to(in.value->layout, t->layout))
-        return error_int(BK_RUNTIME_ERROR, "The expanded size of the tensor must match the existing size: %s cannot take "
-                         "values of shape %s into shape %s", op, layout_text(in.value->layout, a),
-                         layout_text(t->layout, b));
+        return error_int(BK_RUNTIME_ERROR,
+                         "The expanded size of the tensor must match the existing size: %s cannot take "
+                         "values of shape %s into shape %s",
+                         op, layout_text(in.value->layout, a), layout_text(t->layout, b));
     owned cast = operand_cast(in, tensor_dtype(t));
     if (!cast.value)
         return -1;

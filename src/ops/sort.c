@@ -7,7 +7,8 @@
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
 
-/* --- recording --------------------------------------------------------------------------------------------------------- */
+/* --- recording
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* Values and places by the kernel of `op`; values are picked again where the tape needs to know. */
 static bk_tensor *choose(int op, int pick, const bk_tensor *t, const layout *l, attr a, bk_tensor **indices)
@@ -30,14 +31,16 @@ static bk_tensor *choose_scoped(int op, int pick, const bk_tensor *t, const layo
     return values;
 }
 
-/* --- sort and topk ------------------------------------------------------------------------------------------------------- */
+/* --- sort and topk
+ * ------------------------------------------------------------------------------------------------------- */
 
 bk_tensor *bk_sort(const bk_tensor *t, int at, bool descending, bk_tensor **indices)
 {
     int dim = t ? layout_dim(t->layout, at) : -1;
     if (dim < 0)
         return NULL;
-    return choose_scoped(OP_sort, OP_pick_sort, t, layout_packed(t->layout), (attr){ .i = { dim, descending } }, indices);
+    return choose_scoped(OP_sort, OP_pick_sort, t, layout_packed(t->layout), (attr){ .i = { dim, descending } },
+                         indices);
 }
 
 bk_tensor *bk_topk(const bk_tensor *t, int64_t k, int at, bool largest, bool sorted, bk_tensor **indices)
@@ -53,7 +56,8 @@ bk_tensor *bk_topk(const bk_tensor *t, int64_t k, int at, bool largest, bool sor
     return choose_scoped(OP_topk, OP_pick_topk, t, l, (attr){ .i = { dim, k, largest, sorted } }, indices);
 }
 
-/* --- one of each lane ------------------------------------------------------------------------------------------------------ */
+/* --- one of each lane
+ * ------------------------------------------------------------------------------------------------------ */
 
 static int check_lane(const bk_tensor *t, int at, const char *name)
 {
@@ -97,8 +101,8 @@ bk_tensor *bk_mode(const bk_tensor *t, int at, bool keepdim, bk_tensor **indices
     int dim = check_lane(t, at, "mode");
     if (dim < 0)
         return NULL;
-    return choose_scoped(OP_mode, OP_pick_mode, t, reduced_layout(t->layout, 1u << dim, keepdim), (attr){ .i = { dim } },
-                         indices);
+    return choose_scoped(OP_mode, OP_pick_mode, t, reduced_layout(t->layout, 1u << dim, keepdim),
+                         (attr){ .i = { dim } }, indices);
 }
 
 /* The lower median of what is not NaN: NaN sorts last, so the count of the others says where it is. */
@@ -139,8 +143,7 @@ static bk_tensor *whole_median(const bk_tensor *t, bool nan)
     bk_tensor *flat = bk_reshape(t, 1, (int64_t[]){ -1 });
     bk_tensor *value = nan ? bk_nanmedian_dim(flat, 0, false, NULL) : bk_median_dim(flat, 0, false, NULL);
     grad_set_enabled(was);
-    return record_named(OP_median, t, value,
-                        (attr){ .reduce = { .dims = all_dims(t->layout), .from = t->layout } });
+    return record_named(OP_median, t, value, (attr){ .reduce = { .dims = all_dims(t->layout), .from = t->layout } });
 }
 
 static bk_tensor *whole_median_scoped(const bk_tensor *t, bool nan)

@@ -1,8 +1,9 @@
 /* subscript.c: x[...] read and written.
  *
- * First the views: integers, slices, None and the ellipsis make one handle on the same memory. Tensors among the items are
- * noted on the way, with the dimensions of that view which they index; together they become one index (ops/index.h), whose
- * dimensions stand where the indexed ones stood when those are neighbours, and first when they are not. */
+ * First the views: integers, slices, None and the ellipsis make one handle on the same memory. Tensors among the items
+ * are noted on the way, with the dimensions of that view which they index; together they become one index
+ * (ops/index.h), whose dimensions stand where the indexed ones stood when those are neighbours, and first when they are
+ * not. */
 #include <string.h>
 
 #include "core/error.h"
@@ -44,7 +45,8 @@ static int dims_used(const bk_index *item)
     }
 }
 
-/* --- the view ------------------------------------------------------------------------------------------------------------ */
+/* --- the view
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static int keep_dims(subscript *s, int count)
 {
@@ -73,11 +75,11 @@ static int take_int(subscript *s, int64_t index)
     const layout *l = s->from;
     if (s->at >= l->ndim)
         return error_int(BK_INDEX_ERROR, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
-                         "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
+                                         "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
     int64_t size = l->sizes[s->at];
     if (index < -size || index >= size)
-        return error_int(BK_INDEX_ERROR, "index %lld is out of bounds for dimension %d with size %lld", (long long)index,
-                         s->at, (long long)size);
+        return error_int(BK_INDEX_ERROR, "index %lld is out of bounds for dimension %d with size %lld",
+                         (long long)index, s->at, (long long)size);
     s->offset += (index < 0 ? index + size : index) * l->strides[s->at++];
     s->last = VIEW_select;
     return 0;
@@ -129,10 +131,11 @@ static int take_mask(subscript *s, const bk_tensor *mask)
     int n = mask->layout->ndim;
     for (int d = 0; d < n; d++)
         if (s->at + d >= s->from->ndim || mask->layout->sizes[d] != s->from->sizes[s->at + d])
-            return error_int(BK_INDEX_ERROR,
-                             "The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index "
-                             "%d",
-                             layout_text(mask->layout, a), d, layout_text(s->from, b), s->at + d);
+            return error_int(
+                BK_INDEX_ERROR,
+                "The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index "
+                "%d",
+                layout_text(mask->layout, a), d, layout_text(s->from, b), s->at + d);
     return keep_dims(s, n) < 0 ? -1 : add_pick(s, (pick){ .tensor = mask, .mask = true }, n);
 }
 
@@ -189,7 +192,8 @@ static bk_tensor *open_view(subscript *s, const bk_tensor *x, const bk_index *it
     return l ? made_by(tensor_alias(x, l, x->offset + s->offset, grad_enabled()), s->last) : NULL;
 }
 
-/* --- one index out of many -------------------------------------------------------------------------------------------------- */
+/* --- one index out of many
+ * -------------------------------------------------------------------------------------------------- */
 
 typedef struct joint {
     const bk_tensor *index;
@@ -232,7 +236,8 @@ static const bk_tensor *cannot_broadcast(const bk_tensor *const *parts, int coun
             strcat(text, layout_text(parts[k]->layout, one));
     }
     bk_error_clear();
-    return error_null(BK_INDEX_ERROR, "shape mismatch: indexing tensors could not be broadcast together with shapes %s", text);
+    return error_null(BK_INDEX_ERROR, "shape mismatch: indexing tensors could not be broadcast together with shapes %s",
+                      text);
 }
 
 static const bk_tensor *join_parts(const subscript *s, const layout *l, const bk_tensor *const *parts)
@@ -303,7 +308,8 @@ static const bk_tensor *whole_mask(const subscript *s, const layout *l)
     return s->pick_count == 1 && p->mask && p->count == l->ndim ? p->tensor : NULL;
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------------------ */
+/* --- reading
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static bk_tensor *read_at(const subscript *s, const bk_tensor *v)
 {
@@ -331,7 +337,8 @@ bk_tensor *bk_index_get(const bk_tensor *t, const bk_index *items, int count)
     return r;
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------------------ */
+/* --- writing
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 /* Leading dimensions of size 1 do not count in an assignment. */
 static bk_tensor *without_leading_ones(const bk_tensor *t)
@@ -389,10 +396,11 @@ static int check_put(const bk_tensor *v, const bk_tensor *value)
     if (tensor_check_write(v) < 0)
         return -1;
     if (value && tensor_dtype(value) != tensor_dtype(v))
-        return error_int(BK_RUNTIME_ERROR,
-                         "Index put requires the source and destination dtypes match, got %s for the destination and %s for "
-                         "the source.",
-                         dtypes[tensor_dtype(v)].type_name, dtypes[tensor_dtype(value)].type_name);
+        return error_int(
+            BK_RUNTIME_ERROR,
+            "Index put requires the source and destination dtypes match, got %s for the destination and %s for "
+            "the source.",
+            dtypes[tensor_dtype(v)].type_name, dtypes[tensor_dtype(value)].type_name);
     return 0;
 }
 
@@ -458,7 +466,8 @@ int bk_index_put_(bk_tensor *t, bk_tensor *const *indices, int count, const bk_t
     if (!t || !values)
         return -1;
     if (count > BK_MAX_NDIM)
-        return error_int(BK_INDEX_ERROR, "too many indices for tensor of dimension %d (got %d)", t->layout->ndim, count);
+        return error_int(BK_INDEX_ERROR, "too many indices for tensor of dimension %d (got %d)", t->layout->ndim,
+                         count);
     bk_index items[BK_MAX_NDIM];
     for (int k = 0; k < count; k++)
         items[k] = indices[k] ? (bk_index){ .kind = BK_INDEX_TENSOR, .tensor = indices[k] }
@@ -466,7 +475,8 @@ int bk_index_put_(bk_tensor *t, bk_tensor *const *indices, int count, const bk_t
     return assign(t, items, count, values, number_int(0), accumulate);
 }
 
-bk_tensor *bk_index_put(const bk_tensor *t, bk_tensor *const *indices, int count, const bk_tensor *values, bool accumulate)
+bk_tensor *bk_index_put(const bk_tensor *t, bk_tensor *const *indices, int count, const bk_tensor *values,
+                        bool accumulate)
 {
     bk_tensor *c = bk_clone(t);
     if (c && bk_index_put_(c, indices, count, values, accumulate) < 0) {

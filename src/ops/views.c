@@ -14,7 +14,8 @@ static bk_tensor *alias(const bk_tensor *t, int ndim, const int64_t *sizes, cons
 
 int64_t bk_storage_offset(const bk_tensor *t) { return t->offset; }
 
-/* --- merged and split dimensions ---------------------------------------------------------------------------------------- */
+/* --- merged and split dimensions
+ * ---------------------------------------------------------------------------------------- */
 
 bk_tensor *bk_flatten(const bk_tensor *t, int start_dim, int end_dim)
 {
@@ -51,8 +52,10 @@ bk_tensor *bk_unflatten(const bk_tensor *t, int dim, int count, const int64_t *s
     char text[200];
     const layout *l = t->layout;
     if (l->ndim == 0 && (dim == 0 || dim == -1))
-        return error_null(BK_RUNTIME_ERROR, "unflatten got an unexpected error:\nDimension specified as %d but tensor has no "
-                          "dimensions (for the coordinates of a flat index use torch.unravel_index(index, shape))", dim);
+        return error_null(BK_RUNTIME_ERROR,
+                          "unflatten got an unexpected error:\nDimension specified as %d but tensor has no "
+                          "dimensions (for the coordinates of a flat index use torch.unravel_index(index, shape))",
+                          dim);
     int d = layout_dim(l, dim);
     if (d < 0)
         return NULL;
@@ -72,8 +75,10 @@ bk_tensor *bk_unflatten(const bk_tensor *t, int dim, int count, const int64_t *s
     }
     int64_t have = l->sizes[d], missing = unknown >= 0 && known > 0 ? have / known : 1;
     if (known < 0 || known * missing != have)
-        return error_null(BK_RUNTIME_ERROR, "unflatten: Provided sizes %s don't multiply up to the size of dim %d (%lld) in "
-                          "the input tensor", sizes_text(count, sizes, text), d, (long long)have);
+        return error_null(BK_RUNTIME_ERROR,
+                          "unflatten: Provided sizes %s don't multiply up to the size of dim %d (%lld) in "
+                          "the input tensor",
+                          sizes_text(count, sizes, text), d, (long long)have);
     for (int k = 0; k < l->ndim; k++) {
         if (k != d)
             to[n++] = l->sizes[k];
@@ -83,7 +88,8 @@ bk_tensor *bk_unflatten(const bk_tensor *t, int dim, int count, const int64_t *s
     return bk_view(t, n, to);
 }
 
-/* --- turned dimensions ------------------------------------------------------------------------------------------------------ */
+/* --- turned dimensions
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* Wraps the dims of movedim; false with the error set when one is out of range or repeated. */
 static bool wrap_dims(const layout *l, int count, const int *dims, const char *name, int out[static BK_MAX_NDIM])
@@ -99,7 +105,9 @@ static bool wrap_dims(const layout *l, int count, const int *dims, const char *n
     }
     for (int k = 0; k < count; k++) {
         if (seen >> out[k] & 1)
-            return error_null(BK_RUNTIME_ERROR, "movedim: repeated dim in `%s` (%s)", name, sizes_text(count, given, text)), false;
+            return error_null(BK_RUNTIME_ERROR, "movedim: repeated dim in `%s` (%s)", name,
+                              sizes_text(count, given, text)),
+                   false;
         seen |= 1u << out[k];
     }
     return true;
@@ -135,7 +143,8 @@ bk_tensor *bk_t(const bk_tensor *t)
     if (!t)
         return NULL;
     if (t->layout->ndim > 2)
-        return error_null(BK_RUNTIME_ERROR, "t() expects a tensor with <= 2 dimensions, but self is %dD", t->layout->ndim);
+        return error_null(BK_RUNTIME_ERROR, "t() expects a tensor with <= 2 dimensions, but self is %dD",
+                          t->layout->ndim);
     const layout *l = t->layout;
     return made_by(l->ndim < 2 ? alias(t, l->ndim, l->sizes, l->strides, 0) : bk_transpose(t, 0, 1), VIEW_t);
 }
@@ -168,7 +177,9 @@ bk_tensor *bk_squeeze_dims(const bk_tensor *t, int count, const int *dims)
     return v;
 }
 
-/* --- parts --------------------------------------------------------------------------------------------------------------------- */
+/* --- parts
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 bk_tensor *bk_narrow(const bk_tensor *t, int dim, int64_t start, int64_t length)
 {
@@ -188,8 +199,8 @@ bk_tensor *bk_narrow(const bk_tensor *t, int dim, int64_t start, int64_t length)
     if (start < 0)
         start += size;
     if (start > size - length)
-        return error_null(BK_RUNTIME_ERROR, "start (%lld) + length (%lld) exceeds dimension size (%lld).", (long long)start,
-                          (long long)length, (long long)size);
+        return error_null(BK_RUNTIME_ERROR, "start (%lld) + length (%lld) exceeds dimension size (%lld).",
+                          (long long)start, (long long)length, (long long)size);
     return bk_slice(t, d, start, start + length, 1);
 }
 
@@ -212,14 +223,17 @@ int bk_split_sizes(const bk_tensor *t, int count, const int64_t *sizes, int dim,
     int64_t sum = 0, size = t->layout->sizes[d];
     for (int k = 0; k < count; k++) {
         if (sizes[k] < 0)
-            return error_int(BK_RUNTIME_ERROR, "split_with_sizes expects split_sizes have only non-negative entries, but got "
-                             "split_sizes=%s", sizes_text(count < 8 ? count : 8, sizes, text));
+            return error_int(BK_RUNTIME_ERROR,
+                             "split_with_sizes expects split_sizes have only non-negative entries, but got "
+                             "split_sizes=%s",
+                             sizes_text(count < 8 ? count : 8, sizes, text));
         sum += sizes[k];
     }
     if (sum != size)
-        return error_int(BK_RUNTIME_ERROR, "split_with_sizes expects split_sizes to sum exactly to %lld (input tensor's size "
-                         "at dimension %d), but got split_sizes=%s", (long long)size, dim,
-                         sizes_text(count < 8 ? count : 8, sizes, text));
+        return error_int(BK_RUNTIME_ERROR,
+                         "split_with_sizes expects split_sizes to sum exactly to %lld (input tensor's size "
+                         "at dimension %d), but got split_sizes=%s",
+                         (long long)size, dim, sizes_text(count < 8 ? count : 8, sizes, text));
     int64_t at = 0;
     for (int k = 0; k < count; at += sizes[k++]) {
         out[k] = made_by(bk_slice(t, d, at, at + sizes[k], 1), VIEW_split);
@@ -250,7 +264,8 @@ int bk_unbind(const bk_tensor *t, int dim, bk_tensor **out)
     return 0;
 }
 
-/* --- windows and diagonals -------------------------------------------------------------------------------------------------------- */
+/* --- windows and diagonals
+ * -------------------------------------------------------------------------------------------------------- */
 
 bk_tensor *bk_unfold(const bk_tensor *t, int dim, int64_t size, int64_t step)
 {

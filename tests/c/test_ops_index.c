@@ -35,9 +35,11 @@ static void reads(void)
     bk_tensor *x = counting(3, 4), *rows = ints(2, (int64_t[]){ 2, -1 }), *columns = ints(2, (int64_t[]){ 0, 3 });
     tap_ok(shows(bk_index_get(x, (bk_index[]){ at(1) }, 1), "tensor([4., 5., 6., 7.])"), "x[1]");
     tap_ok(shows(bk_index_get(x, (bk_index[]){ at(1), at(-1) }, 2), "tensor(7.)"), "x[1, -1]");
-    tap_ok(shows(bk_index_get(x, (bk_index[]){ all(), by(columns) }, 2), "tensor([[ 0.,  3.],\n        [ 4.,  7.],\n        [ 8., 11.]])"),
+    tap_ok(shows(bk_index_get(x, (bk_index[]){ all(), by(columns) }, 2),
+                 "tensor([[ 0.,  3.],\n        [ 4.,  7.],\n        [ 8., 11.]])"),
            "x[:, [0, 3]]");
-    tap_ok(shows(bk_index_get(x, (bk_index[]){ by(rows), by(columns) }, 2), "tensor([ 8., 11.])"), "x[[2, -1], [0, 3]]");
+    tap_ok(shows(bk_index_get(x, (bk_index[]){ by(rows), by(columns) }, 2), "tensor([ 8., 11.])"),
+           "x[[2, -1], [0, 3]]");
     tap_ok(shows(bk_index_get(x, (bk_index[]){ by(bk_gt_s(x, 8.5)) }, 1), "tensor([ 9., 10., 11.])"), "x[x > 8.5]");
     tap_ok(!bk_index_get(x, (bk_index[]){ by(ints(1, (int64_t[]){ 9 })) }, 1) &&
                !strcmp(bk_error(), "index 9 is out of bounds for dimension 0 with size 3"),
@@ -54,9 +56,10 @@ static void writes(void)
     tap_ok(shows(x, "tensor([[0., 1., 2.],\n        [0., 0., 0.]])"), "x[mask] = number");
     tap_ok(shows(before, "tensor([[0., 1., 2.],\n        [3., 4., 5.]])"), "whoever read before keeps the old value");
     bk_tensor *part = bk_slice(x, 1, 1, 3, 1);
-    bk_index_set(part, (bk_index[]){ at(1), by(ints(2, (int64_t[]){ 1, 0 })) }, 2, bk_index_get(x, (bk_index[]){ at(0) }, 1) ?
-                 bk_slice(bk_select(x, 0, 0), 0, 1, 3, 1) : NULL);
-    tap_ok(shows(x, "tensor([[0., 1., 2.],\n        [0., 2., 1.]])"), "a write at indices through a view of the same memory");
+    bk_index_set(part, (bk_index[]){ at(1), by(ints(2, (int64_t[]){ 1, 0 })) }, 2,
+                 bk_index_get(x, (bk_index[]){ at(0) }, 1) ? bk_slice(bk_select(x, 0, 0), 0, 1, 3, 1) : NULL);
+    tap_ok(shows(x, "tensor([[0., 1., 2.],\n        [0., 2., 1.]])"),
+           "a write at indices through a view of the same memory");
     bk_scatter_add_(x, 1, bk_zeros(2, (int64_t[]){ 2, 3 }, BK_INT64), bk_clone(x));
     tap_ok(shows(x, "tensor([[3., 1., 2.],\n        [3., 2., 1.]])"), "repeated places add up");
     bk_scope_pop();
@@ -79,7 +82,9 @@ static bk_tensor *large_ones(const bk_tensor *x) { return bk_masked_select(x, bk
 static bk_tensor *overwritten(const bk_tensor *x)
 {
     bk_tensor *y = bk_mul_s(x, 1);
-    return bk_index_set(y, (bk_index[]){ all(), by(ints(1, (int64_t[]){ 0 })) }, 2, bk_slice(x, 1, 1, 2, 1)) == 0 ? y : NULL;
+    return bk_index_set(y, (bk_index[]){ all(), by(ints(1, (int64_t[]){ 0 })) }, 2, bk_slice(x, 1, 1, 2, 1)) == 0
+               ? y
+               : NULL;
 }
 
 static void gradients(void)
@@ -87,8 +92,10 @@ static void gradients(void)
     bk_scope_push();
     tap_ok(shows(gradient(counting(2, 2), windows), "tensor([[0., 4.],\n        [8., 6.]])"), "windows that overlap");
     tap_ok(shows(gradient(counting(2, 2), twice_first), "tensor([[0., 4.],\n        [4., 6.]])"), "a row read twice");
-    tap_ok(shows(gradient(counting(2, 2), large_ones), "tensor([[0., 0.],\n        [4., 6.]])"), "elements under a mask");
-    tap_ok(shows(gradient(counting(2, 2), overwritten), "tensor([[ 0.,  4.],\n        [ 0., 12.]])"), "a column written over");
+    tap_ok(shows(gradient(counting(2, 2), large_ones), "tensor([[0., 0.],\n        [4., 6.]])"),
+           "elements under a mask");
+    tap_ok(shows(gradient(counting(2, 2), overwritten), "tensor([[ 0.,  4.],\n        [ 0., 12.]])"),
+           "a column written over");
     bk_scope_pop();
 }
 
@@ -101,7 +108,8 @@ static void elements(void)
     uint64_t records = x->cell->stamp;
     bk_copy_(v, bk_scalar(5, BK_FLOAT32));
     tap_ok(shows(x, "tensor([[5., 1.],\n        [2., 3.]])"), "an element written through a view of it");
-    tap_ok(tensor_open(x) != NULL && x->cell->stamp != records, "memory that nobody else holds is open to direct writes");
+    tap_ok(tensor_open(x) != NULL && x->cell->stamp != records,
+           "memory that nobody else holds is open to direct writes");
     bk_tensor *reader = bk_mul_s(x, 2);
     tap_ok(tensor_open(x) == NULL, "memory that a pending record reads is not");
     tap_ok(shows(reader, "tensor([[10.,  2.],\n        [ 4.,  6.]])"), "and the record reads what was there");

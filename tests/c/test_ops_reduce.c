@@ -1,4 +1,5 @@
-/* test_ops_reduce.c: reductions, scans and orders through the public API: values, places, gradients at ties and zeros. */
+/* test_ops_reduce.c: reductions, scans and orders through the public API: values, places, gradients at ties and zeros.
+ */
 #include <math.h>
 
 #include "brisk.h"
@@ -35,7 +36,8 @@ static void values(void)
     tap_ok(IS(bk_sum(s, 1, false), 1, 1), "softmax of a transposed operand sums to one");
     tap_ok(IS(bk_quantile(x, bk_scalar(0.5, BK_FLOAT32), BK_MAX_NDIM, false, BK_QUANTILE_LINEAR), 3.5), "a quantile");
     tap_ok(!bk_max_dim(bk_zeros(2, (int64_t[]){ 0, 3 }, BK_FLOAT32), 0, false, NULL) &&
-               bk_error_code() == BK_INDEX_ERROR, "a maximum of nothing is an error");
+               bk_error_code() == BK_INDEX_ERROR,
+           "a maximum of nothing is an error");
     bk_scope_pop();
 }
 

@@ -41,7 +41,9 @@ def test_article_002_vectorised_programs_run_unmodified(tmp_path):
     assert out.startswith("(")
     out = run(tmp_path, "import torch\n" + setup["apply"] + fast_apply + check.format("fast_apply_result"))
     assert out == "(100, 100, 10)\n"
-    out = run(tmp_path, "import torch\n" + setup["conditional"] + fast_conditional + check.format("fast_conditional_result"))
+    out = run(
+        tmp_path, "import torch\n" + setup["conditional"] + fast_conditional + check.format("fast_conditional_result")
+    )
     assert out == "(1000, 1000)\n"
 
 

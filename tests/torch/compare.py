@@ -48,7 +48,7 @@ def seed_of(*parts):
     return zlib.crc32(repr(parts).encode())
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def make_data(dtype, shape, domain="any", seed=0):
     """NumPy data whose values every dtype of the category can hold. bfloat16 data is float32 data."""
     rng = np.random.RandomState(seed)

@@ -196,7 +196,9 @@ SORTS += rows(
     dtypes=NOT_BOOL,
     overlapping=False,
 )
-SORTS += rows("topk_values | x.topk(2)[0] ; x.topk(1, largest=False)[0] ; x.topk(2, dim=0)[0]", inputs=("x:3,5", "x:17"))
+SORTS += rows(
+    "topk_values | x.topk(2)[0] ; x.topk(1, largest=False)[0] ; x.topk(2, dim=0)[0]", inputs=("x:3,5", "x:17")
+)
 # PyTorch needs a view of the operand's elements in one dimension.
 SORTS += rows(
     "isin | torch.isin(x, torch.tensor([1, 2])) ; torch.isin(x, x[:1])",
@@ -273,7 +275,8 @@ SHAPE = rows("""
     repeat_interleave | x.repeat_interleave(2) ; torch.repeat_interleave(x, 3, dim=0) ; x.repeat_interleave(2, -1) \
         ; torch.repeat_interleave(x, torch.tensor([1, 0, 2]), dim=0)
     movedim | x.movedim(0, -1) ; torch.movedim(x, (0, 1), (1, 0)) ; x.moveaxis(-1, 0)
-    in_place_views | x.t_() ; x.transpose_(0, -1) ; x.squeeze_() ; x.unsqueeze_(1) ; x[:1].squeeze_(0) ; x.swapaxes_(0, 7)
+    in_place_views | x.t_() ; x.transpose_(0, -1) ; x.squeeze_() ; x.unsqueeze_(1) ; x[:1].squeeze_(0) \
+        ; x.swapaxes_(0, 7)
     unfold | x.unfold(0, 2, 1) ; x.unfold(-1, 3, 2) ; x.unfold(-1, 2, 2) ; x.unfold(0, 99, 1) ; x.unfold(0, 1, 0)
     diagonal | x.diagonal() ; torch.diagonal(x, 1) ; x.diagonal(-1, 0, -1) ; x.diag() ; torch.diag(x, 1) \
         ; torch.diagonal(x, 0, 0, 0) \

@@ -680,7 +680,7 @@ def run(program, module=None, around=None):
             with around:
                 got = outcome(exec, code, ours)
         if isinstance(expected, Raised) and PRIMITIVE in str(expected.error):
-            return  # PyTorch fails on this machine for reasons of its own: there is nothing to compare with from here on
+            return  # PyTorch fails on this machine for reasons of its own: nothing to compare with from here on
         compare_errors(number, step, got, expected)
         tolerances = step.tolerance or {}
         if step.check:

@@ -297,7 +297,7 @@ c = torch.random.fork_rng(); c.__enter__(); torch.rand(3); c.__exit__(None, None
 
 @pytest.mark.parametrize("seed", [0, 1234])
 def test_the_same_seed_gives_the_same_numbers(seed):
-    lines = [line for line in RANDOM.strip().split("\n")]
+    lines = RANDOM.strip().split("\n")
     compare_lines(
         "\n".join(f"torch.manual_seed({seed}); " + (line if " :: " in line else f"0 :: {line}") for line in lines),
         rtol=2e-6,

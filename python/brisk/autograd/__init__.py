@@ -31,7 +31,7 @@ def _first_gradients(outputs, gradients):
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
-    """Accumulates the gradients of the given tensors into the leaves they were computed from, or into those of inputs."""
+    """Accumulates the gradients of the given tensors into the leaves they were computed from, or into inputs."""
     tensors = _listed(tensors)
     if inputs is not None:
         inputs = _listed(inputs)

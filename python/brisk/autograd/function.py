@@ -23,7 +23,7 @@ class FunctionCtx:
         if self._saved is None:
             raise RuntimeError(
                 "Trying to backward through the graph a second time (or directly access saved tensors after they have "
-                "already been freed). Specify retain_graph=True if you need to backward through the graph a second time."
+                "already been freed). Specify retain_graph=True if you need to backward through the graph twice."
             )
         return tuple(self._saved)
 
@@ -46,7 +46,9 @@ class Function(FunctionCtx):
 
     @staticmethod
     def backward(ctx, *grads):
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function.")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function."
+        )
 
     @classmethod
     def apply(cls, *args):
