@@ -216,13 +216,14 @@ static PyObject *py_polygamma_method(const arg *a) { return py_wrap(bk_polygamma
         return py_in_place(&a[0], status);                                                                             \
     }
 
+/* From here on rows, not statements. */
+/* clang-format off */
 #define UNARY_ALIASES(X)                                                                                               \
-    X(absolute, abs)                                                                                                   \
-    X(negative, neg) X(arccos, acos) X(arcsin, asin) X(arctan, atan) X(arccosh, acosh) X(arcsinh, asinh)               \
-        X(arctanh, atanh) X(fix, trunc) X(sgn, sign)
+    X(absolute, abs) X(negative, neg) X(arccos, acos) X(arcsin, asin) X(arctan, atan) X(arccosh, acosh)                \
+    X(arcsinh, asinh) X(arctanh, atanh) X(fix, trunc) X(sgn, sign)
 #define BINARY_ALIASES(X)                                                                                              \
-    X(multiply, mul)                                                                                                   \
-    X(greater, gt) X(greater_equal, ge) X(less, lt) X(less_equal, le) X(not_equal, ne) X(arctan2, atan2)
+    X(multiply, mul) X(greater, gt) X(greater_equal, ge) X(less, lt) X(less_equal, le) X(not_equal, ne)                \
+    X(arctan2, atan2)
 #define DEFINE_ALIAS(name, op) ALIAS(name, EW_##op)
 UNARY_ALIASES(DEFINE_ALIAS)
 BINARY_ALIASES(DEFINE_ALIAS)
@@ -235,64 +236,76 @@ WITHOUT_OUT(DEFINE_PLAIN)
 
 #define OF_ONE(name)                                                                                                   \
     { BOTH, #name "(Tensor self, *, Tensor? out=None)", py_##name, NULL },                                             \
-        { BOTH, #name "_(Tensor self)", py_##name##_, NULL },
+    { BOTH, #name "_(Tensor self)", py_##name##_, NULL },
 #define OF_TWO(name)                                                                                                   \
     { BOTH, #name "(Tensor self, Tensor other, *, Tensor? out=None)", py_##name, NULL },                               \
-        { BOTH, #name "(Tensor self, Scalar other, *, Tensor? out=None)", py_##name, NULL },                           \
-        { AS_METHOD, #name "_(Tensor self, Tensor other)", py_##name##_, NULL },                                       \
-        { AS_METHOD, #name "_(Tensor self, Scalar other)", py_##name##_, NULL },
+    { BOTH, #name "(Tensor self, Scalar other, *, Tensor? out=None)", py_##name, NULL },                               \
+    { AS_METHOD, #name "_(Tensor self, Tensor other)", py_##name##_, NULL },                                           \
+    { AS_METHOD, #name "_(Tensor self, Scalar other)", py_##name##_, NULL },
 #define WITH_ALPHA(name, f)                                                                                            \
     { BOTH, name "(Tensor self, Tensor other, *, Scalar alpha=1, Tensor? out=None)", py_##f, NULL },                   \
-        { BOTH, name "(Tensor self, Scalar other, *, Scalar alpha=1, Tensor? out=None)", py_##f, NULL },               \
-        { AS_FUNCTION, name "(Scalar self, Tensor other, *, Scalar alpha=1, Tensor? out=None)", py_##f, NULL },        \
-        { BOTH, name "(Tensor self, Scalar alpha, Tensor other, *, Tensor? out=None)", py_##f##_alpha, NULL },         \
-        { AS_METHOD, name "_(Tensor self, Tensor other, *, Scalar alpha=1)", py_##f##_, NULL },                        \
-        { AS_METHOD, name "_(Tensor self, Scalar other, *, Scalar alpha=1)", py_##f##_, NULL },                        \
-        { AS_METHOD, name "_(Tensor self, Scalar alpha, Tensor other)", py_##f##_alpha_, NULL },
+    { BOTH, name "(Tensor self, Scalar other, *, Scalar alpha=1, Tensor? out=None)", py_##f, NULL },                   \
+    { AS_FUNCTION, name "(Scalar self, Tensor other, *, Scalar alpha=1, Tensor? out=None)", py_##f, NULL },            \
+    { BOTH, name "(Tensor self, Scalar alpha, Tensor other, *, Tensor? out=None)", py_##f##_alpha, NULL },             \
+    { AS_METHOD, name "_(Tensor self, Tensor other, *, Scalar alpha=1)", py_##f##_, NULL },                            \
+    { AS_METHOD, name "_(Tensor self, Scalar other, *, Scalar alpha=1)", py_##f##_, NULL },                            \
+    { AS_METHOD, name "_(Tensor self, Scalar alpha, Tensor other)", py_##f##_alpha_, NULL },
 #define WITH_MODE(name)                                                                                                \
     { BOTH, name "(Tensor self, Tensor other, *, str? rounding_mode=None, Tensor? out=None)", py_div, NULL },          \
-        { BOTH, name "(Tensor self, Scalar other, *, str? rounding_mode=None, Tensor? out=None)", py_div, NULL },      \
-        { AS_METHOD, name "_(Tensor self, Tensor other, *, str? rounding_mode=None)", py_div_, NULL },                 \
-        { AS_METHOD, name "_(Tensor self, Scalar other, *, str? rounding_mode=None)", py_div_, NULL },
+    { BOTH, name "(Tensor self, Scalar other, *, str? rounding_mode=None, Tensor? out=None)", py_div, NULL },          \
+    { AS_METHOD, name "_(Tensor self, Tensor other, *, str? rounding_mode=None)", py_div_, NULL },                     \
+    { AS_METHOD, name "_(Tensor self, Scalar other, *, str? rounding_mode=None)", py_div_, NULL },
 #define WITH_BOUNDS(name)                                                                                              \
     { BOTH, name "(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor? out=None)", py_clamp, NULL },           \
-        { BOTH, name "(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor? out=None)", py_clamp, NULL },       \
-        { BOTH, name "_(Tensor self, Tensor? min=None, Tensor? max=None)", py_clamp_, NULL },                          \
-        { BOTH, name "_(Tensor self, Scalar? min=None, Scalar? max=None)", py_clamp_, NULL },
+    { BOTH, name "(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor? out=None)", py_clamp, NULL },           \
+    { BOTH, name "_(Tensor self, Tensor? min=None, Tensor? max=None)", py_clamp_, NULL },                              \
+    { BOTH, name "_(Tensor self, Scalar? min=None, Scalar? max=None)", py_clamp_, NULL },
 #define WITH_TENSORS(name)                                                                                             \
     { BOTH, #name "(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor? out=None)", py_##name,     \
       NULL },                                                                                                          \
-        { AS_METHOD, #name "_(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", py_##name##_, NULL },
+    { AS_METHOD, #name "_(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", py_##name##_, NULL },
 
 const binding compose_rows[] = {
-    WITH_ALPHA("add", add) WITH_ALPHA("sub", sub)
-        WITH_ALPHA("subtract", sub){ AS_FUNCTION, "rsub(Tensor self, Tensor other, *, Scalar alpha=1)", py_rsub, NULL },
+    WITH_ALPHA("add", add)
+    WITH_ALPHA("sub", sub)
+    WITH_ALPHA("subtract", sub)
+    { AS_FUNCTION, "rsub(Tensor self, Tensor other, *, Scalar alpha=1)", py_rsub, NULL },
     { AS_FUNCTION, "rsub(Tensor self, Scalar other, Scalar alpha=1)", py_rsub, NULL },
-    WITH_TENSORS(addcmul) WITH_TENSORS(addcdiv) WITH_MODE("div") WITH_MODE("divide") OF_TWO(true_divide){
-        BOTH, "float_power(Tensor self, Tensor exponent, *, Tensor? out=None)", py_float_power, NULL },
+    WITH_TENSORS(addcmul)
+    WITH_TENSORS(addcdiv)
+    WITH_MODE("div")
+    WITH_MODE("divide")
+    OF_TWO(true_divide)
+    { BOTH, "float_power(Tensor self, Tensor exponent, *, Tensor? out=None)", py_float_power, NULL },
     { BOTH, "float_power(Tensor self, Scalar exponent, *, Tensor? out=None)", py_float_power, NULL },
     { AS_FUNCTION, "float_power(Scalar self, Tensor exponent, *, Tensor? out=None)", py_float_power, NULL },
     { AS_METHOD, "float_power_(Tensor self, Tensor exponent)", py_float_power_, NULL },
     { AS_METHOD, "float_power_(Tensor self, Scalar exponent)", py_float_power_, NULL },
     { BOTH, "round(Tensor self, *, int decimals=0, Tensor? out=None)", py_round, NULL },
     { BOTH, "round_(Tensor self, *, int decimals=0)", py_round_, NULL },
-    WITH_BOUNDS("clamp") WITH_BOUNDS("clip"){
-        BOTH, "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)",
-        py_isclose, NULL },
-    { BOTH, "allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)",
-      py_allclose, NULL },
+    WITH_BOUNDS("clamp")
+    WITH_BOUNDS("clip")
+    { BOTH, "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)", py_isclose, NULL },
+    { BOTH, "allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)", py_allclose,
+      NULL },
     { BOTH, "equal(Tensor self, Tensor other)", py_equal, NULL },
     { BOTH, "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor? out=None)",
       py_nan_to_num, NULL },
     { BOTH, "nan_to_num_(Tensor self, float? nan=None, float? posinf=None, float? neginf=None)", py_nan_to_num_, NULL },
     { BOTH, "logit(Tensor self, float? eps=None, *, Tensor? out=None)", py_logit, NULL },
     { BOTH, "logit_(Tensor self, float? eps=None)", py_logit_, NULL },
-    OF_ONE(sinc) OF_ONE(deg2rad) OF_ONE(rad2deg){ BOTH, "positive(Tensor self)", py_positive, NULL },
+    OF_ONE(sinc)
+    OF_ONE(deg2rad)
+    OF_ONE(rad2deg)
+    { BOTH, "positive(Tensor self)", py_positive, NULL },
     { AS_FUNCTION, "polygamma(int n, Tensor self, *, Tensor? out=None)", py_polygamma, NULL },
     { AS_METHOD, "polygamma(Tensor self, int n)", py_polygamma_method, NULL },
 #define ONE(name, op) OF_ONE(name)
 #define TWO(name, op) OF_TWO(name)
-#define PLAIN(name)   { BOTH, #name "(Tensor self)", py_##name, NULL },
-    WITHOUT_OUT(PLAIN) UNARY_ALIASES(ONE) BINARY_ALIASES(TWO)
+#define PLAIN(name) { BOTH, #name "(Tensor self)", py_##name, NULL },
+    WITHOUT_OUT(PLAIN)
+    UNARY_ALIASES(ONE)
+    BINARY_ALIASES(TWO)
 };
 const size_t compose_row_count = sizeof compose_rows / sizeof *compose_rows;
+/* clang-format on */

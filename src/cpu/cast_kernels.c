@@ -130,6 +130,8 @@ static int64_t round_to_halves(int64_t n, float *out, const float *x)
         }                                                                                                              \
     }
 
+/* Rows, not statements. */
+/* clang-format off */
 #define CAST(from, to) CONVERT(EW_CAST_NAME(from, to), e_##from, e_##to, 0, STORE_##to(LOAD_##from(v)))
 EW_EACH_TO(CAST, FLOAT64)
 EW_EACH_TO(CAST, BFLOAT16)
@@ -140,25 +142,21 @@ EW_EACH_TO(CAST, INT8)
 EW_EACH_TO(CAST, UINT8)
 EW_EACH_TO(CAST, BOOL)
 
-CAST(FLOAT32, FLOAT32)
-CAST(FLOAT32, FLOAT64)
-CAST(FLOAT32, BFLOAT16)
-CAST(FLOAT32, INT64)
-CAST(FLOAT32, INT32)
-CAST(FLOAT32, INT16) CAST(FLOAT32, INT8) CAST(FLOAT32, UINT8) CAST(FLOAT32, BOOL)
-    CONVERT(EW_CAST_NAME(FLOAT32, FLOAT16), e_FLOAT32, e_FLOAT16, narrow_to_halves(n, out, x), half_of_float(v))
+CAST(FLOAT32, FLOAT32) CAST(FLOAT32, FLOAT64) CAST(FLOAT32, BFLOAT16) CAST(FLOAT32, INT64) CAST(FLOAT32, INT32)
+CAST(FLOAT32, INT16)   CAST(FLOAT32, INT8)    CAST(FLOAT32, UINT8)    CAST(FLOAT32, BOOL)
+CONVERT(EW_CAST_NAME(FLOAT32, FLOAT16), e_FLOAT32, e_FLOAT16, narrow_to_halves(n, out, x), half_of_float(v))
 
-        CAST(FLOAT16, FLOAT64) CAST(FLOAT16, BFLOAT16) CAST(FLOAT16, INT64) CAST(FLOAT16, INT32) CAST(FLOAT16, INT16)
-            CAST(FLOAT16, INT8) CAST(FLOAT16, UINT8) CAST(FLOAT16, BOOL)
-                CONVERT(EW_CAST_NAME(FLOAT16, FLOAT32), e_FLOAT16, e_FLOAT32, widen_halves(n, out, x), float_of_half(v))
-                    CONVERT(EW_CAST_NAME(FLOAT16, FLOAT16), e_FLOAT16, e_FLOAT16, 0, v)
+CAST(FLOAT16, FLOAT64) CAST(FLOAT16, BFLOAT16) CAST(FLOAT16, INT64) CAST(FLOAT16, INT32) CAST(FLOAT16, INT16)
+CAST(FLOAT16, INT8)    CAST(FLOAT16, UINT8)    CAST(FLOAT16, BOOL)
+CONVERT(EW_CAST_NAME(FLOAT16, FLOAT32), e_FLOAT16, e_FLOAT32, widen_halves(n, out, x), float_of_half(v))
+CONVERT(EW_CAST_NAME(FLOAT16, FLOAT16), e_FLOAT16, e_FLOAT16, 0, v)
 
-    /* --- rounding inside the compute type ---------------------------------------------------------------------------
-     */
+/* --- rounding inside the compute type --------------------------------------------------------------------------- */
 
-    CONVERT(EW_ROUND_NAME(FLOAT16), float, float, round_to_halves(n, out, x), float_of_half(half_of_float(v)))
-        CONVERT(EW_ROUND_NAME(BFLOAT16), float, float, 0, float_of_bfloat(bfloat_of_float(v)))
-            CONVERT(EW_ROUND_NAME(INT32), int64_t, int64_t, 0, (int32_t)v)
-                CONVERT(EW_ROUND_NAME(INT16), int64_t, int64_t, 0, (int16_t)v)
-                    CONVERT(EW_ROUND_NAME(INT8), int64_t, int64_t, 0, (int8_t)v)
-                        CONVERT(EW_ROUND_NAME(UINT8), int64_t, int64_t, 0, (uint8_t)v)
+CONVERT(EW_ROUND_NAME(FLOAT16), float, float, round_to_halves(n, out, x), float_of_half(half_of_float(v)))
+CONVERT(EW_ROUND_NAME(BFLOAT16), float, float, 0, float_of_bfloat(bfloat_of_float(v)))
+CONVERT(EW_ROUND_NAME(INT32), int64_t, int64_t, 0, (int32_t)v)
+CONVERT(EW_ROUND_NAME(INT16), int64_t, int64_t, 0, (int16_t)v)
+CONVERT(EW_ROUND_NAME(INT8), int64_t, int64_t, 0, (int8_t)v)
+CONVERT(EW_ROUND_NAME(UINT8), int64_t, int64_t, 0, (uint8_t)v)
+    /* clang-format on */

@@ -21,16 +21,14 @@
 #define EW_CAST_NAME(from, to) EW_PASTE(cast_, from, to, ISA_NAME)
 #define EW_ROUND_NAME(to)      EW_PASTE(round_, to, of, ISA_NAME)
 
+/* clang-format off */
 #define EW_EACH_TO(M, from)                                                                                            \
-    M(from, FLOAT32)                                                                                                   \
-    M(from, FLOAT64)                                                                                                   \
-    M(from, FLOAT16) M(from, BFLOAT16) M(from, INT64) M(from, INT32) M(from, INT16) M(from, INT8) M(from, UINT8)       \
-        M(from, BOOL)
+    M(from, FLOAT32) M(from, FLOAT64) M(from, FLOAT16) M(from, BFLOAT16) M(from, INT64)                                \
+    M(from, INT32) M(from, INT16) M(from, INT8) M(from, UINT8) M(from, BOOL)
 #define EW_EACH_CAST(M)                                                                                                \
-    EW_EACH_TO(M, FLOAT32)                                                                                             \
-    EW_EACH_TO(M, FLOAT64)                                                                                             \
-    EW_EACH_TO(M, FLOAT16) EW_EACH_TO(M, BFLOAT16) EW_EACH_TO(M, INT64) EW_EACH_TO(M, INT32) EW_EACH_TO(M, INT16)      \
-        EW_EACH_TO(M, INT8) EW_EACH_TO(M, UINT8) EW_EACH_TO(M, BOOL)
+    EW_EACH_TO(M, FLOAT32) EW_EACH_TO(M, FLOAT64) EW_EACH_TO(M, FLOAT16) EW_EACH_TO(M, BFLOAT16) EW_EACH_TO(M, INT64)  \
+    EW_EACH_TO(M, INT32) EW_EACH_TO(M, INT16) EW_EACH_TO(M, INT8) EW_EACH_TO(M, UINT8) EW_EACH_TO(M, BOOL)
+/* clang-format on */
 /* the dtypes that their compute type does not hold as they are */
 #define EW_EACH_ROUND(M) M(FLOAT16) M(BFLOAT16) M(INT32) M(INT16) M(INT8) M(UINT8)
 

@@ -22,12 +22,11 @@
 #define TILE_ROWS    14
 #define SPEED        1.0
 #define PIN(v)       __asm__("" : "+v"(v))
+/* clang-format off */
 #define TILES                                                                                                          \
-    TILE(1, 1)                                                                                                         \
-    TILE(2, 1)                                                                                                         \
-    TILE(3, 1)                                                                                                         \
-    TILE(4, 1) TILE(5, 1) TILE(6, 1) TILE(7, 1) TILE(8, 1) TILE(9, 1) TILE(10, 1) TILE(11, 1) TILE(12, 1) TILE(13, 1)  \
-        TILE(14, 1)
+    TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1) TILE(7, 1)                                       \
+    TILE(8, 1) TILE(9, 1) TILE(10, 1) TILE(11, 1) TILE(12, 1) TILE(13, 1) TILE(14, 1)
+/* clang-format on */
 #define WIDE_TILES WIDE_TILE(1, 4) WIDE_TILE(2, 4) WIDE_TILE(3, 4) WIDE_TILE(4, 2) WIDE_TILE(5, 2) WIDE_TILE(6, 2)
 #elif defined(__AVX2__)
 #define VECTOR_BYTES 32
