@@ -3,6 +3,7 @@
 
 #include "brisk.h"
 #include "core/tensor.h"
+#include "graph/log.h"
 #include "tap.h"
 
 static bk_tensor *counting(int rows, int columns)
@@ -111,7 +112,7 @@ static void elements(void)
     tap_ok(tensor_open(x) != NULL && x->cell->stamp != records,
            "memory that nobody else holds is open to direct writes");
     bk_tensor *reader = bk_mul_s(x, 2);
-    tap_ok(tensor_open(x) == NULL, "memory that a pending record reads is not");
+    tap_ok(log_eager() || tensor_open(x) == NULL, "memory that a pending record reads is not");
     tap_ok(shows(reader, "tensor([[10.,  2.],\n        [ 4.,  6.]])"), "and the record reads what was there");
     bk_scope_pop();
 }
