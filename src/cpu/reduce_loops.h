@@ -82,8 +82,8 @@ ELEMENT_INLINE ACC N(join)(reduce_kind kind, ACC a, ACC b)
     case REDUCE_SUM: return (ACC)((WRAP)a + (WRAP)b);
     case REDUCE_PROD: return (ACC)((WRAP)a * (WRAP)b);
     case REDUCE_MAX:
-    case REDUCE_ANY: return (a > b) | IS_NAN(a) ? a : b;
-    default: return (a < b) | IS_NAN(a) ? a : b;
+    case REDUCE_ANY: return ((a > b) | IS_NAN(a)) ? a : b;
+    default: return ((a < b) | IS_NAN(a)) ? a : b;
     }
 }
 
