@@ -87,6 +87,8 @@ fuzz: install $(VENV)/ready-torch
 	@$(BIN)/python -m tests.torch.fuzz --programs $(PROGRAMS)
 
 bench: install $(VENV)/ready-torch
+	@ninja -C $(BUILD) --quiet bench/c/bench_core
+	@$(BUILD)/bench/c/bench_core
 	@$(BIN)/brisk bench $(CASE)
 
 # --- sanitizers --------------------------------------------------------------------------------------------------
