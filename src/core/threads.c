@@ -145,19 +145,23 @@ static void run_job(int index)
     in_loop = false;
 }
 
+/* Stopping is asked for by a flag and then a new word: the flag is read after the word, or the new word would be taken
+ * for seen and slept on. */
 static void *worker_main(void *index)
 {
     unsigned done = 0; /* the word last looked at: each job is joined once */
-    while (!atomic_load(&pool.stopping)) {
+    for (;;) {
         atomic_fetch_add(&pool.inside, 1);
         unsigned word = atomic_load(&pool.word);
-        if (word != done && word % 2)
+        bool stop = atomic_load(&pool.stopping);
+        if (!stop && word != done && word % 2)
             run_job((int)(intptr_t)index);
         atomic_fetch_sub(&pool.inside, 1);
+        if (stop)
+            return NULL;
         done = word;
         word_next(done);
     }
-    return NULL;
 }
 
 static void open_job(int64_t n, int64_t grain, threads_fn fn, void *arg, bool wake)
