@@ -10,7 +10,7 @@
 
 #include "tap.h"
 
-enum { ROUNDS = 200, THREADS = 3, TIMES = 3000 };
+enum { ROUNDS = 60, THREADS = 3, TIMES = 30000 };
 
 static volatile long counter; /* guarded by the lock alone */
 
@@ -34,7 +34,7 @@ static bool counts_are_kept(int round)
     if (child == 0) {
         pthread_t threads[THREADS];
         for (int i = 0; i < THREADS; i++)
-            pthread_create(&threads[i], NULL, count, i == round % THREADS ? &counter : NULL);
+            pthread_create(&threads[i], NULL, count, i == round % THREADS ? (void *)&counter : NULL);
         count(round % 2 ? (void *)&counter : NULL);
         for (int i = 0; i < THREADS; i++)
             pthread_join(threads[i], NULL);
