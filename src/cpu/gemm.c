@@ -31,7 +31,7 @@ enum {
 static inline int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-static const gemm_kernels *kernels_for(bk_dtype dtype)
+const gemm_kernels *gemm_kernels_for(bk_dtype dtype)
 {
     int type = dtype == BK_FLOAT32 ? GEMM_F32 : dtype == BK_FLOAT64 ? GEMM_F64 : GEMM_I64;
 #if defined(__x86_64__)
@@ -93,7 +93,7 @@ static void pack_panel(const gemm_kernels *kernels, int64_t rows, int64_t cols, 
 /* The packed form: panels of nr columns one after another, the last filled up with zeros; a vector stays a vector. */
 size_t gemm_packed_bytes(bk_dtype dtype, int64_t k, int64_t n)
 {
-    const gemm_kernels *kernels = kernels_for(dtype);
+    const gemm_kernels *kernels = gemm_kernels_for(dtype);
     int64_t columns = n == 1 ? 1 : ceil_div(n, kernels->nr) * kernels->nr;
     return (size_t)(columns * k * kernels->size);
 }
@@ -141,7 +141,7 @@ static void pack_panels(void *arg, int64_t begin, int64_t end)
 
 void gemm_pack(bk_dtype dtype, int64_t k, int64_t n, const void *b, int64_t b_row, int64_t b_col, void *packed)
 {
-    pack_job job = { kernels_for(dtype), k, n, b, b_row, b_col, packed };
+    pack_job job = { gemm_kernels_for(dtype), k, n, b, b_row, b_col, packed };
     if (k == 0 || n == 0)
         return;
     if (n == 1)
@@ -511,7 +511,7 @@ int gemm_run(const gemm_task *t)
         return 0;
     if (t->n <= 0 || t->k <= 0)
         return run_empty_k(t);
-    const gemm_kernels *kernels = kernels_for(t->dtype);
+    const gemm_kernels *kernels = gemm_kernels_for(t->dtype);
     if (t->n == 1 && (t->a_row != 1 || t->a_col == 1))
         return run_dots(t, kernels);
     return should_transpose(t, kernels) ? run_transposed(t, kernels) : run_tiled(t, kernels);
@@ -570,7 +570,8 @@ int gemm_run_batch(const gemm_task *task, const gemm_batch *batch)
     for (int d = 0; d < job.batch.ndim; d++)
         count *= job.batch.sizes[d];
     const gemm_task *t = &job.task;
-    const double one_ns = 2.0 * (double)t->m * (double)t->n * (double)t->k / kernels_for(t->dtype)->flops_per_ns + 100;
+    const double one_ns =
+        2.0 * (double)t->m * (double)t->n * (double)t->k / gemm_kernels_for(t->dtype)->flops_per_ns + 100;
     /* A product that can occupy all threads for long does so; others are dealt out whole. */
     if (count >= 4 * bk_get_num_threads() || one_ns < 200e3)
         threads_for(count, 1 + (int64_t)(5e3 / one_ns), one_ns * (double)count, run_batch_range, &job);
