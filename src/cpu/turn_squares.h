@@ -19,7 +19,7 @@ ALWAYS_INLINE void NAME(square)(VEC *v, const ELEM *from, int64_t from_col)
     STAGES(v)
 }
 
-/* A tile of LANES rows and a line of columns. The lines of `from` that the next tile needs are called in meanwhile. */
+/* A tile of LANES rows and a line of columns. */
 ALWAYS_INLINE void NAME(tile)(const bool past_caches, const ELEM *from, int64_t from_col, ELEM *to, int64_t to_row)
 {
     VEC turned[LINE / LANES][LANES];
