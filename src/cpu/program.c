@@ -15,7 +15,7 @@ enum {
     STACK_BYTES = 192 * 1024, /* registers live on the thread's stack: running allocates nothing */
     SHORT_ROW = 256,          /* rows shorter than this share a tile */
     LINE_BYTES = 64,
-    NEAR_BYTES = 512 * 1024, /* programs over less memory than this find it in L2 */
+    NEAR_BYTES = 2048 * 1024, /* programs over less memory than this find it in L2 */
 };
 
 /* --- shaping ------------------------------------------------------------------------------------------------- */

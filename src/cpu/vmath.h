@@ -157,11 +157,19 @@ VM double trunc_d(double x) { return copysign_d(floor_d(abs_d(x)), x); }
 
 /* --- float32 in float: exp, sigmoid, tanh, log -------------------------------------------------------------- */
 
-/* expm1(r), |r| <= ln2 / 2, by a polynomial of degree 6 in two short chains. Relative error 1.4e-8. */
+/* expm1(r) for |r| <= ln2 / 2: r + r^2 Q(r), with Q in two short chains. Relative error 3e-9. */
 VM float expm1_reduced_f(float r)
 {
-    float z = r * r, low = madd_f(0.16666548f, r, 0.5f), high = madd_f(0.008366069f, r, 0.041666854f);
-    return madd_f(z, madd_f(madd_f(0.0013898234f, z, high), z, low), r);
+    float z = r * r, low = madd_f(0.16666667f, r, 0.5f), middle = madd_f(0.0083333108f, r, 0.041666463f);
+    float high = madd_f(0.0001989118f, r, 0.001393382f);
+    return madd_f(z, madd_f(madd_f(high, z, middle), z, low), r);
+}
+
+/* The same with a term less, for those who add 1 to it. Relative error 1.4e-8. */
+VM float expm1_coarse_f(float r)
+{
+    float z = r * r, low = madd_f(0.16666548f, r, 0.5f), middle = madd_f(0.008366069f, r, 0.041666854f);
+    return madd_f(z, madd_f(madd_f(0.0013898234f, z, middle), z, low), r);
 }
 
 /* x - k ln2. k * 0x1.62e4p-1 is exact, so the result is good to the last bit. */
@@ -177,7 +185,7 @@ VM float pow2_of_rounded_f(float t) { return float_of(bits_f(t) << 23); }
 VM float exp_bounded_f(float x)
 {
     float t = madd_f(x, (float)LOG2E, ROUNDER_F);
-    float p = expm1_reduced_f(reduce_ln2_f(x, t - ROUNDER_F));
+    float p = expm1_coarse_f(reduce_ln2_f(x, t - ROUNDER_F));
     int32_t n = (int32_t)(bits_f(t) - bits_f(ROUNDER_F)), half = n >> 1;
     float s = pow2_f(half);
     return madd_f(p, s, s) * pow2_f(n - half);
@@ -196,7 +204,7 @@ VM float sigmoid_f(float x)
     float a = float_of(bits_f(x) | SIGN_F);
     a = a < -104 ? -104 : a;
     float t = madd_f(a, (float)LOG2E, rounder), s = pow2_of_rounded_f(t);
-    float p = expm1_reduced_f(reduce_ln2_f(a, t - rounder));
+    float p = expm1_coarse_f(reduce_ln2_f(a, t - rounder));
     float e = madd_f(p, s, s) * 0x1p-64f;
     return (x < 0 ? e : 1) / (1 + e);
 }
