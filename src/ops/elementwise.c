@@ -426,7 +426,7 @@ static inline __attribute__((always_inline)) node *apply_alike(int op, int arity
             return NULL;
     }
     *failed = true;
-    node *n = node_new(op, (bk_dtype)result, first->layout);
+    node *n = node_new_here(op, (bk_dtype)result, first->layout);
     if (!n)
         return NULL;
     n->inputs = (uint8_t)arity;
@@ -518,7 +518,8 @@ static node *apply(int op, const operand *in)
 {
     bool failed = false;
     int arity = ew_infos[op].arity;
-    node *now = arity < 3 ? apply_elements(op, arity, in) : NULL;
+    bool sized = in[0].value && in[0].value->layout->ndim;
+    node *now = sized || arity == 3 ? NULL : apply_elements(op, arity, in);
     if (now)
         return now;
     node *n = arity == 2   ? apply_alike(op, 2, in, &failed)
