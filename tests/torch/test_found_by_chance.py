@@ -1,4 +1,4 @@
-"""What random programs once found: names that must not be there, strides, tapes, numbers beside 16-bit floats, and tensors that change their memory: as PyTorch."""
+"""What random programs once found: extra names, strides, tapes, 16-bit floats and numbers, memory that changes."""
 
 import brisk
 import pytest
