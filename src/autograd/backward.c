@@ -20,14 +20,17 @@
 #include "graph/log.h"
 #include "ops/elementwise.h"
 
+int (*anomaly_check)(const node *n, const char *name, bk_tensor *const *grads, int count);
+
 typedef struct step {
     node *node;
     bk_tensor *grad;
     bk_tensor **outputs; /* OP_function: a gradient per output */
     bool own;
-    bool asked;  /* the place of an input */
-    bool wanted; /* it, or what it leads to, was asked for */
-    bool leads;  /* what it leads to was */
+    bool asked;    /* the place of an input */
+    bool wanted;   /* it, or what it leads to, was asked for */
+    bool leads;    /* what it leads to was */
+    int32_t visit; /* of the node, in the pass around this one: a function's backward may run one of its own */
 } step;
 
 typedef struct pass {
@@ -35,6 +38,7 @@ typedef struct pass {
     node **outputs, **inputs; /* their places (owned; NULL: none) */
     step *steps;
     int count, capacity;
+    bool numbered;
 } pass;
 
 /* --- collecting ----------------------------------------------------------------------------------------------------
@@ -86,8 +90,11 @@ static bool collect(pass *p)
     if (!good)
         return false;
     qsort(p->steps, (size_t)p->count, sizeof *p->steps, latest_first);
-    for (int i = 0; i < p->count; i++)
+    for (int i = 0; i < p->count; i++) {
+        p->steps[i].visit = p->steps[i].node->visit;
         p->steps[i].node->visit = i;
+    }
+    p->numbered = true;
     return true;
 }
 
@@ -152,6 +159,8 @@ static void pass_free(pass *p)
     lock_take();
     for (int i = 0; i < p->count; i++) {
         step_clear(&p->steps[i]);
+        if (p->numbered)
+            p->steps[i].node->visit = p->steps[i].visit;
         node_release(p->steps[i].node);
     }
     places_free(p->outputs, p->call->output_count);
@@ -244,6 +253,16 @@ static int collect_output(pass *p, node *n, bk_tensor *g)
     return 0;
 }
 
+static int look_at(const node *n, const char *name, bk_tensor *const *grads, int count)
+{
+    if (!anomaly_check)
+        return 0;
+    scope_close(); /* it is the front end's code, which owns what it makes */
+    int status = anomaly_check(n, name, grads, count);
+    bk_scope_pop();
+    return status;
+}
+
 static int send_function(pass *p, step *s)
 {
     node *n = s->node;
@@ -252,6 +271,8 @@ static int send_function(pass *p, step *s)
     if (!grads)
         return -1;
     int status = function_backward(n, s->outputs, grads);
+    if (status == 0)
+        status = look_at(n, function_name(n), grads, count);
     for (int i = 0; i < count; i++) {
         if (status == 0 && grads[i] && function_edges(n)[i])
             status = send(p, function_edges(n)[i], grads[i]);
@@ -288,6 +309,8 @@ static int send_rule(pass *p, step *s)
     if (n->flags & NODE_FREED && reads_saved(n))
         return refuse_second_time();
     if (op_get(n->op)->gradient(n, s->grad, grads) < 0)
+        return -1;
+    if (look_at(n, op_get(n->op)->grad_name, grads, MAX_INPUTS) < 0)
         return -1;
     for (int k = 0; k < MAX_INPUTS; k++)
         if (grads[k] && n->edge[k] && send(p, n->edge[k], grads[k]) < 0)
@@ -346,6 +369,10 @@ static int run_step(pass *p, step *s)
 /* Saved values go, edges stay: a second backward fails only where it would read one. */
 static void free_saved(node *n)
 {
+    if (n->op == OP_function) {
+        function_free_saved(n);
+        return;
+    }
     if (n->flags & NODE_PENDING) {
         n->flags |= NODE_FREED; /* the log still needs its inputs */
         return;
@@ -370,7 +397,7 @@ static int run_pass(pass *p)
             return -1;
         lock_take();
         step_clear(s);
-        if (!p->call->retain_graph && !p->call->create_graph)
+        if (!p->call->retain_graph && !p->call->create_graph && s->leads)
             free_saved(s->node);
         lock_give();
     }
