@@ -136,7 +136,8 @@ static int check_gradients(const node *n, const char *name, bk_tensor *const *gr
     }
     PyObject *line = list ? lines_describe(&n->line) : NULL;
     if (line)
-        done = PyObject_CallFunction(checker, "sOO", name, line, list);
+        done = PyObject_CallFunction(
+            checker, "NOO", PyUnicode_FromFormat("%s%s", name, n->op == OP_function ? "Backward" : ""), line, list);
     int status = done ? 0 : -1;
     if (status < 0)
         callback_failed();

@@ -4,7 +4,8 @@ import threading
 
 from brisk import _C
 from brisk._C import Tensor
-from brisk.autograd import anomaly_mode, forward_ad, function, functional, gradcheck as _gradcheck, graph, hooks
+from brisk.autograd import anomaly_mode, forward_ad, function, functional, graph, hooks
+from brisk.autograd import gradcheck as _gradcheck
 from brisk.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from brisk.autograd.function import Function
 from brisk.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled

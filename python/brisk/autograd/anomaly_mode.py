@@ -45,7 +45,10 @@ def _check(name, line, gradients):
 
 def _warn(name, line):
     if line is None:
-        text = f"Error detected in {name}. No forward pass information available. Enable detect anomaly during forward pass."
+        text = (
+            f"Error detected in {name}. No forward pass information available. Enable detect anomaly during forward "
+            "pass."
+        )
     else:
         file, number, function = line
         source = linecache.getline(file, number).strip()

@@ -5,7 +5,7 @@ __all__ = ["dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "un
 
 def _refuse(*args, **kwargs):
     raise NotImplementedError(
-        "brisk has no forward-mode differentiation (torch.autograd.forward_ad): use torch.func.jvp or torch.func.jacfwd, "
+        "brisk has no forward-mode differentiation (torch.autograd.forward_ad): use torch.func.jvp or jacfwd, "
         "which give the same results"
     )
 

@@ -31,9 +31,8 @@ class Function(FunctionCtx):
 
     def __init__(self, *args, **kwargs):
         raise TypeError(
-            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke "
-            "them on the class itself. Instantiating an autograd function will raise an error in a future version of "
-            "PyTorch."
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should "
+            "invoke them on the class itself."
         )
 
     def __call__(self, *args, **kwargs):

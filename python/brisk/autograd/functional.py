@@ -1,8 +1,8 @@
 """Derivatives of functions: jacobian, hessian, and their products with vectors.
 
 Each takes a function of tensors and the inputs to differentiate it at, a tensor or a tuple of them; results have the
-nesting of the outputs, then that of the inputs. Forward products are taken by differentiating the reverse pass, which is
-linear in the vector it starts from. `vectorize` is accepted: rows are recorded one by one and evaluated together anyway.
+nesting of the outputs, then that of the inputs. Forward products are taken by differentiating the reverse pass, which
+is linear in the vector it starts from. `vectorize` is accepted: rows are recorded one by one and evaluated together.
 """
 
 from brisk import _C
@@ -76,8 +76,8 @@ def _check_on_tape(outputs, strict):
     for i, t in enumerate(outputs if strict else ()):
         if not t.requires_grad:
             raise RuntimeError(
-                f"Output {i} of the user-provided function does not require gradients. The outputs must be computed in a "
-                "differentiable manner from the input when running in strict mode."
+                f"Output {i} of the user-provided function does not require gradients. The outputs must be computed in "
+                "a differentiable manner from the input when running in strict mode."
             )
 
 
@@ -90,8 +90,8 @@ def _check_gradient(gradients, strict):
             raise RuntimeError(
                 "While computing the hessian, found that the jacobian of the user-provided function with respect to "
                 f"input {i} is independent of the input. {_NOT_STRICT}. You should ensure that your function is twice "
-                "differentiable and that the jacobian depends on the inputs (this would be violated by a linear function "
-                "for example)."
+                "differentiable and that the jacobian depends on the inputs (this would be violated by a linear "
+                "function for example)."
             )
 
 
@@ -161,8 +161,8 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
                 )
             if not g.requires_grad:
                 raise RuntimeError(
-                    f"The gradient with respect to input {i} is independent of the inputs of the user-provided function. "
-                    f"{_NOT_STRICT}."
+                    f"The gradient with respect to input {i} is independent of the inputs of the user-provided "
+                    f"function. {_NOT_STRICT}."
                 )
     with _mode(create_graph):
         product = _grad(gradients, probe, v, create_graph)
@@ -285,7 +285,8 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
         raise RuntimeError(f"torch.autograd.functional.jacobian: `strict=True` and {other} are not supported together.")
     if forward and not vectorize:
         raise NotImplementedError(
-            "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for `vectorize=True`."
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for "
+            "`vectorize=True`."
         )
     with enable_grad():
         many, inputs = _tupled(inputs, "inputs", "jacobian")
@@ -321,6 +322,7 @@ def hessian(
         return rows
 
     result = jacobian(
-        gradient, inputs, create_graph=create_graph, strict=strict, vectorize=vectorize, strategy=outer_jacobian_strategy,
+        gradient, inputs, create_graph=create_graph, strict=strict, vectorize=vectorize,
+        strategy=outer_jacobian_strategy,
     )  # fmt: skip
     return result if many else result[0][0]

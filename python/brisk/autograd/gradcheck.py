@@ -39,15 +39,15 @@ def _check_inputs(inputs):
         found = True
         if x.dtype != _C.float64:
             warnings.warn(
-                f"Input #{k} requires gradient and is not a double precision floating point or complex. This check will "
-                "likely fail if all the inputs are not of double precision floating point or complex. ",
+                f"Input #{k} requires gradient and is not a double precision floating point or complex. This check "
+                "will likely fail if all the inputs are not of double precision floating point or complex. ",
                 stacklevel=4,
             )
         if any(size > 1 and stride == 0 for size, stride in zip(x.shape, x.stride())):
             raise RuntimeError(
-                f"The {k}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping "
-                "to be able to compute the numerical gradients correctly. You should call .contiguous on the input before "
-                "passing it to gradcheck."
+                f"The {k}th input has a dimension with stride 0. gradcheck only supports inputs that are "
+                "non-overlapping to be able to compute the numerical gradients correctly. You should call "
+                ".contiguous on the input before passing it to gradcheck."
             )
     if not found:
         raise ValueError(
@@ -114,8 +114,8 @@ def _check_reentrant(output, wanted, nondet_tol, first, check_dtypes):
     for a, b in zip(first, again):
         if a.numel() and not ((a - b).abs().max().item() <= nondet_tol):
             raise GradcheckError(
-                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
-                "different values, although analytical gradient matches numerical gradient.The tolerance for "
+                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times "
+                "gives different values, although analytical gradient matches numerical gradient.The tolerance for "
                 f"nondeterminism was {nondet_tol}."
             )
 
@@ -156,10 +156,6 @@ def _check_scales(outputs, inputs):
             raise GradcheckError("grad is incorrect type")
         if g.shape != x.shape:
             raise GradcheckError("grad is incorrect size")
-
-
-class _NoGradient(Exception):
-    pass
 
 
 def _check_undefined(func, inputs, outputs):

@@ -43,13 +43,13 @@ def _batch(func, in_dims, args):
     leaves, structure = tree_flatten(tuple(args))
     dims = _spread(tuple(in_dims) if isinstance(in_dims, list) else in_dims, tuple(args), described)
     sizes = []
-    for k, (leaf, dim) in enumerate(zip(leaves, dims)):
+    for leaf, dim in zip(leaves, dims):
         if dim is None:
             continue
         if not isinstance(leaf, Tensor):
             raise ValueError(
-                f"{described}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over "
-                "non-Tensor arguments, please use None as the respective in_dim"
+                f"{described}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap "
+                "over non-Tensor arguments, please use None as the respective in_dim"
             )
         if not -leaf.dim() <= dim < leaf.dim():
             raise ValueError(
@@ -61,8 +61,8 @@ def _batch(func, in_dims, args):
         raise ValueError(f"{described}: at least one of the inputs must be mapped: all of in_dims are None")
     if len(set(sizes)) != 1:
         raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped "
-            "dimension"
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the "
+            "mapped dimension"
         )
     return leaves, dims, structure, sizes[0]
 
@@ -131,7 +131,7 @@ def _of_no_examples(func, leaves, dims, structure, out_dims, kwargs):
 
 
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
-    """func over a dimension of its inputs: in_dims says which (None: the whole input each time), out_dims where it goes.
+    """func over a dimension of its inputs: in_dims says which (None: the whole input each time), out_dims where to.
 
     randomness: "error", "different" (each example draws its own numbers) or "same".
     """
