@@ -48,7 +48,8 @@ static PyObject *py_run_backward(const arg *a)
                            .input_count = count,
                            .results = accumulate ? NULL : results,
                            .retain_graph = a[3].b,
-                           .create_graph = a[4].b };
+                           .create_graph = a[4].b,
+                           .inputs_are_ends = a[6].b };
     if (backward_record(&call) < 0)
         return py_raise();
     PyObject *tuple = accumulate ? Py_NewRef(Py_None) : results_tuple(results, count);
@@ -247,7 +248,7 @@ const binding autograd_rows[] = {
       py_backward, NULL },
     { AS_FUNCTION,
       "_run_backward(Tensor[] outputs, Tensor[] gradients, Tensor[]? inputs, bool retain_graph, bool create_graph, "
-      "bool accumulate)",
+      "bool accumulate, bool ends=False)",
       py_run_backward, NULL },
     { AS_METHOD, "_hooks(Tensor self)", py_hooks, NULL },
     { AS_METHOD, "retain_grad(Tensor self)", py_retain_grad, "Keeps the gradient although this is no leaf." },

@@ -73,6 +73,15 @@ static int latest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
+/* Whether the walk stops at n. */
+static bool is_end(const pass *p, const node *n)
+{
+    for (int i = 0; p->call->inputs_are_ends && i < p->call->input_count; i++)
+        if (p->inputs[i] == n)
+            return true;
+    return false;
+}
+
 /* All tape nodes under the outputs: the steps themselves are the work list. */
 static bool collect(pass *p)
 {
@@ -82,6 +91,8 @@ static bool collect(pass *p)
     for (int i = 0; good && i < p->count; i++) {
         int count;
         node *const *edges = edges_of(p->steps[i].node, &count);
+        if (is_end(p, p->steps[i].node))
+            continue;
         for (int k = 0; good && k < count; k++)
             good = visit(p, edges[k]);
     }
@@ -116,7 +127,7 @@ static void find_wanted(pass *p)
         int count;
         node *const *edges = edges_of(s->node, &count);
         s->leads = all;
-        for (int k = 0; k < count; k++)
+        for (int k = 0; k < count && !(s->asked && p->call->inputs_are_ends); k++)
             s->leads |= edges[k] && p->steps[edges[k]->visit].wanted;
         s->wanted = s->leads || s->asked;
     }
@@ -496,6 +507,7 @@ int bk_grad(bk_tensor *const *outputs, bk_tensor *const *gradients, int output_c
     for (int i = 0; i < output_count + input_count; i++)
         if (!(i < output_count ? outputs[i] : inputs[i - output_count]))
             return -1;
-    backward_call call = { outputs, gradients, output_count, inputs, input_count, results, retain_graph, create_graph };
+    backward_call call = { outputs, gradients,    output_count, inputs, input_count,
+                           results, retain_graph, create_graph, false };
     return backward_record(&call) < 0 ? -1 : bk_sync();
 }

@@ -13,6 +13,7 @@ typedef struct backward_call {
     int input_count;
     bk_tensor **results; /* the inputs' gradients (owned; NULL: not used); NULL: the inputs' leaves take them */
     bool retain_graph, create_graph;
+    bool inputs_are_ends; /* an input that was computed from another one stands for itself: nothing goes on behind it */
 } backward_call;
 
 int backward_record(const backward_call *call);

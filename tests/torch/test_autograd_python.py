@@ -347,6 +347,16 @@ def checkpoints_nest_and_follow_one_another(m):
     return x.grad, w.grad
 
 
+@program
+def checkpoints_in_a_row_share_their_weights(m):
+    cp, w, h = sub(m, "utils.checkpoint").checkpoint, leaf(m, 3, 3), leaf(m, 2, 3, seed=1)
+    s = w.sin()  # captured, and no leaf
+    for _ in range(4):
+        h = cp(lambda h: (h @ w).tanh() * s.sum(), h, use_reentrant=False)
+    h.sum().backward()
+    return h, w.grad
+
+
 # --- anomaly mode
 
 

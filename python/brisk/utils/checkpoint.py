@@ -123,7 +123,7 @@ class _Recomputed(Function):
         if not pairs:
             return (None, None) + (None,) * len(ctx.ends)
         outputs, grads = zip(*pairs)
-        return (None, None, *autograd.grad(outputs, ctx.ends, grads, create_graph=create, allow_unused=True))
+        return (None, None, *_C._run_backward(outputs, grads, ctx.ends, create, create, False, True))
 
 
 def _without_reentrance(function, preserve_rng_state, context_fn, args, kwargs):
