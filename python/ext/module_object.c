@@ -13,8 +13,11 @@
 #include <stddef.h>
 #include <structmember.h>
 
+/* `solid` is never read: with a field besides dict and weak the type counts as having a layout of its own, so that
+ * class M(Mixin, nn.Module) has our layout too, whatever stands first. */
 typedef struct module_object {
-    PyObject_HEAD PyObject *dict, *weak;
+    PyObject_HEAD void *solid;
+    PyObject *dict, *weak;
 } module_object;
 
 static PyTypeObject *module_type;

@@ -479,8 +479,8 @@ def interpolate(
             )
     elif mode not in _LINEAR_DIMS or _LINEAR_DIMS[mode] != n:
         raise NotImplementedError(
-            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D) for the modes: nearest | linear | "
-            f"bilinear | bicubic | trilinear | area | nearest-exact (got {mode})"
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D) for the modes: nearest | "
+            f"linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})"
         )
     if antialias:
         raise NotImplementedError("interpolate: antialias")

@@ -242,17 +242,19 @@ class ModuleDict(Module):
         """Adds modules from a dictionary or from pairs."""
         if not hasattr(modules, "__iter__"):
             raise TypeError(
-                f"ModuleDict.update should be called with an iterable of key/value pairs, but got {type(modules).__name__}"
+                "ModuleDict.update should be called with an iterable of key/value pairs, but got "
+                + type(modules).__name__
             )
         for key, module in modules.items() if hasattr(modules, "items") else modules:
             self[key] = module
 
 
-def _described(value):
+def _described(value, by_type=False):
+    """The line that stands for a value in a container's text."""
     if isinstance(value, Tensor):
         size = "x".join(str(n) for n in value.shape)
         kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-        return f"{kind} containing: [{value.dtype} of size {size}]"
+        return f"{kind} containing: [{value.type() if by_type else value.dtype} of size {size}]"
     return f"Object of type: {type(value).__name__}"
 
 
@@ -372,7 +374,7 @@ class ParameterDict(Module):
 
     def get(self, key, default=None):
         """The value of key, or default."""
-        return self[key] if key in self else default
+        return self[key] if key in self._keys else default  # noqa: SIM401
 
     def clear(self):
         """Takes all values out."""
@@ -419,7 +421,7 @@ class ParameterDict(Module):
             self[key] = value
 
     def extra_repr(self):
-        return "\n".join(f"  ({key}): {_described(p)}" for key, p in self.items())
+        return "\n".join(f"  ({key}): {_described(p, by_type=True)}" for key, p in self.items())
 
     def __call__(self, input):
         raise RuntimeError("ParameterDict should not be called.")

@@ -542,8 +542,8 @@ class Module(ModuleBase):
         """One parameter or buffer takes what the state dict holds for it."""
         if not isinstance(given, Tensor):
             error_msgs.append(
-                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
-                f"but received {type(given)}"
+                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
+                f"checkpoint but received {type(given)}"
             )
             return
         if not is_lazy(value):
