@@ -41,7 +41,8 @@ LocalResponseNorm(2, alpha=0.1) | 2,5,4
 """
 IMAGES = """
 Conv1d(3, 4, 3) | 2,3,8 ; Conv1d(3, 4, 3, stride=2, padding=1) | 2,3,9 ; Conv1d(4, 6, 3, groups=2, dilation=2) | 2,4,9
-Conv1d(3, 4, 3) | 3,8 ; Conv1d(3, 4, 4, padding='same') | 2,3,8 ; Conv1d(3, 4, 3, padding=1, padding_mode='circular') | 2,3,8
+Conv1d(3, 4, 3) | 3,8 ; Conv1d(3, 4, 4, padding='same') | 2,3,8
+Conv1d(3, 4, 3, padding=1, padding_mode='circular') | 2,3,8
 Conv2d(3, 4, 3) | 2,3,6,7 ; Conv2d(3, 4, (3, 2), stride=(2, 1), padding=(1, 0), bias=False) | 2,3,6,7
 Conv2d(4, 4, 3, groups=4) | 2,4,6,6 ; Conv2d(3, 4, 3, padding='same', dilation=2) | 1,3,6,6
 Conv2d(3, 4, 3, padding='valid') | 1,3,6,6 ; Conv2d(3, 4, 3, padding=1, padding_mode='reflect') | 2,3,5,5
@@ -51,16 +52,19 @@ ConvTranspose1d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2) | 2,4,
 ConvTranspose2d(3, 4, 3, stride=2, padding=1, output_padding=1, dilation=2) | 2,3,4,5
 ConvTranspose2d(3, 4, 2, stride=2, bias=False) | 3,4,4 ; ConvTranspose2d(3, 2, 2, padding=1) | 1,3,4,4
 MaxPool1d(2) | 2,3,7 ; MaxPool1d(3, stride=2, padding=1) | 2,3,8 ; MaxPool1d(2, return_indices=True) | 2,3,8
-MaxPool2d(2) | 2,3,6,6 ; MaxPool2d((3, 2), stride=(2, 1), padding=(1, 0)) | 2,3,6,7 ; MaxPool2d(2, ceil_mode=True) | 2,3,5,7
+MaxPool2d(2) | 2,3,6,6 ; MaxPool2d((3, 2), stride=(2, 1), padding=(1, 0)) | 2,3,6,7
+MaxPool2d(2, ceil_mode=True) | 2,3,5,7
 MaxPool2d(3, stride=2, padding=1, return_indices=True) | 2,3,6,7 ; MaxPool2d(2, dilation=2) | 2,3,6,6
-MaxPool2d(2) | 3,6,6 ; MaxPool3d(2) | 1,2,4,4,4 ; AvgPool1d(2) | 2,3,7 ; AvgPool1d(3, 2, 1) | 2,3,8 ; AvgPool2d(2) | 2,3,6,6
+MaxPool2d(2) | 3,6,6 ; MaxPool3d(2) | 1,2,4,4,4 ; AvgPool1d(2) | 2,3,7 ; AvgPool1d(3, 2, 1) | 2,3,8
+AvgPool2d(2) | 2,3,6,6
 AvgPool2d(3, 2, 1) | 2,3,6,7 ; AvgPool2d(3, 2, 1, count_include_pad=False) | 2,3,6,7
 AvgPool2d(2, ceil_mode=True) | 2,3,5,5 ; AvgPool2d(3, 2, 1, ceil_mode=True) | 2,3,6,6
 AvgPool2d(2, divisor_override=3) | 2,3,6,6 ; LPPool1d(2, 3) | 2,3,7 ; LPPool2d(2, 2) | 2,3,6,6
 AdaptiveAvgPool1d(3) | 2,3,8 ; AdaptiveAvgPool2d(1) | 2,3,5,6 ; AdaptiveAvgPool2d((2, 3)) | 2,3,5,7
 AdaptiveAvgPool2d((None, 2)) | 2,3,5,6 ; AdaptiveMaxPool1d(3) | 2,3,8 ; AdaptiveMaxPool2d((2, 3)) | 2,3,5,7
 Upsample(scale_factor=2) | 2,3,4,5 ; Upsample(size=7) | 2,3,4 ; Upsample(size=(5, 6), mode='bilinear') | 2,3,3,4
-Upsample(scale_factor=2, mode='bilinear', align_corners=True) | 2,3,3,4 ; Upsample(scale_factor=1.5, mode='bilinear') | 1,2,4,5
+Upsample(scale_factor=2, mode='bilinear', align_corners=True) | 2,3,3,4
+Upsample(scale_factor=1.5, mode='bilinear') | 1,2,4,5
 Upsample(scale_factor=2, mode='linear') | 2,3,4 ; UpsamplingNearest2d(scale_factor=3) | 1,2,3,3
 UpsamplingBilinear2d(size=(5, 5)) | 1,2,3,3 ; Upsample(scale_factor=2, mode='bicubic') | 1,2,4,5
 ZeroPad2d(2) | 1,2,3,3 ; ZeroPad2d((1, 2, 0, -1)) | 1,2,4,4 ; ZeroPad1d(1) | 2,3,4 ; ConstantPad1d(2, 3.5) | 2,3,4
@@ -80,7 +84,8 @@ LSTMCell(3, 4) | 2,3 (2,4 2,4) ; LSTMCell(3, 4) | 3 ; GRUCell(3, 4) | 2,3 2,4 ; 
 """
 ATTENTION = """
 MultiheadAttention(8, 2) | 5,3,8 5,3,8 5,3,8 ; MultiheadAttention(8, 2, batch_first=True) | 3,5,8 3,6,8 3,6,8
-MultiheadAttention(8, 2, kdim=4, vdim=6, bias=False) | 5,3,8 7,3,4 7,3,6 ; MultiheadAttention(8, 4, dropout=0.2) | 5,3,8 5,3,8 5,3,8
+MultiheadAttention(8, 2, kdim=4, vdim=6, bias=False) | 5,3,8 7,3,4 7,3,6
+MultiheadAttention(8, 4, dropout=0.2) | 5,3,8 5,3,8 5,3,8
 MultiheadAttention(8, 2, add_bias_kv=True, add_zero_attn=True) | 5,3,8 6,3,8 6,3,8
 MultiheadAttention(8, 2) | 5,8 6,8 6,8 ; TransformerEncoderLayer(8, 2, 16) | 5,3,8
 TransformerEncoderLayer(8, 2, 16, activation='gelu', batch_first=True, norm_first=True, dropout=0.) | 3,5,8
@@ -93,7 +98,8 @@ ERRORS = """
 Linear(3, 4) | 2,5 ; Linear(3, 4) | 0,3 ; Bilinear(3, 4, 5) | 2,3 3,4 ; LayerNorm(4) | 2,3 ; GroupNorm(2, 4) | 2,3,4
 GroupNorm(3, 4) | 2,4 ; BatchNorm1d(4) | 5 ; BatchNorm1d(4) | 1,4 ; BatchNorm1d(4) | 2,3 ; BatchNorm2d(3) | 2,3
 InstanceNorm1d(3) | 2,3,1 ; Conv2d(3, 4, 3) | 2,5,6,6 ; Conv2d(3, 4, 3) | 2,6 ; Conv2d(3, 4, 9) | 2,3,6,6
-Conv2d(3, 4, 3, groups=2) | 1,3,6,6 ; Conv2d(3, 4, 3, stride=2, padding='same') | 1,3,6,6 ; Conv2d(3, 4, 3, padding='x') | 1
+Conv2d(3, 4, 3, groups=2) | 1,3,6,6 ; Conv2d(3, 4, 3, stride=2, padding='same') | 1,3,6,6
+Conv2d(3, 4, 3, padding='x') | 1
 ConvTranspose1d(3, 4, 3) | 2,4,5 ; ConvTranspose1d(3, 4, 3, output_padding=1) | 2,3,5 ; MaxPool2d(9) | 1,3,4,4
 ReflectionPad1d(5) | 2,3,4 ; Embedding(3, 4) | 6<9 ; Embedding(3, 4, padding_idx=5) | 2<3 ; LSTM(3, 4) | 5,2,4
 LSTM(3, 4) | 5 ; LSTM(3, 4) | 5,2,3 (1,3,4 1,3,4) ; GRU(3, 4) | 5,2,3 2,4 ; GRU(3, 0) | 1 ; LSTM(3, 4, proj_size=4) | 1

@@ -60,7 +60,7 @@ def called(m, constructor, text, training):
         total = sum((t * (m.arange(t.numel()).view(t.shape) % 7 - 2.5)).sum() for t in floats)
         total.backward()
     grads = [p.grad for p in [*leaves, *layer.parameters()]]
-    return out, grads, [b for b in layer.buffers()], m.rand(2)
+    return out, grads, list(layer.buffers()), m.rand(2)
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])

@@ -73,7 +73,8 @@ PROGRAMS = {
         class First(Mixin, nn.Module): pass
         class Last(nn.Module, Mixin): pass
         for kind in (First, Last):
-            m = kind(); m.word = 'hello'; m.layer = nn.Linear(1, 1); note(m.hello(), list(m.state_dict()), len(m.__dict__))
+            m = kind(); m.word = 'hello'; m.layer = nn.Linear(1, 1)
+            note(m.hello(), list(m.state_dict()), len(m.__dict__))
     """,
     "properties": """
         class M(nn.Module):
@@ -86,7 +87,8 @@ PROGRAMS = {
         m = nn.ModuleDict({'a': shared, 'b': nn.Sequential(shared, nn.ReLU(), nn.Linear(2, 1))})
         note([n for n, _ in m.named_parameters()], [n for n, _ in m.named_modules()], len(list(m.modules())))
         note([n for n, _ in m.named_parameters(remove_duplicate=False)], [n for n, _ in m.named_children()])
-        note([n for n, _ in m.named_parameters(prefix='p')], list(m.state_dict()), len(list(m.parameters(recurse=False))))
+        note([n for n, _ in m.named_parameters(prefix='p')], list(m.state_dict()))
+        note(len(list(m.parameters(recurse=False))))
         note(repr(m))
         note(m.get_submodule('b.2').out_features, m.get_parameter('b.2.weight').shape)
     """,
@@ -130,7 +132,9 @@ PROGRAMS = {
         state = nn.Linear(2, 3).state_dict(); state['x'] = state.pop('bias')
         nn.Linear(2, 3).load_state_dict(state)
     """,
-    "state with wrong sizes": "nn.Sequential(nn.Linear(2, 3)).load_state_dict(nn.Sequential(nn.Linear(2, 4)).state_dict())",
+    "state with wrong sizes": """
+        nn.Sequential(nn.Linear(2, 3)).load_state_dict(nn.Sequential(nn.Linear(2, 4)).state_dict())
+    """,
     "state that is none": "nn.Linear(2, 3).load_state_dict(3)",
     "state hooks": """
         m = nn.Sequential(nn.Linear(1, 1)); seen = []
@@ -193,13 +197,15 @@ PROGRAMS = {
     """,
     "a sequence with names": """
         from collections import OrderedDict
-        s = nn.Sequential(OrderedDict([('fc', nn.Linear(2, 2)), ('act', nn.ReLU())])); note(repr(s), list(s.state_dict()))
+        s = nn.Sequential(OrderedDict([('fc', nn.Linear(2, 2)), ('act', nn.ReLU())]))
+        note(repr(s), list(s.state_dict()))
     """,
     "an index too far": "nn.Sequential(nn.ReLU())[3]",
     "lists": """
         m = nn.ModuleList([nn.Linear(2, 2) for _ in range(3)] + [nn.ReLU()])
         note(repr(m), len(m), repr(m[1:3]), [n for n, _ in m.named_parameters()])
-        m.append(nn.Tanh()); m.insert(0, nn.ELU()); m += [nn.GELU()]; note(repr(m)); del m[0]; note(repr(m + [nn.SELU()]))
+        m.append(nn.Tanh()); m.insert(0, nn.ELU()); m += [nn.GELU()]; note(repr(m))
+        del m[0]; note(repr(m + [nn.SELU()]))
     """,
     "a list is not called": "nn.ModuleList([nn.ReLU()])(torch.ones(1))",
     "dictionaries": """
@@ -268,7 +274,8 @@ PROGRAMS = {
         q, k, v = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 6, 4), torch.randn(2, 3, 6, 7)
         mask = torch.rand(5, 6) > 0.3
         note(F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k, v, is_causal=True),
-             F.scaled_dot_product_attention(q, k, v, mask), F.scaled_dot_product_attention(q, k, v, mask.float(), scale=0.3))
+             F.scaled_dot_product_attention(q, k, v, mask),
+             F.scaled_dot_product_attention(q, k, v, mask.float(), scale=0.3))
         note(F.gumbel_softmax(q), F.gumbel_softmax(q, hard=True), F.pad(q, (1, 2), value=3.), F.pad(q, (1, 1, 2, -1)))
         x, i = F.max_pool2d(torch.randn(1, 2, 4, 4), 2, return_indices=True)
         note(i, F.max_unpool2d(x, i, 2), F.interpolate(torch.randn(1, 1, 3, 5), scale_factor=0.6))
@@ -280,7 +287,8 @@ PROGRAMS = {
         pad = torch.tensor([[False, False, False, True, True], [False] * 5])
         causal = nn.Transformer.generate_square_subsequent_mask(5)
         note(m(x, x, x, key_padding_mask=pad), m(x, x, x, attn_mask=causal, average_attn_weights=False))
-        note(m(x, x, x, key_padding_mask=pad, attn_mask=causal, need_weights=False), m(x, x, x, attn_mask=causal.isinf()))
+        note(m(x, x, x, key_padding_mask=pad, attn_mask=causal, need_weights=False),
+             m(x, x, x, attn_mask=causal.isinf()))
         layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).train()
         torch.manual_seed(1); note(layer(x, src_mask=causal, src_key_padding_mask=None), causal)
     """,
