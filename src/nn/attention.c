@@ -46,6 +46,8 @@ bk_tensor *bk_attention(const bk_tensor *q, const bk_tensor *k, const bk_tensor 
         mask = causal_mask(l->sizes[l->ndim - 2], k->layout->sizes[k->layout->ndim - 2]);
     if (scores && mask)
         scores = masked(scores, mask);
+    if (causal && !mask)
+        scores = NULL; /* out of memory: no mask is not the same */
     bk_tensor *weights = scores ? bk_softmax(scores, -1) : NULL;
     if (weights && dropout_p > 0)
         weights = bk_dropout(weights, dropout_p, true, BK_DROPOUT);

@@ -13,16 +13,6 @@ static bk_tensor *widen(const bk_tensor *x)
     return d == BK_FLOAT16 || d == BK_BFLOAT16 ? bk_to(x, BK_FLOAT32) : tensor_same(x);
 }
 
-/* y scaled and shifted, as x's dtype. */
-static bk_tensor *finish(bk_tensor *y, const bk_tensor *weight, const bk_tensor *bias, const bk_tensor *x)
-{
-    if (weight)
-        y = bk_mul(y, weight);
-    if (bias)
-        y = bk_add(y, bias);
-    return y ? bk_to(y, tensor_dtype(x)) : NULL;
-}
-
 /* (x - mean) / sqrt(var + eps), mean and variance over dims. */
 static bk_tensor *standardised(const bk_tensor *x, uint32_t dims, double eps)
 {
@@ -31,15 +21,24 @@ static bk_tensor *standardised(const bk_tensor *x, uint32_t dims, double eps)
     return bk_mul(centred, bk_rsqrt(bk_add_s(var, eps)));
 }
 
-/* A vector of channels in the shape that broadcasts over dimension 1 of x; NULL stays NULL. */
+/* A vector of channels in the shape that broadcasts over dimension 1 of x. */
 static bk_tensor *by_channel(const bk_tensor *v, const bk_tensor *x)
 {
-    if (!v)
-        return NULL;
     int64_t sizes[BK_MAX_NDIM];
     for (int d = 0; d < x->layout->ndim; d++)
         sizes[d] = d == 1 ? v->layout->numel : 1;
     return bk_reshape(v, x->layout->ndim, sizes);
+}
+
+/* y scaled and shifted, as x's dtype. */
+static bk_tensor *finish(bk_tensor *y, const bk_tensor *weight, const bk_tensor *bias, bool channels,
+                         const bk_tensor *x)
+{
+    if (weight)
+        y = bk_mul(y, channels ? by_channel(weight, x) : weight);
+    if (bias)
+        y = bk_add(y, channels ? by_channel(bias, x) : bias);
+    return y ? bk_to(y, tensor_dtype(x)) : NULL;
 }
 
 /* The bits of x's last dimensions, which must have the given sizes. 0 with the error set. */
@@ -66,7 +65,7 @@ bk_tensor *bk_layer_norm(const bk_tensor *x, int count, const int64_t *sizes, co
     if (!dims)
         return NULL;
     bk_scope_push();
-    return scope_return(finish(standardised(widen(x), dims, eps), weight, bias, x));
+    return scope_return(finish(standardised(widen(x), dims, eps), weight, bias, false, x));
 }
 
 bk_tensor *bk_rms_norm(const bk_tensor *x, int count, const int64_t *sizes, const bk_tensor *weight, double eps)
@@ -77,7 +76,7 @@ bk_tensor *bk_rms_norm(const bk_tensor *x, int count, const int64_t *sizes, cons
     bk_scope_push();
     bk_tensor *wide = widen(x);
     bk_tensor *square = bk_mean(bk_mul(wide, wide), dims, true);
-    return scope_return(finish(bk_mul(wide, bk_rsqrt(bk_add_s(square, eps))), weight, NULL, x));
+    return scope_return(finish(bk_mul(wide, bk_rsqrt(bk_add_s(square, eps))), weight, NULL, false, x));
 }
 
 bk_tensor *bk_group_norm(const bk_tensor *x, int64_t groups, const bk_tensor *weight, const bk_tensor *bias, double eps)
@@ -99,7 +98,7 @@ bk_tensor *bk_group_norm(const bk_tensor *x, int64_t groups, const bk_tensor *we
     int64_t rest = l->sizes[0] && l->sizes[1] ? l->numel / l->sizes[0] / groups : 0;
     bk_tensor *y = bk_reshape(widen(x), 3, (int64_t[]){ l->sizes[0], groups, rest }); /* (N, G, C/G * spatial) */
     y = bk_reshape(standardised(y, 1u << 2, eps), l->ndim, l->sizes);
-    return scope_return(finish(y, by_channel(weight, x), by_channel(bias, x), x));
+    return scope_return(finish(y, weight, bias, true, x));
 }
 
 /* running = (1 - momentum) running + momentum value, outside the tape. */
@@ -166,7 +165,7 @@ static bk_tensor *channel_norm(const bk_tensor *x, bool alone, bk_tensor *runnin
         return NULL;
     bk_scope_push();
     bk_tensor *y = by_statistics(widen(x), alone, running_mean, running_var, of_input, momentum, eps);
-    return scope_return(finish(y, by_channel(weight, x), by_channel(bias, x), x));
+    return scope_return(finish(y, weight, bias, true, x));
 }
 
 bk_tensor *bk_batch_norm(const bk_tensor *x, bk_tensor *running_mean, bk_tensor *running_var, const bk_tensor *weight,

@@ -135,10 +135,12 @@ bk_tensor *bk_rnn_layer(bk_rnn_kind kind, const bk_tensor *x, const int64_t *bat
     bk_tensor *of_input = bk_linear(x, w->input, w->input_bias);
     bk_tensor *out = of_input ? run_steps(kind, of_input, batch_sizes, steps, &h, &c, w, reverse, work) : NULL;
     bk_tensor *last_h = out ? last_states(&h) : NULL, *last_c = out && kind == BK_LSTM ? last_states(&c) : NULL;
-    bool good = last_h && (kind != BK_LSTM || last_c);
-    *h_n = good ? bk_scope_keep(bk_clone(last_h)) : NULL; /* of its own: the output holds the same rows */
+    /* Of their own: the output holds the same rows. */
+    bk_tensor *own_h = last_h ? bk_clone(last_h) : NULL, *own_c = last_c ? bk_clone(last_c) : NULL;
+    bool good = own_h && (kind != BK_LSTM || own_c);
+    *h_n = good ? bk_scope_keep(own_h) : NULL;
     if (kind == BK_LSTM)
-        *c_n = good ? bk_scope_keep(bk_clone(last_c)) : NULL;
+        *c_n = good ? bk_scope_keep(own_c) : NULL;
     mem_free(work);
     return scope_return(good ? out : NULL);
 }
