@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "graph/kernels.h"
 
 /* While a program is being built, a place is a port (>= 0) or a register r as ~r. */
 typedef struct assembly {
@@ -26,6 +27,7 @@ typedef struct assembly {
     int32_t *uses;  /* per value: reads by members still to come */
     int32_t *free;  /* registers */
     int free_count, free_capacity, registers;
+    int32_t sink_port[REDUCE_SINKS]; /* of the group's sinks */
 } assembly;
 
 static bool grow(void *array, int *capacity, size_t item)
@@ -124,6 +126,14 @@ static ew_kernel kernel_for(const assembly *a, int32_t i)
     return a->kernels->op[key->op][compute];
 }
 
+/* The port is what the group's reductions of record i read. Without memory it is bound to a scratch, piece by piece. */
+static void note_sinks(assembly *a, int32_t i, int32_t port)
+{
+    for (int s = 0; s < a->group->sink_count; s++)
+        if (input_of(a->p, a->group->sinks[s], 0) == i)
+            a->sink_port[s] = port;
+}
+
 /* The step of record i; its result lands in its port when it has memory of its compute type, else in a register. */
 static bool add_member(assembly *a, int32_t i)
 {
@@ -137,7 +147,10 @@ static bool add_member(assembly *a, int32_t i)
         in[k] = a->place[input_of(a->p, i, k)];
     }
     drop_inputs(a, i, dtype_size(wide), true);
-    int32_t port = x->buffer >= 0 ? add_port(a, (plan_view){ x->buffer, d, x->offset, x->layout }, true) : INT32_MAX;
+    int32_t port =
+        x->buffer >= 0 || x->sunk ? add_port(a, (plan_view){ x->buffer, d, x->offset, x->layout }, true) : INT32_MAX;
+    if (x->sunk)
+        note_sinks(a, i, port);
     int32_t to = port != INT32_MAX && d == wide ? port : take_register(a);
     if (port == INT32_MIN || to == INT32_MIN || !add_step(a, kernel_for(a, i), to, in[0], in[1], in[2]))
         return false;
@@ -211,11 +224,32 @@ static view port_view(plan_view v, const layout *plain)
 
 static int32_t final_place(const assembly *a, int32_t place) { return place < 0 ? a->port_count + ~place : place; }
 
+static void build_sinks(const assembly *a, instruction *out, plan_sink *sinks)
+{
+    const planner *p = a->p;
+    out->elementwise.sinks = sinks;
+    out->elementwise.sink_count = a->group->sink_count;
+    for (int s = 0; s < a->group->sink_count; s++) {
+        int32_t i = a->group->sinks[s];
+        const attr *at = &p->key->record[i].attr;
+        const value *x = &p->values[i];
+        out->elementwise.dims = (uint32_t)at->reduce.dims;
+        sinks[s] = (plan_sink){ .kind = (reduce_kind)at->reduce.kind,
+                                .mean = op_get(p->key->record[i].op)->run == run_mean,
+                                .from = s,
+                                .port = a->sink_port[s],
+                                .out = { x->buffer, (bk_dtype)x->dtype, x->offset, x->layout } };
+        for (int t = s - 1; t >= 0; t--)
+            if (a->sink_port[t] == a->sink_port[s])
+                sinks[s].from = t;
+    }
+}
+
 static bool finish(assembly *a, instruction *out)
 {
-    size_t ports = (size_t)a->port_count, steps = (size_t)a->step_count;
+    size_t ports = (size_t)a->port_count, steps = (size_t)a->step_count, sinks = (size_t)a->group->sink_count;
     ew_program *q = mem_alloc_zero(sizeof *q + ports * sizeof(ew_port) + steps * sizeof(ew_step));
-    plan_view *bound = mem_alloc(ports * sizeof *bound);
+    plan_view *bound = mem_alloc(ports * sizeof *bound + sinks * sizeof(plan_sink));
     view *views = mem_alloc(ports * sizeof *views);
     if (q && bound && views) {
         q->port = (ew_port *)(q + 1);
@@ -231,7 +265,7 @@ static bool finish(assembly *a, instruction *out)
         memcpy(bound, a->ports, ports * sizeof *bound);
         for (size_t i = 0; i < ports; i++)
             views[i] = port_view(a->ports[i], a->group->plain);
-        program_shape(q, views, a->writes);
+        program_shape(q, views, a->writes, sinks ? &views[a->sink_port[0]] : NULL);
     }
     mem_free(views);
     if (!q || !bound || !views) {
@@ -241,6 +275,7 @@ static bool finish(assembly *a, instruction *out)
     }
     out->elementwise.program = q;
     out->elementwise.ports = bound;
+    build_sinks(a, out, (plan_sink *)(bound + ports));
     return true;
 }
 
@@ -248,7 +283,7 @@ static bool finish(assembly *a, instruction *out)
 static bool build_copy(const planner *p, const draft *d, instruction *out)
 {
     int32_t i = d->first_member;
-    if (d->members != 1 || p->key->record[i].op != OP_cast || p->values[i].buffer < 0)
+    if (d->members != 1 || d->sink_count || p->key->record[i].op != OP_cast || p->values[i].buffer < 0)
         return false;
     const value *to = &p->values[i], *from = &p->values[input_of(p, i, 0)];
     if (from->layout->plain != to->layout->plain)
@@ -411,7 +446,8 @@ static int64_t size_of(const plan *made)
             continue;
         const ew_program *q = made->code[i].elementwise.program;
         bytes += (int64_t)sizeof *q + q->ports * (int64_t)(sizeof(ew_port) + sizeof(plan_view)) +
-                 q->steps * (int64_t)sizeof(ew_step);
+                 q->steps * (int64_t)sizeof(ew_step) +
+                 made->code[i].elementwise.sink_count * (int64_t)sizeof(plan_sink);
     }
     return bytes;
 }
@@ -431,6 +467,7 @@ plan *plan_build(planner *p)
     }
     list_kept(p, made);
     made->bytes = size_of(made);
+    made->report = p->report;
     return made;
 }
 

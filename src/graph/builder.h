@@ -36,6 +36,7 @@ typedef struct value {
     int32_t next;     /* in its buffer's list */
     int32_t touched;  /* the last instruction that reads or writes it in memory */
     uint8_t dtype;
+    bool sunk; /* a reduction takes it as it is made */
 } value;
 
 typedef struct draft {
@@ -48,6 +49,8 @@ typedef struct draft {
     } copy;
     plan_view out, second, in[MAX_INPUTS]; /* DO_KERNEL */
     bool has_second;
+    int32_t sinks[REDUCE_SINKS]; /* DO_PROGRAM: records that reduce a member */
+    int sink_count;
 } draft;
 
 /* Values are numbered: records first, then leaves. */
@@ -61,7 +64,13 @@ typedef struct planner {
     int buffer_count, buffer_capacity;
     draft *drafts;
     int draft_count, draft_capacity;
+    plan_report report;
 } planner;
+
+static inline void note(planner *p, plan_fact fact, int32_t record)
+{
+    report_fact(&p->report, fact, record, op_get(p->key->record[record].op)->name);
+}
 
 static inline int32_t input_of(const planner *p, int32_t record, int k)
 {

@@ -103,6 +103,13 @@ static bool same_program(const instruction *a, const instruction *b)
     for (int i = 0; i < p->ports; i++)
         if (!same_view(&a->elementwise.ports[i], &b->elementwise.ports[i]))
             return false;
+    if (a->elementwise.sink_count != b->elementwise.sink_count || a->elementwise.dims != b->elementwise.dims)
+        return false;
+    for (int i = 0; i < a->elementwise.sink_count; i++) {
+        const plan_sink *s = &a->elementwise.sinks[i], *t = &b->elementwise.sinks[i];
+        if (s->kind != t->kind || s->mean != t->mean || s->port != t->port || !same_view(&s->out, &t->out))
+            return false;
+    }
     return true;
 }
 

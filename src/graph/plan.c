@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "graph/builder.h"
+#include "graph/kernels.h"
 
 enum {
     LONGEST_GROUP = 4096, /* members: bounds the ports of a program */
@@ -247,6 +248,7 @@ static int32_t group_for(planner *p, int32_t i, const layout *plain)
     if (!d)
         return -1;
     d->plain = plain;
+    note(p, FACT_GROUP, i);
     return *slot = p->draft_count - 1;
 }
 
@@ -306,6 +308,7 @@ static bool start_from(planner *p, int32_t i, const layout *region, int64_t offs
     value_place(p, i, b, 0, x->layout);
     if (replaces)
         return true;
+    note(p, FACT_OLD_HELD, i);
     if (!copy_memory(p, view_of(p, i), view_of(p, old), i))
         return false;
     x->born = p->draft_count - 1;
@@ -327,10 +330,11 @@ static plan_view region_of(const planner *p, int32_t i)
 static bool place_in_region(planner *p, int32_t i, int32_t v, plan_view region)
 {
     value *x = &p->values[v];
-    if (x->group < 0 || x->buffer >= 0 || v >= p->key->records || p->key->bits[v] & RECORD_KEPT)
+    if (x->group < 0 || x->buffer >= 0 || v >= p->key->records || p->key->bits[v] & RECORD_KEPT || x->sunk)
         return false;
     if (p->values[i].born >= x->group || !untouched_since(p, region, x->group))
         return false;
+    note(p, FACT_PLACED, v);
     value_place(p, v, region.buffer, region.offset, region.layout);
     touch(p, v, x->group);
     if (x->group > p->values[i].born)
@@ -398,11 +402,52 @@ static bool plan_update(planner *p, int32_t i)
     int32_t v = input_of(p, i, 1);
     if (!a->region.add && place_in_region(p, i, v, region))
         return true;
+    if (!a->region.add)
+        note(p, FACT_COPIED, i);
     return write_region(p, i, v, region, a->region.add);
 }
 
 /* --- kernels -------------------------------------------------------------------------------------------------------
  */
+
+/* A reduction of a group's member takes its values as they are made, unless their order forbids it. The result is born
+ * with the group: no member can read it. */
+static bool is_streamed(planner *p, int32_t i)
+{
+    const record_key *key = &p->key->record[i];
+    int (*run)(const struct kernel_call *) = op_get(key->op)->run;
+    if ((run != run_reduce && run != run_mean) || key->attr.reduce.kind > REDUCE_ALL)
+        return false;
+    const value *x = &p->values[input_of(p, i, 0)];
+    if (x->group < 0 || p->drafts[x->group].kind != DO_PROGRAM)
+        return false;
+    const draft *d = &p->drafts[x->group];
+    view src = { .dtype = (bk_dtype)x->dtype, .ndim = x->layout->ndim };
+    memcpy(src.sizes, x->layout->sizes, sizeof src.sizes);
+    memcpy(src.strides, x->layout->strides, sizeof src.strides);
+    plan_fact refused = FACT_COUNT;
+    if (!x->layout->dense || !reduce_streams(&src, (uint32_t)key->attr.reduce.dims)) {
+        refused = FACT_REDUCED_APART;
+    } else if (d->sink_count) {
+        int32_t other = d->sinks[0];
+        if (d->sink_count == REDUCE_SINKS || p->key->record[other].attr.reduce.dims != key->attr.reduce.dims ||
+            p->values[input_of(p, other, 0)].layout != x->layout)
+            refused = FACT_REDUCED_MANY;
+    }
+    if (refused != FACT_COUNT)
+        note(p, refused, i);
+    return refused == FACT_COUNT;
+}
+
+static bool plan_sink_of(planner *p, int32_t i)
+{
+    int32_t v = input_of(p, i, 0), g = p->values[v].group;
+    p->values[v].sunk = true;
+    p->drafts[g].sinks[p->drafts[g].sink_count++] = i;
+    p->values[i].born = g;
+    note(p, FACT_REDUCED, i);
+    return materialise(p, i);
+}
 
 static bool plan_kernel(planner *p, int32_t i, node_kind kind)
 {
@@ -459,7 +504,7 @@ static bool plan_record(planner *p, int32_t i)
     case KIND_UPDATE: return plan_update(p, i);
     case KIND_SECOND: return plan_second(p, i);
     case KIND_EMPTY: return materialise(p, i);
-    case KIND_KERNEL:
+    case KIND_KERNEL: return is_streamed(p, i) ? plan_sink_of(p, i) : plan_kernel(p, i, kind);
     case KIND_KERNEL_IN_PLACE: return plan_kernel(p, i, kind);
     case KIND_SOURCE: break;
     }
@@ -562,6 +607,8 @@ plan *plan_make(const op_log *log, const plan_key *key)
             good = plan_record(&p, i);
     if (good && keep_results(&p))
         made = plan_build(&p);
+    if (made)
+        report_done(&p.report, key->records, made->code_count, made->arena_bytes);
     planner_free(&p);
     return made;
 }

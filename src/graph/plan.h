@@ -5,7 +5,9 @@
 #ifndef BK_GRAPH_PLAN_H
 #define BK_GRAPH_PLAN_H
 #include "cpu/program.h"
+#include "cpu/reduce.h"
 #include "graph/log.h"
+#include "graph/report.h"
 
 /* What the flush found out about a record; part of the key. */
 enum {
@@ -56,6 +58,15 @@ typedef struct plan_view {
     const layout *layout;
 } plan_view;
 
+/* A reduction of what a program computes, done as it is computed. */
+typedef struct plan_sink {
+    reduce_kind kind;
+    bool mean;
+    int32_t from; /* the first sink with the same port */
+    int32_t port; /* that of its values; without a buffer when they only pass through */
+    plan_view out;
+} plan_sink;
+
 typedef enum instruction_kind { DO_PROGRAM, DO_COPY, DO_KERNEL } instruction_kind;
 
 typedef struct instruction {
@@ -65,6 +76,9 @@ typedef struct instruction {
         struct {
             ew_program *program;
             plan_view *ports;
+            plan_sink *sinks;
+            int sink_count;
+            uint32_t dims; /* that the sinks reduce */
         } elementwise;
         struct {
             plan_view to, from;
@@ -96,6 +110,7 @@ typedef struct plan {
     int64_t arena_bytes;
     kept_value *kept;
     int kept_count;
+    plan_report report;
 } plan;
 
 /* What a kernel of nodes.def is called with. */

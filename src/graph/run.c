@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "cpu/move.h"
+#include "graph/kernels.h"
 
 typedef struct binding {
     char *base;
@@ -19,21 +20,69 @@ static char *address(const binding *bound, const plan_view *v)
     return bound[v->buffer].base + v->offset * (int64_t)dtype_size(v->dtype);
 }
 
-static view bind_view(const binding *bound, const plan_view *v)
+static view layout_view(const plan_view *v)
 {
-    view w = { .data = address(bound, v), .dtype = v->dtype, .ndim = v->layout->ndim };
+    view w = { .dtype = v->dtype, .ndim = v->layout->ndim };
     memcpy(w.sizes, v->layout->sizes, sizeof w.sizes);
     memcpy(w.strides, v->layout->strides, sizeof w.strides);
     return w;
 }
 
-static void run_program(const instruction *in, const binding *bound)
+static view bind_view(const binding *bound, const plan_view *v)
+{
+    view w = layout_view(v);
+    w.data = address(bound, v);
+    return w;
+}
+
+/* A program whose values go to reductions piece by piece. */
+typedef struct streaming {
+    const instruction *in;
+    char *const *bases;
+} streaming;
+
+static void make_piece(const void *arg, int64_t begin, int64_t end, char *const *to)
+{
+    const streaming *s = arg;
+    const instruction *in = s->in;
+    const ew_program *p = in->elementwise.program;
+    char *bases[p->ports];
+    memcpy(bases, s->bases, sizeof bases);
+    for (int i = 0; i < in->elementwise.sink_count; i++) {
+        int32_t port = in->elementwise.sinks[i].port;
+        if (in->elementwise.ports[port].buffer < 0 && in->elementwise.sinks[i].from == i)
+            bases[port] = (char *)((uintptr_t)to[i] - (uintptr_t)(begin * p->port[port].size));
+    }
+    program_run_range(p, bases, begin, end);
+}
+
+static int run_sinks(const instruction *in, const binding *bound, char *const *bases)
+{
+    reduce_sink sinks[REDUCE_SINKS];
+    for (int i = 0; i < in->elementwise.sink_count; i++) {
+        const plan_sink *s = &in->elementwise.sinks[i];
+        const plan_view *from = &in->elementwise.ports[s->port];
+        sinks[i] = (reduce_sink){ .kind = s->kind, .mean = s->mean, .from = s->from };
+        sinks[i].src = layout_view(from);
+        sinks[i].memory = from->buffer < 0 ? NULL : bases[s->port];
+        view out = bind_view(bound, &s->out);
+        sinks[i].dst = kept_dims(&out, sinks[i].src.ndim, in->elementwise.dims);
+    }
+    streaming s = { in, bases };
+    return reduce_stream(sinks, in->elementwise.sink_count, in->elementwise.dims,
+                         &(reduce_source){ make_piece, &s, in->elementwise.program->work_ns });
+}
+
+static int run_program(const instruction *in, const binding *bound)
 {
     const ew_program *p = in->elementwise.program;
     char *bases[p->ports];
     for (int i = 0; i < p->ports; i++)
-        bases[i] = address(bound, &in->elementwise.ports[i]);
+        bases[i] = in->elementwise.ports[i].buffer < 0 ? NULL : address(bound, &in->elementwise.ports[i]);
+    if (in->elementwise.sink_count)
+        return run_sinks(in, bound, bases);
     program_run(p, bases);
+    return 0;
 }
 
 static void run_copy(const instruction *in, const binding *bound)
@@ -106,7 +155,10 @@ static int run_code(const plan *p, const op_log *log, const binding *bound)
         const instruction *in = &p->code[i];
         counts.instructions[in->kind]++;
         switch (in->kind) {
-        case DO_PROGRAM: run_program(in, bound); break;
+        case DO_PROGRAM:
+            if (run_program(in, bound) < 0)
+                return -1;
+            break;
         case DO_COPY: run_copy(in, bound); break;
         case DO_KERNEL:
             if (run_kernel(in, bound, log->nodes[in->record]->op) < 0)

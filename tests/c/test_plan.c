@@ -1,0 +1,153 @@
+/* test_plan.c: each rewrite of the planner fires where it should, and changes no bit of a result.
+ *
+ * A program is run lazily and then eagerly, op by op, on the same operands; the report of the lazy plan says what was
+ * done. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "brisk.h"
+#include "graph/log.h"
+#include "graph/plan.h"
+#include "tap.h"
+
+static bk_tensor *sample(int ndim, const int64_t *sizes, bk_dtype dtype, int seed)
+{
+    int64_t n = 1;
+    for (int d = 0; d < ndim; d++)
+        n *= sizes[d];
+    float *data = malloc((size_t)n * sizeof *data + 1);
+    for (int64_t i = 0; i < n; i++)
+        data[i] = (float)sin((double)(i * 7 + seed * 131)) * 1.5f;
+    bk_tensor *t = bk_to(bk_from_data(data, ndim, sizes, BK_FLOAT32), dtype);
+    free(data);
+    bk_sync();
+    return t;
+}
+
+static bool same_bits(const bk_tensor *a, const bk_tensor *b)
+{
+    if (!a || !b || bk_numel(a) != bk_numel(b))
+        return false;
+    bk_tensor *x = bk_contiguous(a), *y = bk_contiguous(b);
+    return !memcmp(bk_data(x), bk_data(y), (size_t)bk_numel(a) * bk_dtype_size(bk_dtype_of(a)));
+}
+
+typedef struct operands {
+    bk_tensor *x, *y, *row, *w, *wide;
+} operands;
+
+typedef bk_tensor *(*program)(const operands *o);
+
+static plan_report report;
+
+static bool lazy_is_eager(program run, const operands *o)
+{
+    if (log_is_eager)
+        return true;
+    bk_scope_push();
+    bk_tensor *lazy = run(o);
+    bk_eval(lazy);
+    report = report_last();
+    log_is_eager = true;
+    bk_tensor *eager = run(o);
+    bk_eval(eager);
+    log_is_eager = false;
+    bool same = same_bits(lazy, eager);
+    bk_scope_pop();
+    return same;
+}
+
+static int fired(plan_fact fact) { return log_is_eager ? 1 : report.count[fact]; }
+
+/* --- reductions ------------------------------------------------------------------------------------------------- */
+
+static bk_tensor *dot(const operands *o) { return bk_sum(bk_mul(o->x, o->y), 0, false); }
+static bk_tensor *mean_square(const operands *o) { return bk_mean(bk_square(bk_sub(o->x, o->y)), 0, false); }
+static bk_tensor *row_sums(const operands *o) { return bk_sum(bk_exp(o->x), 2, false); }
+static bk_tensor *row_means(const operands *o) { return bk_mean(bk_sub(bk_exp(o->x), o->row), 2, true); }
+static bk_tensor *column_sums(const operands *o) { return bk_sum(bk_mul(bk_add(o->x, o->row), o->y), 1, false); }
+static bk_tensor *greatest(const operands *o) { return bk_amax(bk_mul(o->x, o->y), 2, false); }
+static bk_tensor *any_positive(const operands *o) { return bk_any(bk_gt(bk_mul(o->x, o->y), o->row), 1, false); }
+static bk_tensor *both(const operands *o)
+{
+    bk_tensor *z = bk_mul(o->x, o->y), *sum = bk_sum(z, 2, false), *mean = bk_mean(z, 2, false);
+    return bk_add(bk_mul(sum, mean), bk_prod(bk_cos(z), 2, false));
+}
+static bk_tensor *and_kept(const operands *o)
+{
+    bk_tensor *z = bk_mul(o->x, o->y), *s = bk_sum(z, 2, true);
+    return bk_div(z, s);
+}
+static bk_tensor *of_transposed(const operands *o)
+{
+    return bk_sum(bk_exp(bk_add(bk_transpose(o->x, 0, 1), bk_transpose(o->y, 0, 1))), 2, false);
+}
+
+static const struct {
+    const char *name;
+    program run;
+} reductions[] = {
+    { "a sum of products", dot },
+    { "a mean of squares", mean_square },
+    { "sums of rows", row_sums },
+    { "means of rows less a row", row_means },
+    { "sums of columns", column_sums },
+    { "the greatest of each row", greatest },
+    { "whether any is true, by column", any_positive },
+    { "several reductions in one pass", both },
+    { "a reduction whose values are kept", and_kept },
+    { "a reduction of transposed operands", of_transposed },
+};
+
+static void reduces(void)
+{
+    static const int64_t sizes[][2] = { { 1, 1 }, { 3, 5 }, { 33, 100 }, { 7, 3000 }, { 70, 1100 }, { 2000, 130 } };
+    static const bk_dtype types[] = { BK_FLOAT32, BK_FLOAT64, BK_BFLOAT16, BK_FLOAT16 };
+    for (size_t p = 0; p < sizeof reductions / sizeof *reductions; p++) {
+        bool same = true;
+        int least_fired = 1, most_fired = 0;
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+            for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+                bk_scope_push();
+                operands o = { .x = sample(2, sizes[s], types[t], 1), .y = sample(2, sizes[s], types[t], 2) };
+                o.row = sample(1, &sizes[s][1], types[t], 3);
+                same = lazy_is_eager(reductions[p].run, &o) && same;
+                int f = fired(FACT_REDUCED);
+                least_fired = f < least_fired ? f : least_fired;
+                most_fired = f > most_fired ? f : most_fired;
+                bk_scope_pop();
+            }
+        tap_ok(same, "%s: the same bits as eagerly", reductions[p].name);
+        tap_ok(most_fired > 0, "%s: reduced as the values are made", reductions[p].name);
+    }
+}
+
+static void threads(void)
+{
+    bk_scope_push();
+    operands o = { .x = sample(2, (int64_t[]){ 300, 1000 }, BK_FLOAT32, 1),
+                   .y = sample(2, (int64_t[]){ 300, 1000 }, BK_FLOAT32, 2),
+                   .row = sample(1, (int64_t[]){ 1000 }, BK_FLOAT32, 3) };
+    bool same = true;
+    int before = bk_get_num_threads();
+    for (size_t p = 0; p < sizeof reductions / sizeof *reductions; p++) {
+        bk_tensor *results[3];
+        for (int t = 0; t < 3; t++) {
+            bk_set_num_threads(t + 1);
+            results[t] = reductions[p].run(&o);
+            bk_eval(results[t]);
+        }
+        same = same_bits(results[0], results[1]) && same_bits(results[0], results[2]) && same;
+    }
+    bk_set_num_threads(before);
+    tap_ok(same, "fused reductions do not depend on the number of threads");
+    bk_scope_pop();
+}
+
+int main(void)
+{
+    reduces();
+    threads();
+    return tap_done();
+}
