@@ -186,6 +186,7 @@ static bool add_accumulation(assembly *a)
 
 static void count_uses(assembly *a)
 {
+    a->uses[a->group->record] = 0; /* a product is of its epilogue's group, but no member */
     for (int32_t i = a->group->first_member; i >= 0; i = a->p->next_member[i]) {
         a->uses[i] = 0;
         for (int k = 0; k < a->p->key->record[i].inputs; k++) {
@@ -224,16 +225,16 @@ static view port_view(plan_view v, const layout *plain)
 
 static int32_t final_place(const assembly *a, int32_t place) { return place < 0 ? a->port_count + ~place : place; }
 
-static void build_sinks(const assembly *a, instruction *out, plan_sink *sinks)
+static void build_sinks(const assembly *a, plan_program *out, plan_sink *sinks)
 {
     const planner *p = a->p;
-    out->elementwise.sinks = sinks;
-    out->elementwise.sink_count = a->group->sink_count;
+    out->sinks = sinks;
+    out->sink_count = a->group->sink_count;
     for (int s = 0; s < a->group->sink_count; s++) {
         int32_t i = a->group->sinks[s];
         const attr *at = &p->key->record[i].attr;
         const value *x = &p->values[i];
-        out->elementwise.dims = (uint32_t)at->reduce.dims;
+        out->dims = (uint32_t)at->reduce.dims;
         sinks[s] = (plan_sink){ .kind = (reduce_kind)at->reduce.kind,
                                 .mean = op_get(p->key->record[i].op)->run == run_mean,
                                 .from = s,
@@ -245,7 +246,7 @@ static void build_sinks(const assembly *a, instruction *out, plan_sink *sinks)
     }
 }
 
-static bool finish(assembly *a, instruction *out)
+static bool finish(assembly *a, plan_program *out)
 {
     size_t ports = (size_t)a->port_count, steps = (size_t)a->step_count, sinks = (size_t)a->group->sink_count;
     ew_program *q = mem_alloc_zero(sizeof *q + ports * sizeof(ew_port) + steps * sizeof(ew_step));
@@ -265,7 +266,9 @@ static bool finish(assembly *a, instruction *out)
         memcpy(bound, a->ports, ports * sizeof *bound);
         for (size_t i = 0; i < ports; i++)
             views[i] = port_view(a->ports[i], a->group->plain);
-        program_shape(q, views, a->writes, sinks ? &views[a->sink_port[0]] : NULL);
+        view rows = port_view((plan_view){ .layout = a->group->plain }, a->group->plain);
+        const view *leader = sinks ? &views[a->sink_port[0]] : a->group->kind == DO_KERNEL ? &rows : NULL;
+        program_shape(q, views, a->writes, leader);
     }
     mem_free(views);
     if (!q || !bound || !views) {
@@ -273,8 +276,8 @@ static bool finish(assembly *a, instruction *out)
         mem_free(bound);
         return false;
     }
-    out->elementwise.program = q;
-    out->elementwise.ports = bound;
+    out->program = q;
+    out->ports = bound;
     build_sinks(a, out, (plan_sink *)(bound + ports));
     return true;
 }
@@ -294,7 +297,7 @@ static bool build_copy(const planner *p, const draft *d, instruction *out)
     return true;
 }
 
-static bool build_program(assembly *a, const draft *d, instruction *out)
+static bool build_program(assembly *a, const draft *d, plan_program *out)
 {
     a->group = d;
     a->step_count = a->port_count = a->free_count = a->registers = 0;
@@ -327,12 +330,14 @@ static bool build_code(planner *p, plan *made)
         if (d->kind == DO_PROGRAM && build_copy(p, d, out)) {
             good = true;
         } else if (d->kind == DO_PROGRAM) {
-            good = build_program(&a, d, out);
+            good = build_program(&a, d, &out->elementwise);
         } else if (d->kind == DO_COPY) {
             out->copy.to = d->copy.to;
             out->copy.from = d->copy.from;
         } else {
             build_kernel(p, d, out);
+            if (d->members)
+                good = build_program(&a, d, &out->kernel.epilogue);
         }
         made->code_count += good;
     }
@@ -436,18 +441,25 @@ static void list_kept(const planner *p, plan *made)
             made->kept[made->kept_count++] = (kept_value){ i, p->values[i].buffer, p->values[i].offset };
 }
 
+/* The fused group of an instruction; NULL when it has none. */
+static const plan_program *program_of(const instruction *in)
+{
+    const plan_program *q = in->kind == DO_PROGRAM  ? &in->elementwise
+                            : in->kind == DO_KERNEL ? &in->kernel.epilogue
+                                                    : NULL;
+    return q && q->program ? q : NULL;
+}
+
 static int64_t size_of(const plan *made)
 {
     int64_t bytes = (int64_t)sizeof *made + made->key.records * (int64_t)(sizeof(record_key) + sizeof(kept_value) + 1) +
                     made->key.leaves * (int64_t)sizeof(leaf_key) + made->code_count * (int64_t)sizeof(instruction) +
                     made->buffer_count * (int64_t)sizeof(plan_buffer);
     for (int i = 0; i < made->code_count; i++) {
-        if (made->code[i].kind != DO_PROGRAM)
-            continue;
-        const ew_program *q = made->code[i].elementwise.program;
-        bytes += (int64_t)sizeof *q + q->ports * (int64_t)(sizeof(ew_port) + sizeof(plan_view)) +
-                 q->steps * (int64_t)sizeof(ew_step) +
-                 made->code[i].elementwise.sink_count * (int64_t)sizeof(plan_sink);
+        const plan_program *q = program_of(&made->code[i]);
+        if (q)
+            bytes += (int64_t)sizeof *q->program + q->program->ports * (int64_t)(sizeof(ew_port) + sizeof(plan_view)) +
+                     q->program->steps * (int64_t)sizeof(ew_step) + q->sink_count * (int64_t)sizeof(plan_sink);
     }
     return bytes;
 }
@@ -474,10 +486,11 @@ plan *plan_build(planner *p)
 void plan_free(plan *made)
 {
     for (int i = 0; i < made->code_count; i++) {
-        if (made->code[i].kind != DO_PROGRAM)
-            continue;
-        mem_free(made->code[i].elementwise.program);
-        mem_free(made->code[i].elementwise.ports);
+        const plan_program *q = program_of(&made->code[i]);
+        if (q) {
+            mem_free(q->program);
+            mem_free(q->ports);
+        }
     }
     mem_free(made->code);
     mem_free(made->buffers);

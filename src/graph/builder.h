@@ -3,7 +3,10 @@
 #define BK_GRAPH_BUILDER_H
 #include "graph/plan.h"
 
-enum { FAMILIES = 8 };
+enum {
+    FAMILIES = 8,
+    OPERANDS = 6 /* whose memory a group's results may take over */
+};
 
 /* Values of one layout at a range of offsets: all x[t] of a sequence are one family. */
 typedef struct family {
@@ -42,7 +45,7 @@ typedef struct value {
 typedef struct draft {
     instruction_kind kind;
     int32_t record;
-    int32_t first_member, last_member, members; /* DO_PROGRAM */
+    int32_t first_member, last_member, members; /* DO_PROGRAM, and the epilogue of a product */
     const layout *plain;
     struct {
         plan_view to, from;
@@ -51,6 +54,8 @@ typedef struct draft {
     bool has_second;
     int32_t sinks[REDUCE_SINKS]; /* DO_PROGRAM: records that reduce a member */
     int sink_count;
+    int32_t operands[OPERANDS]; /* the first values that the group reads from memory and that end with the log */
+    int operand_count;
 } draft;
 
 /* Values are numbered: records first, then leaves. */

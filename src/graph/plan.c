@@ -62,24 +62,6 @@ static void value_place(planner *p, int32_t v, int32_t b, int64_t offset, const 
     p->buffers[b].value_count++;
 }
 
-/* Gives an elementwise member memory of its own; other values have theirs already. */
-static bool materialise(planner *p, int32_t v)
-{
-    value *x = &p->values[v];
-    if (x->buffer >= 0)
-        return true;
-    int64_t size = (int64_t)dtype_size((bk_dtype)x->dtype);
-    int32_t b = buffer_new(p, BUFFER_TEMPORARY, x->layout->span * size);
-    if (b < 0)
-        return false;
-    value_place(p, v, b, 0, x->layout);
-    if (x->born >= 0) {
-        buffer_touch(p, b, x->born);
-        x->touched = x->born;
-    }
-    return true;
-}
-
 /* --- in place or not ---------------------------------------------------------------------------------------------- */
 
 /* A value leaves the list for a family: same layout, a range of offsets. What fits no family counts as everywhere. */
@@ -155,6 +137,81 @@ static bool untouched_since(const planner *p, plan_view region, int32_t since)
             return false;
         if (x->touched >= since && layout_meets(x->layout, x->offset, x->offset, region.layout, region.offset))
             return false;
+    }
+    return true;
+}
+
+/* Whether nothing but reads of v itself touches its region from instruction g on. */
+static bool only_read_as(const planner *p, const value *v, int32_t g)
+{
+    const draft_buffer *b = &p->buffers[v->buffer];
+    if (b->touched >= g || b->crowded)
+        return false;
+    for (int f = 0; f < b->family_count; f++)
+        if (b->families[f].touched >= g)
+            return false;
+    int watched = 0;
+    for (int32_t w = b->values; w >= 0; w = p->values[w].next) {
+        const value *x = &p->values[w];
+        bool same = x->layout == v->layout && x->offset == v->offset;
+        if (++watched > WATCHED_VALUES || x->touched > g || (x->touched == g && !same))
+            return false;
+    }
+    return true;
+}
+
+/* Whether v fills a buffer that may change hands. */
+static bool fills_buffer(const planner *p, const value *v)
+{
+    const draft_buffer *b = &p->buffers[v->buffer];
+    if (v->offset != 0)
+        return false;
+    if (b->kind == BUFFER_LEAF)
+        return p->key->leaf[b->leaf].bits == LEAF_WHOLE &&
+               p->values[p->key->records + b->leaf].layout->numel == v->layout->numel;
+    return b->bytes == v->layout->span * (int64_t)dtype_size((bk_dtype)v->dtype);
+}
+
+/* A member of a group may be written over an operand that ends with it, element by element. What a product reads must
+ * stay: each of its rows needs all of it. */
+static bool take_over(planner *p, int32_t i)
+{
+    value *x = &p->values[i];
+    if (x->group < 0 || !x->layout->dense)
+        return false;
+    const draft *d = &p->drafts[x->group];
+    for (int k = 0; k < d->operand_count; k++) {
+        value *v = &p->values[d->operands[k]];
+        if (v->last_use > i || v->layout != x->layout ||
+            dtype_size((bk_dtype)v->dtype) != dtype_size((bk_dtype)x->dtype) || !fills_buffer(p, v))
+            continue;
+        if (d->kind == DO_KERNEL && (v->buffer == d->in[0].buffer || v->buffer == d->in[1].buffer))
+            continue;
+        if (!only_read_as(p, v, x->group) || !may_overwrite(p, d->operands[k], v->layout, v->offset, i))
+            continue;
+        note(p, FACT_REUSED, i);
+        value_place(p, i, v->buffer, 0, x->layout);
+        return true;
+    }
+    return false;
+}
+
+/* Gives an elementwise member memory; other values have theirs already. */
+static bool materialise(planner *p, int32_t v)
+{
+    value *x = &p->values[v];
+    if (x->buffer >= 0)
+        return true;
+    if (!take_over(p, v)) {
+        int64_t size = (int64_t)dtype_size((bk_dtype)x->dtype);
+        int32_t b = buffer_new(p, BUFFER_TEMPORARY, x->layout->span * size);
+        if (b < 0)
+            return false;
+        value_place(p, v, b, 0, x->layout);
+    }
+    if (x->born >= 0) {
+        buffer_touch(p, x->buffer, x->born);
+        x->touched = x->born;
     }
     return true;
 }
@@ -242,8 +299,11 @@ static int32_t group_for(planner *p, int32_t i, const layout *plain)
         const value *x = &p->values[input_of(p, i, k)];
         joins = x->born < g || x->group == g;
     }
-    if (joins)
+    if (joins) {
+        if (p->drafts[g].kind == DO_KERNEL)
+            note(p, FACT_EPILOGUE, i);
         return g;
+    }
     draft *d = draft_new(p, DO_PROGRAM, i);
     if (!d)
         return -1;
@@ -252,13 +312,24 @@ static int32_t group_for(planner *p, int32_t i, const layout *plain)
     return *slot = p->draft_count - 1;
 }
 
+/* The group reads v: its memory may serve a result of the group, if it is not needed afterwards. */
+static void offer_operand(planner *p, int32_t g, int32_t v)
+{
+    draft *d = &p->drafts[g];
+    if (d->operand_count < OPERANDS && p->values[v].last_use < INT32_MAX && p->values[v].layout->dense)
+        d->operands[d->operand_count++] = v;
+}
+
 /* Reads every input of record i that is not a register of the group. */
 static bool group_reads(planner *p, int32_t i, int32_t g)
 {
     for (int k = 0; k < p->key->record[i].inputs; k++) {
         int32_t v = input_of(p, i, k);
-        if (p->values[v].group != g && !read_value(p, v, g))
+        if (p->values[v].group == g)
+            continue;
+        if (!read_value(p, v, g))
             return false;
+        offer_operand(p, g, v);
     }
     return true;
 }
@@ -449,6 +520,19 @@ static bool plan_sink_of(planner *p, int32_t i)
     return materialise(p, i);
 }
 
+/* What is computed from a product in its own shape joins it, as groups are joined. */
+static void open_epilogue(planner *p, int32_t i)
+{
+    value *x = &p->values[i];
+    int32_t g = x->born;
+    if (x->layout != x->layout->plain || !x->layout->numel)
+        return;
+    p->drafts[g].plain = x->layout;
+    x->group = g;
+    *group_slot(p, x->layout) = g;
+    offer_operand(p, g, i);
+}
+
 static bool plan_kernel(planner *p, int32_t i, node_kind kind)
 {
     const record_key *key = &p->key->record[i];
@@ -481,6 +565,8 @@ static bool plan_kernel(planner *p, int32_t i, node_kind kind)
         buffer_touch(p, d->in[k].buffer, at);
     }
     d->out = view_of(p, i);
+    if (op_get(key->op)->run == run_matmul)
+        open_epilogue(p, i);
     return true;
 }
 

@@ -21,7 +21,8 @@ enum {
 enum {
     LEAF_HELD = 1,   /* somebody may read its memory after the flush: no writing into it */
     LEAF_FORCED = 2, /* writes must go into its memory */
-    LEAF_CONSTANT = 4
+    LEAF_CONSTANT = 4,
+    LEAF_WHOLE = 8 /* it fills memory of the pool: who takes it over keeps nothing else alive */
 };
 
 typedef struct leaf_key {
@@ -67,19 +68,22 @@ typedef struct plan_sink {
     plan_view out;
 } plan_sink;
 
+/* A fused group as it is run: the program, what its ports are bound to, and what is reduced on the way. */
+typedef struct plan_program {
+    ew_program *program;
+    plan_view *ports;
+    plan_sink *sinks;
+    int sink_count;
+    uint32_t dims; /* that the sinks reduce */
+} plan_program;
+
 typedef enum instruction_kind { DO_PROGRAM, DO_COPY, DO_KERNEL } instruction_kind;
 
 typedef struct instruction {
     instruction_kind kind;
     int32_t record; /* the record it runs for: its source line, its op */
     union {
-        struct {
-            ew_program *program;
-            plan_view *ports;
-            plan_sink *sinks;
-            int sink_count;
-            uint32_t dims; /* that the sinks reduce */
-        } elementwise;
+        plan_program elementwise;
         struct {
             plan_view to, from;
         } copy;
@@ -88,6 +92,7 @@ typedef struct instruction {
             int inputs;
             bool has_second;
             attr attr;
+            plan_program epilogue; /* run as rows of the result are finished; program is NULL when there is none */
         } kernel;
     };
 } instruction;
@@ -120,6 +125,8 @@ typedef struct kernel_call {
     int inputs;
     bool has_second;
     const attr *attr;
+    void (*epilogue)(void *arg, int64_t row_begin, int64_t row_end); /* products: see gemm.h; or NULL */
+    void *epilogue_arg;
 } kernel_call;
 
 /* Plans the log of this key; NULL when memory is out. */

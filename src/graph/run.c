@@ -37,51 +37,54 @@ static view bind_view(const binding *bound, const plan_view *v)
 
 /* A program whose values go to reductions piece by piece. */
 typedef struct streaming {
-    const instruction *in;
+    const plan_program *in;
     char *const *bases;
 } streaming;
 
 static void make_piece(const void *arg, int64_t begin, int64_t end, char *const *to)
 {
     const streaming *s = arg;
-    const instruction *in = s->in;
-    const ew_program *p = in->elementwise.program;
+    const plan_program *in = s->in;
+    const ew_program *p = in->program;
     char *bases[p->ports];
     memcpy(bases, s->bases, sizeof bases);
-    for (int i = 0; i < in->elementwise.sink_count; i++) {
-        int32_t port = in->elementwise.sinks[i].port;
-        if (in->elementwise.ports[port].buffer < 0 && in->elementwise.sinks[i].from == i)
+    for (int i = 0; i < in->sink_count; i++) {
+        int32_t port = in->sinks[i].port;
+        if (in->ports[port].buffer < 0 && in->sinks[i].from == i)
             bases[port] = (char *)((uintptr_t)to[i] - (uintptr_t)(begin * p->port[port].size));
     }
     program_run_range(p, bases, begin, end);
 }
 
-static int run_sinks(const instruction *in, const binding *bound, char *const *bases)
+static int run_sinks(const plan_program *in, const binding *bound, char *const *bases)
 {
     reduce_sink sinks[REDUCE_SINKS];
-    for (int i = 0; i < in->elementwise.sink_count; i++) {
-        const plan_sink *s = &in->elementwise.sinks[i];
-        const plan_view *from = &in->elementwise.ports[s->port];
+    for (int i = 0; i < in->sink_count; i++) {
+        const plan_sink *s = &in->sinks[i];
+        const plan_view *from = &in->ports[s->port];
         sinks[i] = (reduce_sink){ .kind = s->kind, .mean = s->mean, .from = s->from };
         sinks[i].src = layout_view(from);
         sinks[i].memory = from->buffer < 0 ? NULL : bases[s->port];
         view out = bind_view(bound, &s->out);
-        sinks[i].dst = kept_dims(&out, sinks[i].src.ndim, in->elementwise.dims);
+        sinks[i].dst = kept_dims(&out, sinks[i].src.ndim, in->dims);
     }
     streaming s = { in, bases };
-    return reduce_stream(sinks, in->elementwise.sink_count, in->elementwise.dims,
-                         &(reduce_source){ make_piece, &s, in->elementwise.program->work_ns });
+    return reduce_stream(sinks, in->sink_count, in->dims, &(reduce_source){ make_piece, &s, in->program->work_ns });
 }
 
-static int run_program(const instruction *in, const binding *bound)
+static void bind_ports(const plan_program *in, const binding *bound, char **bases)
 {
-    const ew_program *p = in->elementwise.program;
-    char *bases[p->ports];
-    for (int i = 0; i < p->ports; i++)
-        bases[i] = in->elementwise.ports[i].buffer < 0 ? NULL : address(bound, &in->elementwise.ports[i]);
-    if (in->elementwise.sink_count)
+    for (int i = 0; i < in->program->ports; i++)
+        bases[i] = in->ports[i].buffer < 0 ? NULL : address(bound, &in->ports[i]);
+}
+
+static int run_program(const plan_program *in, const binding *bound)
+{
+    char *bases[in->program->ports];
+    bind_ports(in, bound, bases);
+    if (in->sink_count)
         return run_sinks(in, bound, bases);
-    program_run(p, bases);
+    program_run(in->program, bases);
     return 0;
 }
 
@@ -94,6 +97,38 @@ static void run_copy(const instruction *in, const binding *bound)
         move_fill(&to, from.data); /* a constant, of the same dtype */
 }
 
+typedef struct finishing {
+    const ew_program *program;
+    char *const *bases;
+    int64_t width;
+} finishing;
+
+static void finish_rows(void *arg, int64_t begin, int64_t end)
+{
+    const finishing *f = arg;
+    program_run_range(f->program, f->bases, begin * f->width, end * f->width);
+}
+
+/* Rows pass through the epilogue while they are in cache. A product with few rows would leave a long epilogue to one
+ * thread: then it runs afterwards, on all of them. */
+static int run_product(const plan_program *tail, const binding *bound, kernel_call *call)
+{
+    enum { MANY_ROWS = 256 };
+    char *bases[tail->program->ports];
+    bind_ports(tail, bound, bases);
+    const view *c = &call->out;
+    finishing f = { tail->program, bases, c->sizes[c->ndim - 1] };
+    bool hooked = matmul_finishes_rows(call) && (c->sizes[0] >= MANY_ROWS || tail->program->work_ns < 20e3);
+    if (hooked) {
+        call->epilogue = finish_rows;
+        call->epilogue_arg = &f;
+    }
+    int status = run_matmul(call);
+    if (status == 0 && !hooked)
+        program_run(tail->program, bases);
+    return status;
+}
+
 static int run_kernel(const instruction *in, const binding *bound, int op)
 {
     kernel_call call = {
@@ -104,7 +139,7 @@ static int run_kernel(const instruction *in, const binding *bound, int op)
         call.second = bind_view(bound, &in->kernel.second);
     for (int k = 0; k < call.inputs; k++)
         call.in[k] = bind_view(bound, &in->kernel.in[k]);
-    return op_get(op)->run(&call);
+    return in->kernel.epilogue.program ? run_product(&in->kernel.epilogue, bound, &call) : op_get(op)->run(&call);
 }
 
 /* The memory of the plan's buffers. -1: out of memory, nothing is held. */
@@ -156,7 +191,7 @@ static int run_code(const plan *p, const op_log *log, const binding *bound)
         counts.instructions[in->kind]++;
         switch (in->kind) {
         case DO_PROGRAM:
-            if (run_program(in, bound) < 0)
+            if (run_program(&in->elementwise, bound) < 0)
                 return -1;
             break;
         case DO_COPY: run_copy(in, bound); break;

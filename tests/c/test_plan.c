@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "brisk.h"
+#include "core/tensor.h"
 #include "graph/log.h"
 #include "graph/plan.h"
 #include "tap.h"
@@ -145,9 +146,114 @@ static void threads(void)
     bk_scope_pop();
 }
 
+/* --- epilogues -------------------------------------------------------------------------------------------------- */
+
+static bk_tensor *layer(const operands *o) { return bk_tanh(bk_add(bk_matmul(o->x, o->w), o->wide)); }
+static bk_tensor *scaled(const operands *o) { return bk_mul_s(bk_matmul(o->x, o->w), 0.5); }
+static bk_tensor *recurrence(const operands *o)
+{
+    bk_tensor *h = bk_mul_s(o->x, 0.3);
+    for (int t = 0; t < 4; t++) /* h ends with the step that reads it, but every row of the product needs it */
+        h = bk_tanh(bk_add(bk_add(bk_matmul(o->x, o->w), o->wide), bk_mul(bk_matmul(h, o->w), h)));
+    return h;
+}
+static bk_tensor *with_columns(const operands *o)
+{
+    bk_tensor *z = bk_sigmoid(bk_matmul(o->x, o->w));
+    return bk_mul(bk_sub(z, bk_amax(z, 2, true)), bk_transpose(bk_contiguous(bk_transpose(z, 0, 1)), 0, 1));
+}
+static bk_tensor *stacked(const operands *o)
+{
+    bk_tensor *parts[] = { bk_relu(bk_add(bk_matmul(o->x, o->w), o->wide)), bk_exp(bk_matmul(o->y, o->w)) };
+    return bk_stack(parts, 2, 0);
+}
+
+static const struct {
+    const char *name;
+    program run;
+} products[] = {
+    { "a layer", layer },
+    { "a scaled product", scaled },
+    { "a recurrence", recurrence },
+    { "a product less its rows' greatest", with_columns },
+    { "layers in a stack", stacked },
+};
+
+static void finishes(void)
+{
+    static const int64_t sizes[][2] = { { 1, 1 }, { 1, 70 }, { 5, 33 }, { 40, 64 }, { 300, 130 }, { 700, 48 } };
+    for (size_t p = 0; p < sizeof products / sizeof *products; p++) {
+        bool same = true;
+        int most_fired = 0;
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+            for (int t = 0; t < 2; t++) {
+                bk_dtype type = t ? BK_FLOAT64 : BK_FLOAT32;
+                int64_t n = sizes[s][1];
+                bk_scope_push();
+                operands o = { .x = sample(2, sizes[s], type, 1), .y = sample(2, sizes[s], type, 2) };
+                o.w = bk_mul_s(sample(2, (int64_t[]){ n, n }, type, 3), 0.1);
+                o.wide = sample(1, &n, type, 4);
+                bk_sync();
+                same = lazy_is_eager(products[p].run, &o) && same;
+                most_fired = fired(FACT_EPILOGUE) > most_fired ? fired(FACT_EPILOGUE) : most_fired;
+                bk_scope_pop();
+            }
+        tap_ok(same, "%s: the same bits as eagerly", products[p].name);
+        tap_ok(most_fired > 0, "%s: finished while the rows are at hand", products[p].name);
+    }
+}
+
+/* --- memory that changes hands ---------------------------------------------------------------------------------- */
+
+static void writes_in_place(void)
+{
+    bk_scope_push();
+    int64_t n = 5000;
+    bk_tensor *x = sample(1, &n, BK_FLOAT32, 1), *y = sample(1, &n, BK_FLOAT32, 2), *old = bk_clone(x);
+    bk_sync();
+    const char *before = x->cell->value->data;
+    bk_copy_(x, bk_sub(x, bk_mul_s(y, 0.25)));
+    bk_eval(x);
+    tap_ok(log_is_eager || x->cell->value->data == before, "x -= a * y is computed in the memory of x");
+    tap_ok(same_bits(x, bk_sub(old, bk_mul_s(y, 0.25))), "x -= a * y is what it was out of place");
+
+    bk_tensor *alias = bk_mul_s(x, 1), *view = bk_detach(x);
+    bk_eval(alias);
+    bk_tensor *z = bk_add(x, y);
+    bk_eval(z);
+    tap_ok(z->cell->value->data != x->cell->value->data && same_bits(alias, view), "what somebody holds is left alone");
+
+    bk_tensor *w = bk_clone(x);
+    bk_eval(w);
+    bk_tensor *back = bk_flip(w, 1, (int[]){ 0 }), *reversed = bk_slice(w, 0, 0, n, 1);
+    bk_copy_(w, bk_add(bk_mul(w, reversed), back));
+    tap_ok(same_bits(w, bk_add(bk_mul(x, x), bk_flip(x, 1, (int[]){ 0 }))),
+           "a result over an operand that is read in other ways too");
+    bk_scope_pop();
+}
+
+static bk_tensor *two_results(const operands *o)
+{
+    bk_tensor *a = bk_mul(o->x, o->y), *s = bk_sum(a, 1, true); /* a lives in memory; b and c want it when it ends */
+    bk_tensor *b = bk_sub(a, s), *c = bk_add(a, s);
+    return bk_cat((bk_tensor *[]){ bk_cumsum(b, 0), bk_cumsum(c, 0), bk_cumsum(bk_mul(b, c), 0) }, 3, 0);
+}
+
+static void takes_over(void)
+{
+    bk_scope_push();
+    operands o = { .x = sample(2, (int64_t[]){ 50, 60 }, BK_FLOAT32, 1),
+                   .y = sample(2, (int64_t[]){ 50, 60 }, BK_FLOAT32, 2) };
+    tap_ok(lazy_is_eager(two_results, &o), "two results of a group and one operand that ends in it");
+    bk_scope_pop();
+}
+
 int main(void)
 {
     reduces();
     threads();
+    finishes();
+    writes_in_place();
+    takes_over();
     return tap_done();
 }
