@@ -419,7 +419,7 @@ int reduce_variance(const view *mean, const view *variance, const view *src, uin
  * number of elements from it. Values pass through a scratch of one REDUCE_BLOCK, or of REDUCE_ROWS rows: what the
  * kernels join at a time, so that neither they nor the result can tell the difference. */
 
-enum { ROWS_SCRATCH = 64 * 1024 };
+enum { ROWS_SCRATCH = REDUCE_ROWS * REDUCE_TILE * 4 }; /* whole tiles of floats: in L2 */
 #define MADE_UP ((char *)4096)
 
 typedef struct stream {
