@@ -312,6 +312,8 @@ static void build_kernel(const planner *p, const draft *d, instruction *out)
     out->kernel.has_second = d->has_second;
     out->kernel.inputs = key->inputs;
     out->kernel.attr = key->attr;
+    out->kernel.packed = d->packed;
+    out->kernel.packs = d->packs;
     memcpy(out->kernel.in, d->in, sizeof d->in);
 }
 
@@ -438,7 +440,8 @@ static void list_kept(const planner *p, plan *made)
 {
     for (int i = 0; i < p->key->records; i++)
         if (p->key->bits[i] & RECORD_KEPT)
-            made->kept[made->kept_count++] = (kept_value){ i, p->values[i].buffer, p->values[i].offset };
+            made->kept[made->kept_count++] =
+                (kept_value){ i, p->values[p->same[i]].buffer, p->values[p->same[i]].offset };
 }
 
 /* The fused group of an instruction; NULL when it has none. */

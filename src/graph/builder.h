@@ -56,6 +56,8 @@ typedef struct draft {
     int sink_count;
     int32_t operands[OPERANDS]; /* the first values that the group reads from memory and that end with the log */
     int operand_count;
+    int32_t packed; /* a product: the buffer with its second factor in packed form, or -1 */
+    bool packs;     /* it is the first to need it */
 } draft;
 
 /* Values are numbered: records first, then leaves. */
@@ -64,6 +66,7 @@ typedef struct planner {
     const plan_key *key;
     value *values;
     int32_t *next_member; /* per record: the next of its group */
+    int32_t *same;        /* per record: the first record that computes the same, mostly itself */
     int32_t *latest_group;
     draft_buffer *buffers;
     int buffer_count, buffer_capacity;
@@ -80,7 +83,7 @@ static inline void note(planner *p, plan_fact fact, int32_t record)
 static inline int32_t input_of(const planner *p, int32_t record, int k)
 {
     int32_t in = p->key->record[record].in[k];
-    return in >= 0 ? in : p->key->records + (-1 - in);
+    return in >= 0 ? p->same[in] : p->key->records + (-1 - in);
 }
 
 /* The plan; NULL when memory is out. */

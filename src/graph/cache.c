@@ -123,7 +123,8 @@ static bool same_kernel(const instruction *a, const instruction *b)
     for (int k = 0; k < a->kernel.inputs; k++)
         if (!same_view(&a->kernel.in[k], &b->kernel.in[k]))
             return false;
-    return same_program(&a->kernel.epilogue, &b->kernel.epilogue);
+    return a->kernel.packed == b->kernel.packed && a->kernel.packs == b->kernel.packs &&
+           same_program(&a->kernel.epilogue, &b->kernel.epilogue);
 }
 
 static bool same_instruction(const instruction *a, const instruction *b)

@@ -25,6 +25,9 @@ int run_matmul(const kernel_call *call)
                        .c_col = c->strides[last],
                        .epilogue = call->epilogue,
                        .epilogue_arg = call->epilogue_arg };
+    if (call->packs)
+        gemm_pack(task.dtype, task.k, task.n, task.b, task.b_row, task.b_col, call->packed);
+    task.packed_b = call->packed;
     if (c->ndim == 2)
         return gemm_run(&task);
     gemm_batch batch = { .ndim = c->ndim - 2 };

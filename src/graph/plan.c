@@ -15,6 +15,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "cpu/gemm.h"
 #include "graph/builder.h"
 #include "graph/kernels.h"
 
@@ -233,7 +234,7 @@ static draft *draft_new(planner *p, instruction_kind kind, int32_t record)
     memset(d, 0, sizeof *d);
     d->kind = kind;
     d->record = record;
-    d->first_member = d->last_member = -1;
+    d->first_member = d->last_member = d->packed = -1;
     return d;
 }
 
@@ -349,11 +350,34 @@ static bool plan_elementwise(planner *p, int32_t i)
 /* --- views and updates
  * ------------------------------------------------------------------------------------------------ */
 
+/* Whether v was computed where it is to be written, with other strides than its own. */
+static bool is_elsewhere(const planner *p, int32_t v)
+{
+    return v < p->key->records && p->values[v].layout != p->log->nodes[v]->layout;
+}
+
+/* The view's strides are those over the base's own layout: a base that lies elsewhere is copied first. */
+static bool view_copy(planner *p, int32_t i, int32_t base)
+{
+    value *x = &p->values[i], *from = &p->values[base];
+    const layout *own = p->log->nodes[base]->layout;
+    int32_t b = buffer_new(p, BUFFER_TEMPORARY, own->span * (int64_t)dtype_size((bk_dtype)from->dtype));
+    if (b < 0 || !copy_memory(p, (plan_view){ b, (bk_dtype)from->dtype, 0, own }, view_of(p, base), i))
+        return false;
+    touch(p, base, p->draft_count - 1);
+    x->born = p->draft_count - 1;
+    value_place(p, i, b, p->key->record[i].attr.region.offset, x->layout);
+    touch(p, i, x->born);
+    return true;
+}
+
 static bool plan_viewing(planner *p, int32_t i)
 {
     int32_t base = input_of(p, i, 0);
     if (!materialise(p, base))
         return false;
+    if (is_elsewhere(p, base))
+        return view_copy(p, i, base);
     value *x = &p->values[i];
     x->born = p->values[base].born;
     value_place(p, i, p->values[base].buffer, p->values[base].offset + p->key->record[i].attr.region.offset, x->layout);
@@ -368,7 +392,7 @@ static bool start_from(planner *p, int32_t i, const layout *region, int64_t offs
     if (!materialise(p, old))
         return false;
     value *x = &p->values[i], *from = &p->values[old];
-    if (may_overwrite(p, old, region, from->offset + offset, i)) {
+    if (!is_elsewhere(p, old) && may_overwrite(p, old, region, from->offset + offset, i)) {
         x->born = from->born;
         value_place(p, i, from->buffer, from->offset, x->layout);
         return true;
@@ -401,7 +425,7 @@ static plan_view region_of(const planner *p, int32_t i)
 static bool place_in_region(planner *p, int32_t i, int32_t v, plan_view region)
 {
     value *x = &p->values[v];
-    if (x->group < 0 || x->buffer >= 0 || v >= p->key->records || p->key->bits[v] & RECORD_KEPT || x->sunk)
+    if (x->group < 0 || x->buffer >= 0 || v >= p->key->records || x->last_use == INT32_MAX || x->sunk)
         return false;
     if (p->values[i].born >= x->group || !untouched_since(p, region, x->group))
         return false;
@@ -490,7 +514,7 @@ static bool is_streamed(planner *p, int32_t i)
     if ((run != run_reduce && run != run_mean) || key->attr.reduce.kind > REDUCE_ALL)
         return false;
     const value *x = &p->values[input_of(p, i, 0)];
-    if (x->group < 0 || p->drafts[x->group].kind != DO_PROGRAM)
+    if (x->group < 0 || p->drafts[x->group].kind != DO_PROGRAM || is_elsewhere(p, input_of(p, i, 0)))
         return false;
     const draft *d = &p->drafts[x->group];
     view src = { .dtype = (bk_dtype)x->dtype, .ndim = x->layout->ndim };
@@ -606,8 +630,9 @@ static bool planner_init(planner *p, const op_log *log, const plan_key *key)
     int values = key->records + key->leaves;
     p->values = mem_alloc((size_t)values * sizeof *p->values + 1);
     p->next_member = mem_alloc((size_t)key->records * sizeof *p->next_member + 1);
+    p->same = mem_alloc((size_t)key->records * sizeof *p->same + 1);
     p->latest_group = mem_alloc(GROUP_CACHE * sizeof *p->latest_group);
-    if (!p->values || !p->next_member || !p->latest_group)
+    if (!p->values || !p->next_member || !p->same || !p->latest_group)
         return false;
     for (int g = 0; g < GROUP_CACHE; g++)
         p->latest_group[g] = -1;
@@ -621,10 +646,130 @@ static bool planner_init(planner *p, const op_log *log, const plan_key *key)
                                 .touched = -1,
                                 .layout = n->layout,
                                 .dtype = n->dtype };
-        if (v < key->records && key->bits[v] & RECORD_KEPT)
-            p->values[v].last_use = INT32_MAX;
+        if (v < key->records) {
+            p->same[v] = v;
+            if (key->bits[v] & RECORD_KEPT)
+                p->values[v].last_use = INT32_MAX;
+        }
     }
     return true;
+}
+
+/* --- what is equal is computed once --------------------------------------------------------------------------------
+ */
+
+/* Whether an equal record could stand for record i. Memory with contents to come is nobody else's; a kernel with a
+ * second result stands before it. */
+static bool is_shareable(const planner *p, int32_t i)
+{
+    node_kind kind = op_get(p->key->record[i].op)->kind;
+    if (kind == KIND_KERNEL)
+        return i + 1 == p->key->records || p->key->record[i + 1].op != OP_second;
+    return kind == KIND_ELEMENTWISE || kind == KIND_VIEW;
+}
+
+static uint64_t record_hash(const planner *p, int32_t i)
+{
+    const record_key *key = &p->key->record[i];
+    uint64_t h = (uint64_t)key->op << 40 | (uint64_t)key->dtype << 32 | key->layout;
+    for (int k = 0; k < key->inputs; k++)
+        h = (h ^ (uint64_t)input_of(p, i, k)) * 0x9E3779B97F4A7C15ull;
+    if (key->op >= EW_COUNT)
+        for (int k = 0; k < 4; k++)
+            h = (h ^ (uint64_t)key->attr.i[k]) * 0xBF58476D1CE4E5B9ull;
+    return h ^ h >> 32;
+}
+
+static bool same_record(const planner *p, int32_t i, int32_t j)
+{
+    const record_key *a = &p->key->record[i], *b = &p->key->record[j];
+    if (a->op != b->op || a->dtype != b->dtype || a->inputs != b->inputs || a->layout != b->layout)
+        return false;
+    for (int k = 0; k < a->inputs; k++)
+        if (input_of(p, i, k) != input_of(p, j, k))
+            return false;
+    return !memcmp(&a->attr, &b->attr, sizeof a->attr);
+}
+
+/* Records are immutable values, so equal ops over equal inputs are equal, whatever is written in between. Two values
+ * that both outlive the plan stay apart: they may be written to. A slot of the table remembers its last record only. */
+static bool share_equal(planner *p)
+{
+    int records = p->key->records;
+    size_t slots = 64;
+    while (slots < (size_t)records)
+        slots *= 2;
+    int32_t *table = mem_alloc(slots * sizeof *table);
+    if (!table)
+        return false;
+    memset(table, -1, slots * sizeof *table);
+    for (int32_t i = 0; i < records; i++) {
+        if (!(p->key->bits[i] & RECORD_NEEDED) || !is_shareable(p, i))
+            continue;
+        int32_t *slot = &table[record_hash(p, i) & (slots - 1)], j = *slot;
+        *slot = i;
+        if (j < 0 || !same_record(p, i, j))
+            continue;
+        bool kept = p->values[i].last_use == INT32_MAX;
+        if (kept && p->values[j].last_use == INT32_MAX)
+            continue;
+        if (kept)
+            p->values[j].last_use = INT32_MAX;
+        p->same[i] = *slot = j;
+        note(p, FACT_SHARED, i);
+    }
+    mem_free(table);
+    return true;
+}
+
+/* --- packed factors --------------------------------------------------------------------------------------------------
+ */
+
+enum { LEAST_PACKED = 1024, MOST_PACKED = 1 << 23 }; /* elements */
+
+/* Whether a product would rather read its second factor packed: rows of it are far apart, or many rows read it. */
+static bool wants_packed(const planner *p, const draft *d)
+{
+    enum { MANY_ROWS = 24 };
+    if (d->kind != DO_KERNEL || op_get(p->key->record[d->record].op)->run != run_matmul || d->out.layout->ndim != 2)
+        return false;
+    const layout *b = d->in[1].layout;
+    return b->numel >= LEAST_PACKED && b->numel <= MOST_PACKED && b->sizes[1] > 1 &&
+           (b->strides[1] != 1 || d->out.layout->sizes[0] > MANY_ROWS);
+}
+
+/* A factor that several products read is packed by the first of them. */
+static bool share_packed(planner *p)
+{
+    size_t values = (size_t)(p->key->records + p->key->leaves);
+    int32_t *last = mem_alloc_zero(values * sizeof *last + 1); /* per value: 1 + the latest product that reads it */
+    if (!last)
+        return false;
+    bool good = true;
+    for (int32_t i = 0; good && i < p->draft_count; i++) {
+        draft *d = &p->drafts[i];
+        if (!wants_packed(p, d))
+            continue;
+        int32_t *slot = &last[input_of(p, d->record, 1)];
+        draft *before = *slot ? &p->drafts[*slot - 1] : NULL;
+        if (before && before->packed < 0) {
+            const layout *b = d->in[1].layout;
+            before->packed =
+                buffer_new(p, BUFFER_TEMPORARY, (int64_t)gemm_packed_bytes(d->in[1].dtype, b->sizes[0], b->sizes[1]));
+            before->packs = true;
+            good = before->packed >= 0;
+            if (good)
+                buffer_touch(p, before->packed, *slot - 1);
+        }
+        if (before && good) {
+            d->packed = before->packed;
+            buffer_touch(p, d->packed, i);
+            note(p, FACT_PACKED, d->record);
+        }
+        *slot = i + 1;
+    }
+    mem_free(last);
+    return good;
 }
 
 static bool place_leaves(planner *p)
@@ -648,7 +793,7 @@ static bool place_leaves(planner *p)
 static void find_last_uses(planner *p)
 {
     for (int i = 0; i < p->key->records; i++) {
-        if (!(p->key->bits[i] & RECORD_NEEDED))
+        if (!(p->key->bits[i] & RECORD_NEEDED) || p->same[i] != i)
             continue;
         for (int k = 0; k < p->key->record[i].inputs; k++) {
             value *x = &p->values[input_of(p, i, k)];
@@ -663,9 +808,9 @@ static bool keep_results(planner *p)
     for (int i = 0; i < p->key->records; i++) {
         if (!(p->key->bits[i] & RECORD_KEPT))
             continue;
-        if (!materialise(p, i))
+        if (!materialise(p, p->same[i]))
             return false;
-        draft_buffer *b = &p->buffers[p->values[i].buffer];
+        draft_buffer *b = &p->buffers[p->values[p->same[i]].buffer];
         if (b->kind == BUFFER_TEMPORARY)
             b->kind = BUFFER_RESULT;
     }
@@ -676,6 +821,7 @@ static void planner_free(planner *p)
 {
     mem_free(p->values);
     mem_free(p->next_member);
+    mem_free(p->same);
     mem_free(p->latest_group);
     mem_free(p->buffers);
     mem_free(p->drafts);
@@ -685,13 +831,13 @@ plan *plan_make(const op_log *log, const plan_key *key)
 {
     planner p;
     plan *made = NULL;
-    bool good = planner_init(&p, log, key) && place_leaves(&p);
+    bool good = planner_init(&p, log, key) && place_leaves(&p) && share_equal(&p);
     if (good)
         find_last_uses(&p);
     for (int i = 0; good && i < key->records; i++)
-        if (key->bits[i] & RECORD_NEEDED)
+        if (key->bits[i] & RECORD_NEEDED && p.same[i] == i)
             good = plan_record(&p, i);
-    if (good && keep_results(&p))
+    if (good && keep_results(&p) && share_packed(&p))
         made = plan_build(&p);
     if (made)
         report_done(&p.report, key->records, made->code_count, made->arena_bytes);

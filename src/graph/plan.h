@@ -92,6 +92,8 @@ typedef struct instruction {
             int inputs;
             bool has_second;
             attr attr;
+            int32_t packed;        /* the buffer with in[1] in packed form, or -1 */
+            bool packs;            /* it is packed now */
             plan_program epilogue; /* run as rows of the result are finished; program is NULL when there is none */
         } kernel;
     };
@@ -127,6 +129,8 @@ typedef struct kernel_call {
     const attr *attr;
     void (*epilogue)(void *arg, int64_t row_begin, int64_t row_end); /* products: see gemm.h; or NULL */
     void *epilogue_arg;
+    void *packed; /* products: in[1] as gemm_pack packs it; or NULL */
+    bool packs;   /* it is to be packed first */
 } kernel_call;
 
 /* Plans the log of this key; NULL when memory is out. */

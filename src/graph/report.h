@@ -17,7 +17,8 @@
     FACT(COPIED, "is written by a copy: it exists elsewhere, or its place is in use when it is made")                  \
     FACT(OLD_HELD, "copies the old value first: somebody still needs it")                                              \
     FACT(REUSED, "takes over the memory of an operand that ends there")                                                \
-    FACT(SHARED, "is what an earlier record computes")
+    FACT(SHARED, "is what an earlier record computes")                                                                 \
+    FACT(PACKED, "reads a factor that an earlier product has packed")
 
 typedef enum plan_fact {
 #define FACT(name, text) FACT_##name,

@@ -134,6 +134,10 @@ static int run_kernel(const instruction *in, const binding *bound, int op)
     kernel_call call = {
         .op = op, .inputs = in->kernel.inputs, .has_second = in->kernel.has_second, .attr = &in->kernel.attr
     };
+    if (in->kernel.packed >= 0) {
+        call.packed = bound[in->kernel.packed].base;
+        call.packs = in->kernel.packs;
+    }
     call.out = bind_view(bound, &in->kernel.out);
     if (call.has_second)
         call.second = bind_view(bound, &in->kernel.second);

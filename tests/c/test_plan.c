@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "brisk.h"
+#include "core/scope.h"
 #include "core/tensor.h"
 #include "graph/log.h"
 #include "graph/plan.h"
@@ -40,6 +41,15 @@ typedef struct operands {
 
 typedef bk_tensor *(*program)(const operands *o);
 
+/* Nothing but the result is held. */
+static bk_tensor *result_of(program run, const operands *o)
+{
+    bk_scope_push();
+    bk_tensor *result = scope_return(run(o));
+    bk_eval(result);
+    return result;
+}
+
 static plan_report report;
 
 static bool lazy_is_eager(program run, const operands *o)
@@ -47,12 +57,10 @@ static bool lazy_is_eager(program run, const operands *o)
     if (log_is_eager)
         return true;
     bk_scope_push();
-    bk_tensor *lazy = run(o);
-    bk_eval(lazy);
+    bk_tensor *lazy = result_of(run, o);
     report = report_last();
     log_is_eager = true;
-    bk_tensor *eager = run(o);
-    bk_eval(eager);
+    bk_tensor *eager = result_of(run, o);
     log_is_eager = false;
     bool same = same_bits(lazy, eager);
     bk_scope_pop();
@@ -136,8 +144,7 @@ static void threads(void)
         bk_tensor *results[3];
         for (int t = 0; t < 3; t++) {
             bk_set_num_threads(t + 1);
-            results[t] = reductions[p].run(&o);
-            bk_eval(results[t]);
+            results[t] = result_of(reductions[p].run, &o);
         }
         same = same_bits(results[0], results[1]) && same_bits(results[0], results[2]) && same;
     }
@@ -248,6 +255,56 @@ static void takes_over(void)
     bk_scope_pop();
 }
 
+static bk_tensor *placed_and_seen(const operands *o)
+{
+    bk_tensor *a = bk_exp(o->x), *wide = bk_cat((bk_tensor *[]){ a, o->y }, 2, 1); /* a is computed within wide */
+    bk_tensor *seen = bk_slice(bk_transpose(a, 0, 1), 0, 1, 40, 1), *written = bk_clone(a);
+    bk_fill_(bk_slice(a, 0, 3, 9, 1), 7);
+    return bk_cat((bk_tensor *[]){ wide, bk_transpose(bk_cumsum(seen, 0), 0, 1), a, written }, 4, 1);
+}
+
+static void sees_what_was_placed(void)
+{
+    bk_scope_push();
+    operands o = { .x = sample(2, (int64_t[]){ 50, 60 }, BK_FLOAT32, 1),
+                   .y = sample(2, (int64_t[]){ 50, 60 }, BK_FLOAT32, 2) };
+    tap_ok(lazy_is_eager(placed_and_seen, &o), "a value within another is viewed and written as if it lay by itself");
+    bk_scope_pop();
+}
+
+/* --- what is equal, and what is packed ---------------------------------------------------------------------------- */
+
+static bk_tensor *twice(const operands *o)
+{
+    bk_tensor *a = bk_exp(bk_mul(o->x, o->y)), *b = bk_exp(bk_mul(o->x, o->y));
+    return bk_cumsum(bk_add(bk_cumsum(a, 0), bk_mul_s(b, 2)), 1);
+}
+
+static bk_tensor *steps(const operands *o)
+{
+    bk_tensor *h = o->x, *w = bk_transpose(o->w, 0, 1);
+    for (int t = 0; t < 3; t++)
+        h = bk_tanh(bk_matmul(h, w));
+    return bk_add(h, bk_matmul(o->y, bk_transpose(o->w, 0, 1)));
+}
+
+static void shares(void)
+{
+    bk_scope_push();
+    operands o = { .x = sample(2, (int64_t[]){ 40, 60 }, BK_FLOAT32, 1),
+                   .y = sample(2, (int64_t[]){ 40, 60 }, BK_FLOAT32, 2) };
+    o.w = bk_mul_s(sample(2, (int64_t[]){ 60, 60 }, BK_FLOAT32, 3), 0.1);
+    bk_sync();
+    tap_ok(lazy_is_eager(twice, &o) && fired(FACT_SHARED) > 0, "what is computed twice is computed once");
+    tap_ok(lazy_is_eager(steps, &o) && fired(FACT_PACKED) > 0, "a weight of several products is packed once");
+    bk_tensor *a = bk_mul(o.x, o.y), *b = bk_mul(o.x, o.y), *c = bk_mul(o.x, o.y);
+    bk_sync();
+    bk_zero_(a);
+    bk_sync();
+    tap_ok(same_bits(b, c) && !same_bits(a, b), "equal values that two tensors hold stay two values");
+    bk_scope_pop();
+}
+
 int main(void)
 {
     reduces();
@@ -255,5 +312,7 @@ int main(void)
     finishes();
     writes_in_place();
     takes_over();
+    sees_what_was_placed();
+    shares();
     return tap_done();
 }
