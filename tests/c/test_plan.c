@@ -258,9 +258,9 @@ static void takes_over(void)
 static bk_tensor *placed_and_seen(const operands *o)
 {
     bk_tensor *a = bk_exp(o->x), *wide = bk_cat((bk_tensor *[]){ a, o->y }, 2, 1); /* a is computed within wide */
-    bk_tensor *seen = bk_slice(bk_transpose(a, 0, 1), 0, 1, 40, 1), *written = bk_clone(a);
+    bk_tensor *seen = bk_cumsum(bk_slice(bk_transpose(a, 0, 1), 0, 1, 40, 1), 0), *before = bk_clone(a);
     bk_fill_(bk_slice(a, 0, 3, 9, 1), 7);
-    return bk_cat((bk_tensor *[]){ wide, bk_transpose(bk_cumsum(seen, 0), 0, 1), a, written }, 4, 1);
+    return bk_cat((bk_tensor *[]){ wide, bk_transpose(seen, 0, 1), a, before }, 4, 1);
 }
 
 static void sees_what_was_placed(void)
