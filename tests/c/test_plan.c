@@ -305,6 +305,19 @@ static void shares(void)
     bk_scope_pop();
 }
 
+static void gradients_of_a_stack(void)
+{
+    enum { T = 40 };
+    bk_scope_push();
+    bk_tensor *w = sample(2, (int64_t[]){ 4, 5 }, BK_FLOAT32, 1), *parts[T];
+    bk_set_requires_grad(w, true);
+    for (int t = 0; t < T; t++)
+        parts[t] = bk_tanh(bk_mul_s(w, 0.1 * t));
+    bk_backward(bk_sum(bk_square(bk_stack(parts, T, 0)), 0, false), NULL, false, false);
+    tap_ok(log_is_eager || report_last().count[FACT_OLD_HELD] == 0, "the gradients of a stack's parts copy nothing");
+    bk_scope_pop();
+}
+
 int main(void)
 {
     reduces();
@@ -314,5 +327,6 @@ int main(void)
     takes_over();
     sees_what_was_placed();
     shares();
+    gradients_of_a_stack();
     return tap_done();
 }
