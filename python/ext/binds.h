@@ -25,6 +25,8 @@
 ROW_LISTS(DECLARE_ROWS)
 DECLARE_ROWS(functional) /* brisk._C._nn: what PyTorch has in nn.functional only */
 #undef DECLARE_ROWS
+/* Takes back the names that rows of the op table give and PyTorch does not have. */
+int elementwise_forget_names(PyObject *module);
 
 /* The result as a Python object: itself, or written into out, which is then the one returned. Steals result. */
 PyObject *py_out(bk_tensor *result, const arg *out);

@@ -151,12 +151,16 @@ static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
     bk_tensor *t = freelist_take(&tensors, sizeof *t);
     if (!t)
         return NULL;
-    record_clear(t, sizeof *t);
     t->refs = 1;
+    t->flags = 0;
+    t->made_by = 0;
     t->cell = c;
     t->track = k;
     t->layout = l;
     t->offset = offset;
+    t->seen = NULL; /* what else is remembered counts only while these two are set */
+    t->own_edge = NULL;
+    t->front = NULL;
     return scope_add(t);
 }
 
@@ -289,8 +293,10 @@ void bk_release(bk_tensor *t)
         return;
     lock_take();
     if (--t->refs == 0) {
-        forget(t);
-        edge_forget(t);
+        if (t->seen)
+            forget(t);
+        if (t->own_edge)
+            edge_forget(t);
         cell_release(t->cell);
         if (t->track)
             track_release(t->track);

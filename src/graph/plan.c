@@ -350,24 +350,19 @@ static bool plan_elementwise(planner *p, int32_t i)
 /* --- views and updates
  * ------------------------------------------------------------------------------------------------ */
 
-/* Whether v was computed where it is to be written, with other strides than its own. */
-static bool is_elsewhere(const planner *p, int32_t v)
-{
-    return v < p->key->records && p->values[v].layout != p->log->nodes[v]->layout;
-}
-
-/* The view's strides are those over the base's own layout: a base that lies elsewhere is copied first. */
+/* A view's strides are those of its base as it was recorded. A base that was computed straight into a region of
+ * something else has other ones: the view is then one of a copy. */
 static bool view_copy(planner *p, int32_t i, int32_t base)
 {
-    value *x = &p->values[i], *from = &p->values[base];
-    const layout *own = p->log->nodes[base]->layout;
-    int32_t b = buffer_new(p, BUFFER_TEMPORARY, own->span * (int64_t)dtype_size((bk_dtype)from->dtype));
-    if (b < 0 || !copy_memory(p, (plan_view){ b, (bk_dtype)from->dtype, 0, own }, view_of(p, base), i))
+    const attr *a = &p->key->record[i].attr;
+    value *x = &p->values[i];
+    int32_t b = buffer_new(p, BUFFER_TEMPORARY, a->region.layout->span * (int64_t)dtype_size((bk_dtype)x->dtype));
+    if (b < 0 || !copy_memory(p, (plan_view){ b, (bk_dtype)x->dtype, 0, a->region.layout }, view_of(p, base), i))
         return false;
-    touch(p, base, p->draft_count - 1);
     x->born = p->draft_count - 1;
-    value_place(p, i, b, p->key->record[i].attr.region.offset, x->layout);
+    value_place(p, i, b, a->region.offset, x->layout);
     touch(p, i, x->born);
+    touch(p, base, x->born);
     return true;
 }
 
@@ -376,7 +371,7 @@ static bool plan_viewing(planner *p, int32_t i)
     int32_t base = input_of(p, i, 0);
     if (!materialise(p, base))
         return false;
-    if (is_elsewhere(p, base))
+    if (p->values[base].layout != p->key->record[i].attr.region.layout)
         return view_copy(p, i, base);
     value *x = &p->values[i];
     x->born = p->values[base].born;
@@ -392,7 +387,7 @@ static bool start_from(planner *p, int32_t i, const layout *region, int64_t offs
     if (!materialise(p, old))
         return false;
     value *x = &p->values[i], *from = &p->values[old];
-    if (!is_elsewhere(p, old) && may_overwrite(p, old, region, from->offset + offset, i)) {
+    if (from->layout == x->layout && may_overwrite(p, old, region, from->offset + offset, i)) {
         x->born = from->born;
         value_place(p, i, from->buffer, from->offset, x->layout);
         return true;
@@ -514,7 +509,7 @@ static bool is_streamed(planner *p, int32_t i)
     if ((run != run_reduce && run != run_mean) || key->attr.reduce.kind > REDUCE_ALL)
         return false;
     const value *x = &p->values[input_of(p, i, 0)];
-    if (x->group < 0 || p->drafts[x->group].kind != DO_PROGRAM || is_elsewhere(p, input_of(p, i, 0)))
+    if (x->group < 0 || p->drafts[x->group].kind != DO_PROGRAM || x->layout != key->attr.reduce.from)
         return false;
     const draft *d = &p->drafts[x->group];
     view src = { .dtype = (bk_dtype)x->dtype, .ndim = x->layout->ndim };
