@@ -349,12 +349,13 @@ static node *compute_now(int op, bk_dtype dtype, node *const *in, const layout *
     const ew_info *row = &ew_infos[op];
     if (plain->numel != 1)
         return NULL;
+    int compute = dtypes[in[row->arity - 1]->dtype].compute;
+    for (int k = row->rule == EW_SELECT; k < row->arity; k++)
+        if (dtypes[in[k]->dtype].size != compute_size[compute])
+            return NULL;
     for (int k = 0; k < row->arity; k++)
         if (!node_evaluated(in[k]))
             return NULL;
-    int compute = dtypes[in[row->arity - 1]->dtype].compute;
-    if (dtypes[in[row->arity - 1]->dtype].size != compute_size[compute] || dtypes[dtype].size > 8)
-        return NULL;
     node *n = node_new(OP_data, dtype, plain);
     if (!n)
         return NULL;
