@@ -81,7 +81,7 @@ static int write_part(bk_tensor *whole, int dim, int64_t from, const bk_tensor *
     owned_release(cast);
     node *written = whole->cell->value;
     if (status == 0 && written->op == OP_update) /* parts are disjoint: no gradient below has to be zeroed here */
-        written->attr.region.fresh = true;
+        written->attr.region.fresh = 1;
     return status;
 }
 
