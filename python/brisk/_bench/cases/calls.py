@@ -1,0 +1,136 @@
+"""Small programs with layers and gradients: what a call, a place on the tape and a step of the reverse pass cost."""
+
+from case import case, numbers
+
+CALLS = 100
+
+
+@case("linear_call", "`nn.Linear(16, 16)`, batch 4, no grad, per call in a chain of 100", target=15, per=CALLS)
+def linear_call(torch):
+    layer = torch.nn.Linear(16, 16)
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(numbers(16, 16) * 0.2))
+        layer.bias.copy_(torch.from_numpy(numbers(16, seed=1)))
+    x = torch.from_numpy(numbers(4, 16, seed=2))
+
+    def body():
+        with torch.no_grad():
+            y = x
+            for _ in range(CALLS):
+                y = layer(y)
+        return y
+
+    return body
+
+
+MULTIPLIES = 500
+
+
+@case("mul_chain_grad", "`y = y * b` on 8 elements and its gradient, per op of 500", target=20, per=MULTIPLIES)
+def mul_chain_grad(torch):
+    b = torch.from_numpy(1 + 0.001 * numbers(8))
+    x = torch.from_numpy(numbers(8, seed=1)).requires_grad_()
+
+    def body():
+        x.grad = None
+        y = x
+        for _ in range(MULTIPLIES):
+            y = y * b
+        y.sum().backward()
+        return x.grad
+
+    return body
+
+
+@case("add_backward", "`(a + 1).sum().backward()` on 8 elements", target=20)
+def add_backward(torch):
+    a = torch.from_numpy(numbers(8)).requires_grad_()
+
+    def body():
+        a.grad = None
+        (a + 1).sum().backward()
+        return a.grad
+
+    return body
+
+
+@case("function_chain", "a custom function x * x and its gradient, per call in a chain of 100", target=18, per=CALLS)
+def function_chain(torch):
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * 2 * x
+
+    x = torch.from_numpy(1 + 0.0 * numbers(8)).requires_grad_()
+
+    def body():
+        x.grad = None
+        y = x
+        for _ in range(CALLS):
+            y = Square.apply(y)
+        y.sum().backward()
+        return x.grad
+
+    return body
+
+
+ELEMENTS = 2000
+
+
+@case("element_sum_grad", "`s = s + a[i] * a[i]` and its gradient, per element of 2000", target=25, per=ELEMENTS)
+def element_sum_grad(torch):
+    a = torch.from_numpy(numbers(ELEMENTS)).requires_grad_()
+
+    def body():
+        a.grad = None
+        s = 0
+        for i in range(ELEMENTS):
+            s = s + a[i] * a[i]
+        s.backward()
+        return a.grad
+
+    return body
+
+
+class Adam:
+    """By hand, as a program without an optimiser library writes it."""
+
+    def __init__(self, torch, parameters, rate=1e-3):
+        self.torch, self.parameters, self.rate, self.steps = torch, list(parameters), rate, 0
+        self.first = [torch.zeros_like(p) for p in self.parameters]
+        self.second = [torch.zeros_like(p) for p in self.parameters]
+
+    def step(self):
+        self.steps += 1
+        first_scale, second_scale = 1 - 0.9**self.steps, (1 - 0.999**self.steps) ** 0.5
+        with self.torch.no_grad():
+            for p, m, v in zip(self.parameters, self.first, self.second, strict=True):
+                m.mul_(0.9).add_(p.grad, alpha=0.1)
+                v.mul_(0.999).addcmul_(p.grad, p.grad, value=0.001)
+                p.addcdiv_(m, v.sqrt().div_(second_scale).add_(1e-8), value=-self.rate / first_scale)
+                p.grad = None
+
+
+@case("mlp_step", "a training step of a 4-64-64-1 MLP, batch 32, Adam by hand", target=10)
+def mlp_step(torch):
+    nn = torch.nn
+    model = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
+    with torch.no_grad():
+        for seed, p in enumerate(model.parameters()):
+            p.copy_(torch.from_numpy(0.1 * numbers(*p.shape, seed=seed)))
+    adam = Adam(torch, model.parameters())
+    x, y = torch.from_numpy(numbers(32, 4, seed=10)), torch.from_numpy(numbers(32, 1, seed=11))
+
+    def body():
+        loss = ((model(x) - y) ** 2).mean()
+        loss.backward()
+        adam.step()
+        return loss
+
+    return body
