@@ -5,19 +5,36 @@
  * reading self.weight is three look-ups of interned names. Everything rarer is Python (nn/modules/module.py), which
  * hands over what this file needs of it by _module_setup.
  *
+ * What a call looks up in the module's __dict__ is remembered until that dictionary changes (CPython 3.11 and before
+ * number its states; elsewhere it is looked up again). A call goes by vectorcall, so that no tuple of arguments is
+ * made.
+ *
  * A Python class below a type with a __getattr__ reads attributes through a hook that first fails and then asks again.
- * __init_subclass__ puts our own function back into the slot where nobody has overridden either of the two. */
+ * __init_subclass__ puts our own function back into the slot where nobody has overridden either of the two, and lets
+ * vectorcall through, which CPython 3.11 does not inherit to Python classes. */
 #include "binds.h"
 #include "module_object.h"
 
 #include <stddef.h>
+#include <string.h>
 #include <structmember.h>
 
-/* `solid` is never read: with a field besides dict and weak the type counts as having a layout of its own, so that
- * class M(Mixin, nn.Module) has our layout too, whatever stands first. */
+enum { PARAMETERS, BUFFERS, MODULES, TABLES };
+enum { HOOK_KINDS = 4 };
+
+/* What the module's dictionary holds in one of its states: borrowed, good while it is in that state. */
+typedef struct known {
+    uint64_t state;
+    PyObject *table[TABLES], *hooks[HOOK_KINDS]; /* NULL: no dictionary */
+    bool own_forward;
+} known;
+
+/* With fields besides dict and weak the type counts as having a layout of its own, so that class M(Mixin, nn.Module)
+ * has our layout too, whatever stands first. */
 typedef struct module_object {
-    PyObject_HEAD void *solid;
+    PyObject_HEAD vectorcallfunc vectorcall; /* NULL until the first call */
     PyObject *dict, *weak;
+    known known;
 } module_object;
 
 static PyTypeObject *module_type;
@@ -29,10 +46,8 @@ static PyObject *global_hooks; /* a tuple of dictionaries */
 
 /* Interned names. */
 static PyObject *name_forward, *name_is_buffer, *name_getattr, *name_getattribute;
-enum { PARAMETERS, BUFFERS, MODULES, TABLES };
 static const char *const table_names[TABLES] = { "_parameters", "_buffers", "_modules" };
 static PyObject *tables[TABLES];
-enum { HOOK_KINDS = 4 };
 static const char *const hook_names[HOOK_KINDS] = { "_forward_hooks", "_forward_pre_hooks", "_backward_hooks",
                                                     "_backward_pre_hooks" };
 static PyObject *hooks[HOOK_KINDS];
@@ -40,18 +55,47 @@ static PyObject *hooks[HOOK_KINDS];
 /* --- attributes ----------------------------------------------------------------------------------------------------
  */
 
-/* The dictionary that holds the module's members of one kind; borrowed, NULL before __init__. */
-static PyObject *table(PyObject *dict, int kind)
+/* A number that no other state of any dictionary has; 0 where the interpreter keeps none. */
+static uint64_t state_of(PyObject *dict)
 {
-    PyObject *t = dict ? PyDict_GetItemWithError(dict, tables[kind]) : NULL;
-    return t && PyDict_Check(t) ? t : NULL;
+#if PY_VERSION_HEX < 0x030C0000
+    return ((PyDictObject *)dict)->ma_version_tag;
+#else
+    return (void)dict, 0;
+#endif
+}
+
+static PyObject *dictionary(PyObject *dict, PyObject *name)
+{
+    PyObject *d = PyDict_GetItemWithError(dict, name);
+    return d && PyDict_Check(d) ? d : NULL;
+}
+
+/* The names are plain strings, whose comparison cannot fail. */
+static void look_up(known *k, PyObject *dict)
+{
+    for (int kind = 0; kind < TABLES; kind++)
+        k->table[kind] = dict ? dictionary(dict, tables[kind]) : NULL;
+    for (int kind = 0; kind < HOOK_KINDS; kind++)
+        k->hooks[kind] = dict ? dictionary(dict, hooks[kind]) : NULL;
+    k->own_forward = dict && PyDict_GetItemWithError(dict, name_forward);
+    k->state = dict ? state_of(dict) : 0;
+}
+
+static inline const known *know(PyObject *self)
+{
+    module_object *m = (module_object *)self;
+    if (__builtin_expect(!m->dict || !m->known.state || m->known.state != state_of(m->dict), 0))
+        look_up(&m->known, m->dict);
+    return &m->known;
 }
 
 /* A parameter, buffer or submodule; borrowed, NULL when there is none of the name (or with an exception set). */
-static PyObject *member(PyObject *dict, PyObject *name)
+static PyObject *member(PyObject *self, PyObject *name)
 {
+    const known *k = know(self);
     for (int kind = 0; kind < TABLES; kind++) {
-        PyObject *t = table(dict, kind);
+        PyObject *t = k->table[kind];
         PyObject *found = t ? PyDict_GetItemWithError(t, name) : NULL;
         if (found || PyErr_Occurred())
             return found;
@@ -86,14 +130,14 @@ static PyObject *module_getattro(PyObject *self, PyObject *name)
         Py_DECREF(of_type);
         return value;
     }
-    PyObject *found = PyErr_Occurred() ? NULL : member(dict, name);
+    PyObject *found = PyErr_Occurred() ? NULL : member(self, name);
     return found ? Py_NewRef(found) : no_attribute(self, name);
 }
 
 /* What a subclass with a __getattr__ of its own asks by super().__getattr__(name). */
 static PyObject *module_getattr(PyObject *self, PyObject *name)
 {
-    PyObject *found = member(((module_object *)self)->dict, name);
+    PyObject *found = member(self, name);
     return found ? Py_NewRef(found) : no_attribute(self, name);
 }
 
@@ -105,23 +149,23 @@ static bool is_buffer(PyObject *value)
 }
 
 /* Whether assigning value to the name is a matter of the module's tables: 1, 0, or -1 with an exception set. */
-static int concerns_tables(PyObject *dict, PyObject *name, PyObject *value)
+static int concerns_tables(PyObject *self, PyObject *name, PyObject *value)
 {
     if (value && ((parameter_type && PyObject_TypeCheck(value, parameter_type)) ||
                   PyObject_TypeCheck(value, module_type) || is_buffer(value)))
         return 1;
     for (int kind = 0; kind < TABLES; kind++) {
-        PyObject *t = table(dict, kind);
-        int known = t ? PyDict_Contains(t, name) : 0;
-        if (known)
-            return known;
+        PyObject *t = know(self)->table[kind];
+        int there = t ? PyDict_Contains(t, name) : 0;
+        if (there)
+            return there;
     }
     return PyErr_Occurred() ? -1 : 0;
 }
 
 static int module_setattro(PyObject *self, PyObject *name, PyObject *value)
 {
-    int concerned = concerns_tables(((module_object *)self)->dict, name, value);
+    int concerned = concerns_tables(self, name, value);
     if (concerned < 0)
         return -1;
     if (!concerned || !assign_member)
@@ -132,57 +176,101 @@ static int module_setattro(PyObject *self, PyObject *name, PyObject *value)
     return done ? 0 : -1;
 }
 
+static PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs);
+
 /* --- calls ----------------------------------------------------------------------------------------------------------
  */
 
-static bool has_hooks(PyObject *dict)
+static bool has_hooks(const known *k)
 {
-    for (int kind = 0; kind < HOOK_KINDS; kind++) {
-        PyObject *h = dict ? PyDict_GetItemWithError(dict, hooks[kind]) : NULL;
-        if (h && PyDict_Check(h) && PyDict_GET_SIZE(h))
+    for (int kind = 0; kind < HOOK_KINDS; kind++)
+        if (k->hooks[kind] && PyDict_GET_SIZE(k->hooks[kind]))
             return true;
-    }
     for (Py_ssize_t i = 0; global_hooks && i < PyTuple_GET_SIZE(global_hooks); i++)
         if (PyDict_GET_SIZE(PyTuple_GET_ITEM(global_hooks, i)))
             return true;
     return false;
 }
 
-enum { FEW_ARGUMENTS = 8 };
-
-/* function(self, *args, **kwargs) */
-static PyObject *call_as_method(PyObject *function, PyObject *self, PyObject *args, PyObject *kwargs)
+/* function(self, ...): self stands in the place before the arguments, which the caller may have kept free for that. */
+static PyObject *call_as_method(PyObject *function, PyObject *self, PyObject *const *args, size_t nargsf,
+                                PyObject *names)
 {
-    Py_ssize_t n = PyTuple_GET_SIZE(args);
-    PyObject *stack[FEW_ARGUMENTS + 1], **all = n > FEW_ARGUMENTS ? PyMem_Malloc(sizeof *all * (size_t)(n + 1)) : stack;
+    enum { FEW = 8 };
+    size_t n = (size_t)PyVectorcall_NARGS(nargsf), total = n + (names ? (size_t)PyTuple_GET_SIZE(names) : 0);
+    if (nargsf & PY_VECTORCALL_ARGUMENTS_OFFSET) {
+        PyObject **at = (PyObject **)(uintptr_t)(args - 1), *was = *at;
+        *at = self;
+        PyObject *result = PyObject_Vectorcall(function, at, n + 1, names);
+        *at = was;
+        return result;
+    }
+    PyObject *stack[FEW + 1], **all = total > FEW ? PyMem_Malloc(sizeof *all * (total + 1)) : stack;
     if (!all)
         return PyErr_NoMemory();
     all[0] = self;
-    for (Py_ssize_t i = 0; i < n; i++)
-        all[i + 1] = PyTuple_GET_ITEM(args, i);
-    PyObject *result = PyObject_VectorcallDict(function, all, (size_t)(n + 1), kwargs);
+    for (size_t i = 0; i < total; i++)
+        all[i + 1] = args[i];
+    PyObject *result = PyObject_Vectorcall(function, all, n + 1, names);
     if (all != stack)
         PyMem_Free(all);
     return result;
 }
 
-static PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs)
+static PyObject *call_forward(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
 {
-    PyObject *dict = ((module_object *)self)->dict;
-    if (has_hooks(dict))
-        return call_as_method(call_with_hooks, self, args, kwargs);
-    PyObject *forward = _PyType_Lookup(Py_TYPE(self), name_forward);
-    PyObject *own = dict ? PyDict_GetItemWithError(dict, name_forward) : NULL;
-    if (!own && forward && PyType_HasFeature(Py_TYPE(forward), Py_TPFLAGS_METHOD_DESCRIPTOR)) {
+    const known *k = know(self);
+    if (has_hooks(k))
+        return call_as_method(call_with_hooks, self, args, nargsf, names);
+    PyObject *forward = _PyType_Lookup(Py_TYPE(self), name_forward), *result;
+    if (!k->own_forward && forward && PyType_HasFeature(Py_TYPE(forward), Py_TPFLAGS_METHOD_DESCRIPTOR)) {
         Py_INCREF(forward);
-        PyObject *result = call_as_method(forward, self, args, kwargs);
+        result = call_as_method(forward, self, args, nargsf, names);
         Py_DECREF(forward);
         return result;
     }
     PyObject *bound = PyObject_GetAttr(self, name_forward);
-    PyObject *result = bound ? PyObject_Call(bound, args, kwargs) : NULL;
+    result = bound ? PyObject_Vectorcall(bound, args, nargsf, names) : NULL;
     Py_XDECREF(bound);
     return result;
+}
+
+/* A class whose __call__ was replaced since has another slot: without a vectorcall the call goes there. */
+static PyObject *module_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
+{
+    if (__builtin_expect(Py_TYPE(self)->tp_call == module_call, 1))
+        return call_forward(self, args, nargsf, names);
+    ((module_object *)self)->vectorcall = NULL;
+    return PyObject_Vectorcall(self, args, nargsf, names);
+}
+
+static PyObject *call_with_keywords(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(args), more = PyDict_GET_SIZE(kwargs), at = 0, i = 0;
+    PyObject **all = PyMem_Malloc(sizeof *all * (size_t)(n + more + 1)), *names = all ? PyTuple_New(more) : NULL;
+    PyObject *key, *value, *result = NULL;
+    if (names) {
+        memcpy(all, ((PyTupleObject *)args)->ob_item, sizeof *all * (size_t)n);
+        for (; PyDict_Next(kwargs, &at, &key, &value); i++) {
+            PyTuple_SET_ITEM(names, i, Py_NewRef(key));
+            all[n + i] = value; /* kwargs is the call's own: it holds them meanwhile */
+        }
+        result = call_forward(self, all, (size_t)n, names);
+    } else {
+        PyErr_NoMemory();
+    }
+    Py_XDECREF(names);
+    PyMem_Free(all);
+    return result;
+}
+
+static PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    if (Py_TYPE(self)->tp_call == module_call)
+        ((module_object *)self)->vectorcall = module_vectorcall;
+    if (kwargs && PyDict_GET_SIZE(kwargs))
+        return call_with_keywords(self, args, kwargs);
+    return call_forward(self, ((PyTupleObject *)args)->ob_item, (size_t)PyTuple_GET_SIZE(args), NULL);
 }
 
 /* --- the type -------------------------------------------------------------------------------------------------------
@@ -198,6 +286,8 @@ static PyObject *init_subclass(PyObject *cls, PyObject *args, PyObject *kwargs)
     if (getattr == _PyType_Lookup(module_type, name_getattr) &&
         getattribute == _PyType_Lookup(module_type, name_getattribute))
         type->tp_getattro = module_getattro;
+    if (type->tp_call == module_call && type->tp_vectorcall_offset == module_type->tp_vectorcall_offset)
+        type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
     Py_RETURN_NONE;
 }
 
@@ -253,6 +343,7 @@ static PyGetSetDef attributes[] = {
 
 static PyMemberDef members[] = {
     { "__dictoffset__", T_PYSSIZET, offsetof(module_object, dict), READONLY, NULL },
+    { "__vectorcalloffset__", T_PYSSIZET, offsetof(module_object, vectorcall), READONLY, NULL },
     { "__weaklistoffset__", T_PYSSIZET, offsetof(module_object, weak), READONLY, NULL },
     { NULL, 0, 0, 0, NULL },
 };
@@ -268,7 +359,7 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {
     .name = "brisk._C.ModuleBase",
     .basicsize = sizeof(module_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     .slots = slots,
 };
 

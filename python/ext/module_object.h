@@ -4,5 +4,7 @@
 #include "pybrisk.h"
 
 int module_object_init(PyObject *module);
+/* forward(self, input) from a function and names of attributes (layer_forward.c). */
+int layer_forward_init(PyObject *module);
 
 #endif

@@ -36,6 +36,20 @@ static const bk_tensor *row_gradient(int op, int k, const bk_tensor *g, const bk
 #undef BINARY
 #undef TERNARY
 
+/* g summed over the dimensions that were repeated to make it from `to`. */
+static bk_tensor *sum_to(bk_tensor *g, const layout *to)
+{
+    if (g->layout->plain == to->plain)
+        return g;
+    uint32_t dims = 0;
+    int lead = g->layout->ndim - to->ndim;
+    for (int d = 0; d < g->layout->ndim; d++)
+        if (d < lead || (to->sizes[d - lead] == 1 && g->layout->sizes[d] != 1))
+            dims |= 1u << d;
+    bk_tensor *s = dims ? bk_sum(g, dims, true) : g;
+    return s && lead ? bk_view(s, to->ndim, to->sizes) : s;
+}
+
 /* The saved value of input k as a tensor; NULL when the gradients wanted do not need it. */
 static const bk_tensor *saved(node *n, int k, uint8_t needs)
 {
@@ -56,6 +70,8 @@ int grad_elementwise(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
         if (!n->edge[k])
             continue;
         grads[k] = (bk_tensor *)row_gradient(n->op, k, g, in[0], in[1], in[2], out);
+        if (grads[k])
+            grads[k] = sum_to(grads[k], n->edge[k]->layout); /* operands keep their sizes */
         if (!grads[k] && strcmp(ew_infos[n->op].gradient[k], "NONDIFF"))
             return -1;
     }
@@ -64,20 +80,6 @@ int grad_elementwise(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 
 /* --- sizes -----------------------------------------------------------------------------------------------------------
  */
-
-/* g summed over the dimensions that were repeated to make it from `to`. */
-static bk_tensor *sum_to(bk_tensor *g, const layout *to)
-{
-    if (g->layout->plain == to->plain)
-        return g;
-    uint32_t dims = 0;
-    int lead = g->layout->ndim - to->ndim;
-    for (int d = 0; d < g->layout->ndim; d++)
-        if (d < lead || (to->sizes[d - lead] == 1 && g->layout->sizes[d] != 1))
-            dims |= 1u << d;
-    bk_tensor *s = dims ? bk_sum(g, dims, true) : g;
-    return s && lead ? bk_view(s, to->ndim, to->sizes) : s;
-}
 
 int grad_expand(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
@@ -216,25 +218,31 @@ static bool column_major(const layout *l)
 
 /* a b summed to what the factor was, in memory of the order that the factor has: the gradient of a transposed weight
  * is then the transpose of a plain one. */
-static bk_tensor *factor_gradient(const bk_tensor *a, const bk_tensor *b, const layout *to)
+static bk_tensor *factor_gradient(const bk_tensor *a, bool turn_a, const bk_tensor *b, bool turn_b, const layout *to)
 {
     if (!a || !b)
         return NULL;
     bk_tensor *c = column_major(to)
-                       ? bk_transpose(product_wide(bk_transpose(b, -1, -2), bk_transpose(a, -1, -2)), -1, -2)
-                       : product_wide(a, b);
+                       ? bk_transpose(product_turned(b, a, (turn_b ? 0 : TURNED_A) | (turn_a ? 0 : TURNED_B)), -1, -2)
+                       : product_turned(a, b, (turn_a ? TURNED_A : 0) | (turn_b ? TURNED_B : 0));
     return c ? sum_to(c, to) : NULL;
 }
 
+/* The gradient of a factor that was read as it is has g on the side that the result had; of one that was read
+ * transposed, the other way round. */
 int grad_matmul(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
+    bool turned_a = n->attr.product.turned & TURNED_A, turned_b = n->attr.product.turned & TURNED_B;
+    const layout *la = n->attr.product.a, *lb = n->attr.product.b;
     if (n->edge[0]) {
-        grads[0] = factor_gradient(g, bk_transpose(tensor_at(n->in[1], n->edge[1]), -1, -2), n->attr.product.a);
+        const bk_tensor *b = tensor_at(n->in[1], n->edge[1]);
+        grads[0] = turned_a ? factor_gradient(b, turned_b, g, true, la) : factor_gradient(g, false, b, !turned_b, la);
         if (!grads[0])
             return -1;
     }
     if (n->edge[1]) {
-        grads[1] = factor_gradient(bk_transpose(tensor_at(n->in[0], n->edge[0]), -1, -2), g, n->attr.product.b);
+        const bk_tensor *a = tensor_at(n->in[0], n->edge[0]);
+        grads[1] = turned_b ? factor_gradient(g, true, a, turned_a, lb) : factor_gradient(a, !turned_a, g, false, lb);
         if (!grads[1])
             return -1;
     }

@@ -97,18 +97,32 @@ static void describe(layout *l)
     }
 }
 
+static bool is(const layout *l, int ndim, const int64_t *sizes, const int64_t *strides)
+{
+    if (l->ndim != ndim)
+        return false;
+    for (int d = 0; d < ndim; d++) /* few: a call of memcmp would cost more */
+        if (l->sizes[d] != sizes[d] || l->strides[d] != strides[d])
+            return false;
+    return true;
+}
+
+/* The slot of the layout, empty if it is not there. The table has room. */
+static uint32_t find(int ndim, const int64_t *sizes, const int64_t *strides)
+{
+    uint32_t at = (uint32_t)hash(ndim, sizes, strides) & (table.capacity - 1);
+    while (table.slots[at] && !is(table.slots[at], ndim, sizes, strides))
+        at = (at + 1) & (table.capacity - 1);
+    return at;
+}
+
 static const layout *insert(int ndim, const int64_t *sizes, const int64_t *strides, int64_t numel, const layout *plain)
 {
     if (table.count * 2 >= table.capacity && !grow())
         return NULL;
-    uint32_t at = (uint32_t)hash(ndim, sizes, strides) & (table.capacity - 1);
-    while (table.slots[at]) {
-        layout *l = table.slots[at];
-        if (l->ndim == ndim && !memcmp(l->sizes, sizes, (size_t)ndim * sizeof *sizes) &&
-            !memcmp(l->strides, strides, (size_t)ndim * sizeof *strides))
-            return l;
-        at = (at + 1) & (table.capacity - 1);
-    }
+    uint32_t at = find(ndim, sizes, strides);
+    if (table.slots[at])
+        return table.slots[at];
     layout *l = mem_alloc_zero(sizeof *l);
     if (!l)
         return NULL;
@@ -123,8 +137,14 @@ static const layout *insert(int ndim, const int64_t *sizes, const int64_t *strid
     return l;
 }
 
+/* Strides that are known are sizes that were checked. */
 const layout *layout_get(int ndim, const int64_t *sizes, const int64_t *strides)
 {
+    if (strides && ndim <= BK_MAX_NDIM && table.capacity) {
+        const layout *known = table.slots[find(ndim, sizes, strides)];
+        if (known)
+            return known;
+    }
     if (ndim > BK_MAX_NDIM)
         return error_null(BK_RUNTIME_ERROR, "brisk tensors have at most %d dimensions, got %d", BK_MAX_NDIM, ndim);
     int64_t plain_strides[BK_MAX_NDIM], numel = 1, step = 1;
@@ -140,6 +160,17 @@ const layout *layout_get(int ndim, const int64_t *sizes, const int64_t *strides)
     if (!plain || !strides)
         return plain;
     return insert(ndim, sizes, strides, numel, plain);
+}
+
+const layout *layout_turned(const layout *l)
+{
+    int64_t sizes[BK_MAX_NDIM], strides[BK_MAX_NDIM];
+    int last = l->ndim - 1;
+    memcpy(sizes, l->sizes, sizeof sizes);
+    memcpy(strides, l->strides, sizeof strides);
+    sizes[last] = l->sizes[last - 1], sizes[last - 1] = l->sizes[last];
+    strides[last] = l->strides[last - 1], strides[last - 1] = l->strides[last];
+    return layout_get(l->ndim, sizes, strides);
 }
 
 const layout *layout_rest_new(const layout *l)

@@ -22,6 +22,8 @@ typedef struct layout {
 
 /* NULL with the error set when memory is out or the sizes overflow. strides == NULL: row-major. */
 const layout *layout_get(int ndim, const int64_t *sizes, const int64_t *strides);
+/* The last two dimensions of l exchanged. */
+const layout *layout_turned(const layout *l);
 
 /* The layout of x[i]: element access must not pay for a lookup. l has a dimension. */
 const layout *layout_rest_new(const layout *l);

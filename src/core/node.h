@@ -2,7 +2,8 @@
  *
  * A node is immutable as a value: what it stands for never changes. It is pending (in the log, nothing computed) until
  * a flush gives it data, and it may be a place on the tape too: `edge` leads to where the gradients of its inputs go.
- * in[k] is the value of input k, edge[k] its place on the tape; they differ after a write the tape did not see. */
+ * in[k] is the value of input k, edge[k] its place on the tape; they differ after a write the tape did not see.
+ * Inputs of elementwise ops have their own sizes: those that differ from the node's are repeated to it. */
 #ifndef BK_CORE_NODE_H
 #define BK_CORE_NODE_H
 #include "core/layout.h"
@@ -103,7 +104,8 @@ typedef union attr {
     } reduce;
     struct {
         const layout *a, *b; /* those of the factors */
-        int64_t unused[2];
+        int64_t turned;      /* bit k: factor k is read transposed */
+        int64_t unused;
     } product;
     struct {
         const layout *layout; /* what is read at indices, or the region that is written at them */

@@ -95,7 +95,8 @@ static void cut_tiles(ew_program *p, int64_t tile)
 {
     if (p->ndim > 1 && p->inner && p->inner < SHORT_ROW && p->inner <= tile) {
         p->columns_per_tile = p->inner;
-        p->rows_per_tile = tile / p->inner;
+        int64_t rows = p->numel / p->inner; /* at least 2, or the dimension would be merged */
+        p->rows_per_tile = rows < tile / p->inner ? rows : tile / p->inner;
     } else {
         p->columns_per_tile = p->inner < tile ? p->inner : tile;
         p->rows_per_tile = 1;
@@ -362,12 +363,14 @@ static void run_steps(const ew_program *p, int64_t n, char *const *address, bool
     }
 }
 
-/* What a thread needs to run tiles: the registers, and where every port and register is to be found. */
-static void open_bench(const ew_program *p, char *const *bases, char *registers, char **address)
+/* What a thread needs to run tiles of `elements` in all: the registers, and where every port and register is to be
+ * found. */
+static void open_bench(const ew_program *p, int64_t elements, char *const *bases, char *registers, char **address)
 {
+    int64_t rows = 1 + (elements - 1) / p->inner;
     for (int i = 0; i < p->registers; i++)
         address[p->ports + i] = registers + i * p->register_bytes;
-    tile all = { .rows = p->rows_per_tile, .columns = p->columns_per_tile };
+    tile all = { .rows = rows < p->rows_per_tile ? rows : p->rows_per_tile, .columns = p->columns_per_tile };
     for (int i = 0; i < p->ports; i++) {
         const ew_port *port = &p->port[i];
         if (port->mode != PORT_FIXED)
@@ -391,7 +394,7 @@ static void run_tiles(void *arg, int64_t begin, int64_t end)
     const ew_program *p = r->program;
     char registers[p->registers * p->register_bytes + 64] __attribute__((aligned(64)));
     char *address[p->ports + p->registers];
-    open_bench(p, r->bases, registers, address);
+    open_bench(p, p->numel, r->bases, registers, address);
     tile t = tile_at(p, begin);
     for (int64_t number = begin; number < end; number++) {
         if (number > begin)
@@ -423,7 +426,7 @@ void program_run_range(const ew_program *p, char *const *bases, int64_t begin, i
 {
     char registers[p->registers * p->register_bytes + 64] __attribute__((aligned(64)));
     char *address[p->ports + p->registers];
-    open_bench(p, bases, registers, address);
+    open_bench(p, end - begin, bases, registers, address);
     for (int64_t n; begin < end; begin += n) {
         tile t = tile_from(p, begin, end);
         n = t.rows * t.columns;

@@ -213,13 +213,15 @@ static bool assemble(assembly *a)
     return true;
 }
 
-/* A port's strides over the group's sizes: a constant's are all zero. */
+/* A port's strides over the group's sizes: zero where an operand is repeated, as a constant is everywhere. */
 static view port_view(plan_view v, const layout *plain)
 {
+    const layout *l = v.layout;
     view w = { .dtype = v.dtype, .ndim = plain->ndim };
     memcpy(w.sizes, plain->sizes, sizeof w.sizes);
-    if (v.layout->plain == plain)
-        memcpy(w.strides, v.layout->strides, sizeof w.strides);
+    int lead = plain->ndim - l->ndim;
+    for (int d = lead < 0 ? -lead : 0; d < l->ndim; d++)
+        w.strides[d + lead] = l->sizes[d] == plain->sizes[d + lead] ? l->strides[d] : 0;
     return w;
 }
 

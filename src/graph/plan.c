@@ -552,6 +552,15 @@ static void open_epilogue(planner *p, int32_t i)
     offer_operand(p, g, i);
 }
 
+/* A product's factors as it reads them. */
+static bool turn_factors(const record_key *key, plan_view *in)
+{
+    for (int k = 0; k < 2; k++)
+        if (key->attr.product.turned >> k & 1 && !(in[k].layout = layout_turned(in[k].layout)))
+            return false;
+    return true;
+}
+
 static bool plan_kernel(planner *p, int32_t i, node_kind kind)
 {
     const record_key *key = &p->key->record[i];
@@ -567,6 +576,8 @@ static bool plan_kernel(planner *p, int32_t i, node_kind kind)
         if (kind == KIND_KERNEL_IN_PLACE && !(k ? copy_aside(p, input_of(p, i, k), view_of(p, i), i, &in[k]) : true))
             return false;
     }
+    if (key->op == OP_matmul && !turn_factors(key, in))
+        return false;
     draft *d = draft_new(p, DO_KERNEL, i);
     if (!d)
         return false;
@@ -720,7 +731,7 @@ static bool share_equal(planner *p)
 /* --- packed factors --------------------------------------------------------------------------------------------------
  */
 
-enum { LEAST_PACKED = 1024, MOST_PACKED = 1 << 23 }; /* elements */
+enum { LEAST_PACKED = 256, MOST_PACKED = 1 << 23 }; /* elements */
 
 /* Whether a product would rather read its second factor packed: rows of it are far apart, or many rows read it. */
 static bool wants_packed(const planner *p, const draft *d)
@@ -747,6 +758,8 @@ static bool share_packed(planner *p)
             continue;
         int32_t *slot = &last[input_of(p, d->record, 1)];
         draft *before = *slot ? &p->drafts[*slot - 1] : NULL;
+        if (before && before->in[1].layout != d->in[1].layout) /* the same factor, transposed */
+            before = NULL;
         if (before && before->packed < 0) {
             const layout *b = d->in[1].layout;
             before->packed =

@@ -1,7 +1,8 @@
 /* elementwise.c: from a row of ops.def and its operands to a recorded node.
  *
- * Order of work, for every op alike: promote dtypes, broadcast sizes, cast and expand the operands, find the result's
- * strides, record. Values of one element that are already there are computed at once: element loops never see the log.
+ * Order of work, for every op alike: promote dtypes, broadcast sizes, cast the operands, find the result's strides,
+ * record. Operands keep their own sizes: the plan repeats them, and their gradients are summed to them. Values of one
+ * element that are already there are computed at once: element loops never see the log.
  */
 #include "ops/elementwise.h"
 
@@ -321,6 +322,15 @@ const layout *strides_of_result(const layout *const *in, int count, const layout
     return layout_get(plain->ndim, plain->sizes, strides);
 }
 
+/* Whether an operand of this layout, as the first, leaves nothing about the result's strides to the others. */
+static bool decides_strides(const layout *l)
+{
+    for (int d = 0; d < l->ndim; d++)
+        if (l->sizes[d] < 2)
+            return false;
+    return l->dense;
+}
+
 static const layout *result_layout(const operand *in, int count, const layout *plain)
 {
     const layout *sized[MAX_INPUTS];
@@ -336,6 +346,8 @@ static const layout *result_layout(const operand *in, int count, const layout *p
     }
     if (!n || (alike && sized[0]->contiguous))
         return plain;
+    if (sized[0]->plain == plain && decides_strides(sized[0]))
+        return sized[0];
     if (alike && sized[0]->dense && sized[0]->plain == plain)
         return sized[0];
     return strides_of_result(sized, n, plain);
@@ -420,9 +432,19 @@ __attribute__((constructor)) static void fill_plain_results(void)
     }
 }
 
-/* Operands of one dtype and one dense layout, or numbers of no higher category: nothing to promote, repeat or cast.
- * This is nearly every op of nearly every program, and worth half the cost of recording one. NULL without an error
- * when it does not apply. */
+/* Whether an operand of layout l is repeated to the sizes of the first one, which decides the result's layout. */
+static bool fits_under(const layout *l, const layout *first)
+{
+    int lead = first->ndim - l->ndim;
+    for (int d = 0; d < l->ndim; d++)
+        if (lead < 0 || (l->sizes[d] != 1 && l->sizes[d] != first->sizes[d + lead]))
+            return false;
+    return decides_strides(first);
+}
+
+/* Operands of one dtype, the first dense and the others of its layout or repeated to it, or numbers of no higher
+ * category: nothing to promote or cast. This is nearly every op of nearly every program, and worth half the cost of
+ * recording one. NULL without an error when it does not apply. */
 static inline __attribute__((always_inline)) node *apply_alike(int op, int arity, const operand *in, bool *failed)
 {
     const node *first = in[0].value;
@@ -433,7 +455,7 @@ static inline __attribute__((always_inline)) node *apply_alike(int op, int arity
         return NULL;
     for (int k = 1; k < arity; k++) {
         const node *n = in[k].value;
-        if (n ? n->layout != first->layout || n->dtype != first->dtype
+        if (n ? n->dtype != first->dtype || (n->layout != first->layout && !fits_under(n->layout, first->layout))
               : in[k].category > (dtype_category)dtypes[first->dtype].category ||
                     (in[k].category == CATEGORY_BOOL && op == EW_sub))
             return NULL;
@@ -471,12 +493,7 @@ static node *apply_any(int op, const operand *in)
     node *n = NULL;
     bool good = true;
     for (int k = 0; good && k < arity; k++) {
-        owned cast = operand_cast(in[k], want[k]);
-        good = cast.value != NULL;
-        if (!good)
-            break;
-        ready[k] = operand_expand(owned_operand(cast), plain);
-        owned_release(cast);
+        ready[k] = operand_cast(in[k], want[k]);
         good = ready[k].value != NULL;
     }
     if (good)

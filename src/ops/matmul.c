@@ -28,16 +28,16 @@ bk_dtype product_dtype(bk_dtype d)
 /* --- recording -----------------------------------------------------------------------------------------------------
  */
 
-/* Two operands of equal ndim >= 2 whose inner sizes agree and whose batch sizes broadcast. */
-static bk_tensor *record_product(operand a, operand b)
+/* Two operands of equal ndim >= 2 whose inner sizes agree, read as `turned` says, and whose batch sizes broadcast. */
+static node *record_product(operand a, operand b, int turned)
 {
     const layout *la = a.value->layout, *lb = b.value->layout;
     int64_t sizes[BK_MAX_NDIM];
     int last = la->ndim - 1;
     for (int d = 0; d < last - 1; d++)
         sizes[d] = la->sizes[d] == 1 ? lb->sizes[d] : la->sizes[d];
-    sizes[last - 1] = la->sizes[last - 1];
-    sizes[last] = lb->sizes[last];
+    sizes[last - 1] = la->sizes[turned & TURNED_A ? last : last - 1];
+    sizes[last] = lb->sizes[turned & TURNED_B ? last - 1 : last];
     const layout *l = layout_get(la->ndim, sizes, NULL);
     node *n = l ? node_new(OP_matmul, (bk_dtype)a.value->dtype, l) : NULL;
     if (!n)
@@ -45,25 +45,57 @@ static bk_tensor *record_product(operand a, operand b)
     n->inputs = 2;
     n->attr.product.a = la; /* what the gradients are summed to, and whose strides they take */
     n->attr.product.b = lb;
+    n->attr.product.turned = turned;
     node_input(n, 0, a.value, a.edge);
     node_input(n, 1, b.value, b.edge);
-    return tensor_from_node(record_node(n));
+    return record_node(n);
 }
 
-bk_tensor *product_wide(const bk_tensor *a, const bk_tensor *b)
+static bk_tensor *record_factors(const bk_tensor *a, const bk_tensor *b, int turned)
+{
+    operand in[2];
+    return tensor_read(a, &in[0]) && tensor_read(b, &in[1]) ? tensor_from_node(record_product(in[0], in[1], turned))
+                                                            : NULL;
+}
+
+bk_tensor *product_turned(const bk_tensor *a, const bk_tensor *b, int turned)
 {
     if (!a || !b)
         return NULL;
-    lock_take();
-    bk_scope_push();
     bk_dtype wide = product_dtype(tensor_dtype(a));
-    a = bk_to(a, wide);
-    b = bk_to(b, wide);
-    operand in[2];
-    bool good = a && b && tensor_read(a, &in[0]) && tensor_read(b, &in[1]);
-    bk_tensor *c = scope_return(good ? record_product(in[0], in[1]) : NULL);
+    bk_tensor *c;
+    lock_take();
+    if (tensor_dtype(a) == wide && tensor_dtype(b) == wide) {
+        c = record_factors(a, b, turned);
+    } else {
+        bk_scope_push();
+        a = bk_to(a, wide);
+        b = bk_to(b, wide);
+        c = scope_return(a && b ? record_factors(a, b, turned) : NULL);
+    }
     lock_give();
     return c;
+}
+
+bk_tensor *product_wide(const bk_tensor *a, const bk_tensor *b) { return product_turned(a, b, 0); }
+
+/* One handle for two records. The bias is read last: a read may flush the log, which keeps what is held, not what a
+ * handle only remembers. */
+bk_tensor *product_affine(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias)
+{
+    operand in[2], sum[2] = { { 0 } };
+    bk_tensor *y = NULL;
+    lock_take();
+    bool good = tensor_read(x, &in[0]) && tensor_read(weight, &in[1]);
+    node *product = good ? record_product(in[0], in[1], TURNED_B) : NULL;
+    if (product && tensor_read(bias, &sum[1])) {
+        sum[0] = (operand){ .value = product, .edge = product->flags & NODE_TAPED ? product : NULL };
+        y = ew_apply(EW_add, sum);
+    }
+    if (product)
+        node_release(product);
+    lock_give();
+    return y;
 }
 
 /* --- checks --------------------------------------------------------------------------------------------------------

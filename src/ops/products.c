@@ -177,6 +177,16 @@ bk_tensor *bk_inner(const bk_tensor *a, const bk_tensor *b)
 /* --- linear
  * ----------------------------------------------------------------------------------------------------------- */
 
+/* Matrices and a bias that need no check, cast or view: what a layer is called with. */
+static bool is_affine(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias)
+{
+    const layout *lx = x->layout, *lw = weight->layout, *lb = bias->layout;
+    bk_dtype d = tensor_dtype(x);
+    return lx->ndim == 2 && lw->ndim == 2 && lb->ndim == 1 && lx->sizes[1] == lw->sizes[1] &&
+           lb->sizes[0] == lw->sizes[0] && tensor_dtype(weight) == d && tensor_dtype(bias) == d && dtype_is_float(d) &&
+           product_dtype(d) == d;
+}
+
 static bk_tensor *linear(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias)
 {
     int nx = x->layout->ndim, nw = weight->layout->ndim;
@@ -187,18 +197,20 @@ static bk_tensor *linear(const bk_tensor *x, const bk_tensor *weight, const bk_t
         return error_null(BK_RUNTIME_ERROR, "t() expects a tensor with <= 2 dimensions, but self is %dD", nw);
     if (nw == 1 && bias)
         return error_null(BK_RUNTIME_ERROR, "mat2 must be a matrix, got 1-D tensor");
-    const bk_tensor *transposed = nw == 2 ? bk_transpose(weight, 0, 1) : weight;
     if (!bias)
-        return bk_matmul(x, transposed);
+        return bk_matmul(x, nw == 2 ? bk_transpose(weight, 0, 1) : weight);
     const layout *lx = x->layout;
     int64_t sizes[BK_MAX_NDIM], rows = 1;
     for (int d = 0; d < nx - 1; d++)
         rows *= sizes[d] = lx->sizes[d];
     sizes[nx - 1] = weight->layout->sizes[0];
     if (bias->layout->ndim > 1 && nx > 2)
-        return bk_add(bk_matmul(x, transposed), bias);
+        return bk_add(bk_matmul(x, bk_transpose(weight, 0, 1)), bias);
     bk_tensor *flat = nx == 2 ? tensor_same(x) : bk_reshape(x, 2, (int64_t[]){ rows, lx->sizes[nx - 1] });
-    bk_tensor *y = bk_addmm(bias, flat, transposed, 1, 1);
+    if (!flat)
+        return NULL;
+    bk_tensor *y = is_affine(flat, weight, bias) ? product_affine(flat, weight, bias)
+                                                 : bk_addmm(bias, flat, bk_transpose(weight, 0, 1), 1, 1);
     return nx == 2 ? y : bk_view(y, nx, sizes);
 }
 
@@ -206,6 +218,8 @@ bk_tensor *bk_linear(const bk_tensor *x, const bk_tensor *weight, const bk_tenso
 {
     if (!x || !weight)
         return NULL;
+    if (bias && is_affine(x, weight, bias))
+        return product_affine(x, weight, bias);
     bk_scope_push();
     return scope_return(linear(x, weight, bias));
 }

@@ -7,6 +7,11 @@
 bk_dtype product_dtype(bk_dtype d);
 /* a b in the dtype of product_dtype: matrices, or batches of them with the same ndim whose sizes broadcast. */
 bk_tensor *product_wide(const bk_tensor *a, const bk_tensor *b);
+/* The same of factors that are read transposed, which takes no views of them. */
+enum { TURNED_A = 1, TURNED_B = 2 };
+bk_tensor *product_turned(const bk_tensor *a, const bk_tensor *b, int turned);
+/* x weight^T + bias of matrices and a vector: sizes fit, and all are of one dtype that products are computed in. */
+bk_tensor *product_affine(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias);
 
 /* As error texts call a dtype's C++ type: "float", "c10::Half". */
 const char *c_type_name(bk_dtype d);

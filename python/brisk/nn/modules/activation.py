@@ -14,76 +14,62 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Plain(Module):
-    """An activation without settings: `function` of the input."""
-
-    function = None
-
-    def forward(self, input):
-        return type(self).function(input)
-
-
 class _MaybeInPlace(Module):
-    """`function` of the input, perhaps written over it."""
-
-    function = None
+    """A function of the input, perhaps written over it."""
 
     def __init__(self, inplace=False):
         super().__init__()
         self.inplace = inplace
 
-    def forward(self, input):
-        return type(self).function(input, inplace=self.inplace)
-
     def extra_repr(self):
         return "inplace=True" if self.inplace else ""
 
 
-class Sigmoid(_Plain):
-    function = _C.sigmoid
+class Sigmoid(Module):
+    forward = _C.layer_forward(_C.sigmoid)
 
 
-class Tanh(_Plain):
-    function = _C.tanh
+class Tanh(Module):
+    forward = _C.layer_forward(_C.tanh)
 
 
-class LogSigmoid(_Plain):
-    function = F.logsigmoid
+class LogSigmoid(Module):
+    forward = _C.layer_forward(F.logsigmoid)
 
 
-class Softsign(_Plain):
-    function = F.softsign
+class Softsign(Module):
+    forward = _C.layer_forward(F.softsign)
 
 
-class Tanhshrink(_Plain):
-    function = F.tanhshrink
+class Tanhshrink(Module):
+    forward = _C.layer_forward(F.tanhshrink)
 
 
 class ReLU(_MaybeInPlace):
-    function = F.relu
+    forward = _C.layer_forward(F.relu, "inplace")
 
 
 class SiLU(_MaybeInPlace):
-    function = F.silu
+    forward = _C.layer_forward(F.silu, "inplace")
 
 
 class Mish(_MaybeInPlace):
-    function = F.mish
+    forward = _C.layer_forward(F.mish, "inplace")
 
 
 class SELU(_MaybeInPlace):
-    function = F.selu
+    forward = _C.layer_forward(F.selu, "inplace")
 
 
 class Hardswish(_MaybeInPlace):
-    function = F.hardswish
+    forward = _C.layer_forward(F.hardswish, "inplace")
 
     def extra_repr(self):
         return ""
 
 
 class Hardsigmoid(Hardswish):
-    function = F.hardsigmoid
+    forward = _C.layer_forward(F.hardsigmoid, "inplace")
 
 
 class Threshold(Module):

@@ -13,8 +13,6 @@ from brisk.nn.parameter import Parameter, UninitializedParameter
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear", "NonDynamicallyQuantizableLinear"]
 
-_linear = _nn.linear
-
 
 class Identity(Module):
     """Returns its input, whatever arguments it was made with."""
@@ -50,8 +48,7 @@ class Linear(Module):
             bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input):
-        return _linear(input, self.weight, self.bias)
+    forward = _C.layer_forward(_nn.linear, "weight", "bias")
 
     def extra_repr(self):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
