@@ -146,6 +146,7 @@ static bool covers_cell(const bk_tensor *t)
 
 bool tensor_whole(const bk_tensor *t) { return t->layout == t->cell->value->layout && t->offset == 0; }
 
+/* Whoever makes a handle passes it to the scope last: what fails before that releases it, and nobody else has it. */
 static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
 {
     bk_tensor *t = freelist_take(&tensors, sizeof *t);
@@ -161,13 +162,12 @@ static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
     t->seen = NULL; /* what else is remembered counts only while these two are set */
     t->own_edge = NULL;
     t->front = NULL;
-    return scope_add(t);
+    return t;
 }
 
-bk_tensor *tensor_from_node(node *value)
+/* A handle on a new cell, not in a scope yet; steals the reference to value. */
+static inline bk_tensor *handle_on(node *value)
 {
-    if (!value)
-        return NULL;
     cell *c = freelist_take(&cells, sizeof *c);
     if (!c) {
         node_release(value);
@@ -194,17 +194,25 @@ bk_tensor *tensor_from_node(node *value)
     return t;
 }
 
+bk_tensor *tensor_from_node(node *value)
+{
+    bk_tensor *t = value ? handle_on(value) : NULL;
+    return t ? scope_add(t) : NULL;
+}
+
 bk_tensor *tensor_at(node *value, node *edge)
 {
-    bk_tensor *t = tensor_from_node(node_retain(value));
-    if (!t || (!t->track && !edge))
-        return t;
-    if (!tensor_track(t)) {
-        bk_release(t);
+    bk_tensor *t = handle_on(node_retain(value));
+    if (!t)
         return NULL;
+    if (t->track || edge) {
+        if (!tensor_track(t)) {
+            bk_release(t);
+            return NULL;
+        }
+        place_set(t->track, edge);
     }
-    place_set(t->track, edge);
-    return t;
+    return scope_add(t);
 }
 
 bk_tensor *tensor_same(const bk_tensor *t) { return t ? scope_add(bk_retain((bk_tensor *)t)) : NULL; }
@@ -231,15 +239,16 @@ bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, boo
     if (k)
         k->refs++;
     v->flags = differentiable ? TENSOR_VIEW : 0;
-    return v;
+    return scope_add(v);
 }
 
 bk_tensor *cell_tensor(cell *c, const layout *l, int64_t offset)
 {
     bk_tensor *t = l ? handle_new(c, NULL, l, offset) : NULL;
-    if (t)
-        c->refs++;
-    return t;
+    if (!t)
+        return NULL;
+    c->refs++;
+    return scope_add(t);
 }
 
 bk_tensor *bk_retain(bk_tensor *t)
