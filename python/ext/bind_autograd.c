@@ -209,7 +209,10 @@ static PyObject *get_retains_grad(PyObject *self, void *unused)
 static PyObject *get_data(PyObject *self, void *unused)
 {
     (void)unused;
-    return py_wrap(bk_detach(((py_tensor *)self)->t));
+    bk_tensor *data = bk_detach(((py_tensor *)self)->t);
+    if (data)
+        data->flags |= TENSOR_DATA;
+    return py_wrap(data);
 }
 
 static int set_data(PyObject *self, PyObject *value, void *unused)

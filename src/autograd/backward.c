@@ -281,12 +281,92 @@ static bool reads_saved(const node *n)
     return false;
 }
 
+/* --- leaves that were written since they were read ------------------------------------------------------------------
+ */
+
+/* The leaf that an edge leads to through views only; NULL: none. */
+static const track *leaf_under(const node *edge)
+{
+    for (int depth = 0; depth < 4 && (edge->op == OP_view || edge->op == OP_expand); depth++)
+        edge = edge->edge[0];
+    return edge->op == OP_leaf ? edge->extra : NULL;
+}
+
+static int refuse_stale(const track *k, const node *saved)
+{
+    char sizes[200];
+    return error_int(
+        BK_RUNTIME_ERROR,
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        "[torch.%sTensor %s] is at version %u; expected version %u instead. Hint: enable anomaly detection to find "
+        "the operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, "
+        "check_nan=False).",
+        dtypes[saved->dtype].type_name, layout_text(saved->layout, sizes), k->cell->version, k->cell->expected);
+}
+
+/* What stands now where the edge's value was read. Owned. */
+static node *current_value(const node *edge)
+{
+    if (edge->op == OP_leaf) {
+        const track *k = edge->extra;
+        node *whole = k->cell->value;
+        return k->layout == whole->layout ? node_retain(whole) : node_view(whole, NULL, k->layout, k->offset);
+    }
+    node *base = current_value(edge->edge[0]); /* as deep as leaf_under went */
+    node *n = !base                   ? NULL
+              : edge->op == OP_expand ? node_expand(base, NULL, edge->layout)
+                                      : node_view(base, NULL, edge->layout, edge->attr.region.offset);
+    if (base)
+        node_release(base);
+    return n;
+}
+
+/* A write through .data is not seen by the tape: its gradients are those of the new value, as PyTorch's are. */
+static int take_current(node *n, int k)
+{
+    if (n->flags & NODE_PENDING && log_flush() < 0) /* the log still needs the old one */
+        return -1;
+    node *now = current_value(n->edge[k]);
+    if (!now)
+        return -1;
+    if (now->layout->plain == n->in[k]->layout->plain && now->dtype == n->in[k]->dtype) {
+        node_drop_input(n, k);
+        n->in[k] = node_retain(now);
+    }
+    node_release(now);
+    return 0;
+}
+
+/* Of the values that the gradients wanted of n read, those of leaves must be what they were when n was recorded. */
+static int check_leaves(node *n)
+{
+    const op_info *info = op_get(n->op);
+    uint8_t needs = 0;
+    for (int k = 0; k < MAX_INPUTS; k++)
+        needs |= n->edge[k] ? info->needs[k] : 0;
+    for (int k = 0; k < n->inputs; k++) {
+        const track *leaf = needs & 1 << k && n->edge[k] ? leaf_under(n->edge[k]) : NULL;
+        if (!leaf || !leaf->cell || leaf->cell->moved <= n->sequence)
+            continue;
+        if (leaf->cell->written > n->sequence)
+            return refuse_stale(leaf, n->in[k]);
+        lock_take();
+        int status = take_current(n, k);
+        lock_give();
+        if (status < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int send_rule(pass *p, step *s)
 {
     node *n = s->node;
     bk_tensor *grads[MAX_INPUTS] = { 0 };
     if (n->flags & NODE_FREED && reads_saved(n))
         return refuse_second_time();
+    if (check_leaves(n) < 0)
+        return -1;
     if (op_get(n->op)->gradient(n, s->grad, grads) < 0)
         return -1;
     for (int k = 0; k < MAX_INPUTS; k++)
@@ -309,7 +389,10 @@ static int run_hooks(step *s, bool create_graph)
         if (status < 0)
             return -1;
     }
-    return h->keeper ? accumulate(h->keeper, s->grad, create_graph) : 0;
+    int status = 0;
+    for (track *k = h->keepers; k && status == 0; k = k->next_keeper)
+        status = accumulate(k, s->grad, create_graph);
+    return status;
 }
 
 /* The results of the inputs at this place: handles of their own. */
@@ -422,6 +505,9 @@ static int prepare(pass *p)
     for (int i = 0; i < c->input_count; i++)
         if (!p->inputs[i])
             return error_int(BK_RUNTIME_ERROR, "One of the differentiated Tensors does not require grad");
+    for (int i = 0; i < c->input_count && !c->results; i++)
+        if (bk_retain_grad(c->inputs[i]) < 0) /* what is no leaf takes its gradient too */
+            return -1;
     if (!collect(p))
         return -1;
     find_wanted(p);

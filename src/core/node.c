@@ -17,6 +17,7 @@ static uint64_t next_sequence;
 void (*line_hook)(source_line *line);
 
 int64_t nodes_live(void) { return nodes.in_use; }
+uint64_t node_next_sequence(void) { return next_sequence; }
 
 /* --- storage ------------------------------------------------------------------------------------------------- */
 

@@ -190,6 +190,7 @@ node *node_new(int op, bk_dtype dtype, const layout *l);
 
 static inline bool node_evaluated(const node *n) { return n->data != NULL; }
 int64_t nodes_live(void);
+uint64_t node_next_sequence(void); /* that of the next node: what was recorded before now lies below it */
 
 /* What front ends set so that records know the line that asked for them. */
 extern void (*line_hook)(source_line *line);

@@ -103,7 +103,10 @@ static void sweep(const op_log *log)
         const node *r = log->nodes[i];
         if (r->refs - 1 - r->tape_refs - r->cache_refs - scratch.inner[i] > 0)
             scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
-        bool taped = r->flags & NODE_TAPED && (r->tape_refs > scratch.inner_tape[i] || scratch.alive_tape[i] > 0);
+        if (r->extra) /* hooks: the handle that remembers this view must find it again */
+            scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
+        bool taped =
+            r->flags & NODE_TAPED && (r->tape_refs > scratch.inner_tape[i] || scratch.alive_tape[i] > 0 || r->extra);
         if (taped)
             keep_for_tape(log, i);
         if (!(scratch.bits[i] & RECORD_NEEDED))
