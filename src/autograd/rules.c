@@ -65,8 +65,7 @@ int grad_elementwise(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 /* --- sizes -----------------------------------------------------------------------------------------------------------
  */
 
-/* g summed over the dimensions that were repeated to make it from `to`. */
-static bk_tensor *sum_to(bk_tensor *g, const layout *to)
+bk_tensor *rule_sum_to(bk_tensor *g, const layout *to)
 {
     if (g->layout->plain == to->plain)
         return g;
@@ -81,7 +80,7 @@ static bk_tensor *sum_to(bk_tensor *g, const layout *to)
 
 int grad_expand(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    grads[0] = sum_to(g, n->attr.region.layout);
+    grads[0] = rule_sum_to(g, n->attr.region.layout);
     return grads[0] ? 0 : -1;
 }
 
@@ -222,7 +221,7 @@ static bk_tensor *factor_gradient(const bk_tensor *a, const bk_tensor *b, const 
     bk_tensor *c = column_major(to)
                        ? bk_transpose(product_wide(bk_transpose(b, -1, -2), bk_transpose(a, -1, -2)), -1, -2)
                        : product_wide(a, b);
-    return c ? sum_to(c, to) : NULL;
+    return c ? rule_sum_to(c, to) : NULL;
 }
 
 int grad_matmul(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])

@@ -31,6 +31,8 @@ int grad_flip(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 
 /* What rules share. g in memory of the strides l, what regions of l can be taken from; zeros of any strides. */
 bk_tensor *rule_conform(bk_tensor *g, const layout *l);
+/* g summed over the dimensions that were repeated to make it from `to`. */
+bk_tensor *rule_sum_to(bk_tensor *g, const layout *to);
 bk_tensor *rule_zeros(const layout *l, bk_dtype dtype);
 /* rules_reduce.c */
 int grad_sum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
