@@ -163,14 +163,15 @@ static void pass_free(pass *p)
 /* --- sending -------------------------------------------------------------------------------------------------------
  */
 
-/* More gradient for the edge's node; g is borrowed. */
-static int send(pass *p, node *edge, bk_tensor *g)
+/* More gradient for the edge's node; g is borrowed. fresh: nobody else will look at that handle. */
+static int send_as(pass *p, node *edge, bk_tensor *g, bool fresh)
 {
     step *s = &p->steps[edge->visit];
     if (!s->wanted)
         return 0;
     if (!s->grad) {
         s->grad = bk_retain(g);
+        s->own = fresh;
         return 0;
     }
     bk_tensor *sum = bk_add(s->grad, g);
@@ -181,6 +182,8 @@ static int send(pass *p, node *edge, bk_tensor *g)
     s->own = true;
     return 0;
 }
+
+static int send(pass *p, node *edge, bk_tensor *g) { return send_as(p, edge, g, false); }
 
 /* T reads of x[t] fill one buffer, slice by slice. */
 static int send_view(pass *p, node *n, bk_tensor *g)
@@ -370,7 +373,7 @@ static int send_rule(pass *p, step *s)
     if (op_get(n->op)->gradient(n, s->grad, grads) < 0)
         return -1;
     for (int k = 0; k < MAX_INPUTS; k++)
-        if (grads[k] && n->edge[k] && send(p, n->edge[k], grads[k]) < 0)
+        if (grads[k] && n->edge[k] && send_as(p, n->edge[k], grads[k], n->op == OP_update && grads[k] != s->grad) < 0)
             return -1;
     return 0;
 }

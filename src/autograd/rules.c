@@ -177,6 +177,16 @@ int grad_view(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     return grads[0] ? 0 : -1;
 }
 
+static bk_tensor *region_copy(const bk_tensor *whole, const attr *a)
+{
+    operand in;
+    if (!tensor_read(whole, &in))
+        return NULL;
+    return bk_clone(tensor_from_node(node_region(in.value, in.edge, a->region.layout, a->region.offset)));
+}
+
+/* Both gradients are tensors of their own where the old value gets 0 in the region: the region is copied before it is
+ * cleared, so that it can be cleared in place, and T writes cost T regions. */
 int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
     const attr *a = &n->attr;
@@ -184,7 +194,9 @@ int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     if (!whole)
         return -1;
     if (n->edge[1]) {
-        grads[1] = tensor_alias(whole, a->region.layout, whole->offset + a->region.offset, true);
+        grads[1] = n->edge[0] && !a->region.add
+                       ? region_copy(whole, a)
+                       : tensor_alias(whole, a->region.layout, whole->offset + a->region.offset, true);
         if (!grads[1])
             return -1;
     }

@@ -401,6 +401,11 @@ node *node_view(node *base, node *edge, const layout *l, int64_t offset)
                      offset);
 }
 
+node *node_region(node *base, node *edge, const layout *l, int64_t offset)
+{
+    return make_view(OP_view, base, edge, base->layout, l, offset);
+}
+
 node *node_expand(node *base, node *edge, const layout *l)
 {
     return l ? make_view(OP_expand, base, edge, base->layout, l, 0) : NULL;
