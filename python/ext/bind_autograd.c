@@ -3,6 +3,7 @@
 #include "autograd/backward.h"
 #include "autograd/hooks.h"
 #include "core/lock.h"
+#include "core/memory.h"
 #include "ops/elementwise.h"
 
 static PyObject *py_backward(const arg *a)
@@ -342,6 +343,13 @@ static PyObject *py_tables(const arg *a)
     return NULL;
 }
 
+/* (bytes of tensors in use, nodes in use), when everything recorded has been evaluated */
+static PyObject *py_in_use(const arg *a)
+{
+    (void)a;
+    return py_flush() < 0 ? NULL : Py_BuildValue("(LL)", (long long)pool_bytes_in_use(), (long long)nodes_live());
+}
+
 /* The elementwise row of that number over these operands. */
 static PyObject *py_apply_row(const arg *a)
 {
@@ -369,6 +377,7 @@ const binding autograd_rows[] = {
       py_run_backward, NULL },
     { AS_METHOD, "_hooks(Tensor self)", py_hooks, NULL },
     { AS_FUNCTION, "_tables()", py_tables, NULL },
+    { AS_FUNCTION, "_in_use()", py_in_use, NULL },
     { AS_FUNCTION, "_apply_row(int row, Tensor[] operands)", py_apply_row, NULL },
     { AS_METHOD, "retain_grad(Tensor self)", py_retain_grad, "Keeps the gradient although this is no leaf." },
     { AS_FUNCTION | AS_METHOD, "detach(Tensor self)", py_detach, "The same memory, on no tape." },

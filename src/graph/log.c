@@ -90,6 +90,13 @@ static int check_size(const node *n)
                      (long long)bytes);
 }
 
+/* What a record adds to memory in use: an update is mostly done in place, so only its region counts. */
+static int64_t new_bytes(const node *n)
+{
+    const layout *l = n->op == OP_update ? n->attr.region.layout : n->layout;
+    return op_get(n->op)->kind == KIND_VIEW ? 0 : l->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
+}
+
 int log_append(node *n)
 {
     op_log *log = &the_log;
@@ -121,7 +128,7 @@ int log_append(node *n)
         for (int i = 0; i < 4; i++)
             h = mix(h, (uint64_t)n->attr.i[i]);
     log->hash = h;
-    log->bytes += n->layout->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
+    log->bytes += new_bytes(n);
     n->slot = log->count;
     n->flags |= NODE_PENDING;
     log->nodes[log->count++] = node_retain(n);
