@@ -131,7 +131,7 @@ static void places_free(node **p, int count)
 {
     for (int i = 0; p && i < count; i++)
         if (p[i])
-            node_release(p[i]);
+            node_release_value(p[i]);
     mem_free(p);
 }
 
@@ -152,7 +152,7 @@ static void pass_free(pass *p)
     lock_take();
     for (int i = 0; i < p->count; i++) {
         step_clear(&p->steps[i]);
-        node_release(p->steps[i].node);
+        node_release_value(p->steps[i].node);
     }
     places_free(p->outputs, p->call->output_count);
     places_free(p->inputs, p->call->input_count);
@@ -436,9 +436,9 @@ static void free_saved(node *n)
         n->flags |= NODE_FREED; /* the log still needs its inputs */
         return;
     }
+    n->flags |= NODE_FREED;
     if (!reads_saved(n))
         return;
-    n->flags |= NODE_FREED;
     for (int k = 0; k < MAX_INPUTS; k++)
         node_drop_input(n, k);
 }

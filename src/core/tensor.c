@@ -307,7 +307,7 @@ void cell_release(cell *c)
 {
     if (--c->refs)
         return;
-    node_release(c->value);
+    node_release_value(c->value);
     freelist_give(&cells, c);
 }
 
@@ -521,7 +521,7 @@ void cell_move(cell *c, node *value)
 {
     while (c->seers)
         forget(c->seers);
-    node_release(c->value);
+    node_release_value(c->value);
     c->value = value;
     c->stamp = next_stamp++;
 }

@@ -209,7 +209,7 @@ static void settle(op_log *log)
     log->reads_shared = false;
     log->epoch++;
     for (int i = 0; i < count; i++)
-        node_release(log->nodes[i]);
+        node_release_value(log->nodes[i]);
 }
 
 static bool check_plans(void)
