@@ -69,6 +69,52 @@ static int latest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
+static bool in_order(const pass *p)
+{
+    for (int i = 1; i < p->count; i++)
+        if (p->steps[i - 1].node->sequence < p->steps[i].node->sequence)
+            return false;
+    return true;
+}
+
+/* Nodes of one tape were numbered one after the other, so that a table of the range puts them in order in one go; a
+ * chain is in order already. Leaves, numbered 0, come last. -1: the range is too wide, or memory is out. */
+static int order_by_table(pass *p)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    for (int i = 0; i < p->count; i++) {
+        uint64_t s = p->steps[i].node->sequence;
+        low = s && s < low ? s : low;
+        high = s > high ? s : high;
+    }
+    if (!high || high - low > 16 * (uint64_t)p->count)
+        return -1;
+    int32_t *table = mem_alloc_zero((high - low + 1) * sizeof *table);
+    step *steps = table ? mem_alloc((size_t)p->capacity * sizeof *steps) : NULL;
+    int count = 0;
+    for (int i = 0; steps && i < p->count; i++)
+        if (p->steps[i].node->sequence)
+            table[high - p->steps[i].node->sequence] = i + 1;
+    for (uint64_t i = 0; steps && i <= high - low; i++)
+        if (table[i])
+            steps[count++] = p->steps[table[i] - 1];
+    for (int i = 0; steps && i < p->count; i++)
+        if (!p->steps[i].node->sequence)
+            steps[count++] = p->steps[i];
+    mem_free(table);
+    if (!steps)
+        return -1;
+    mem_free(p->steps);
+    p->steps = steps;
+    return 0;
+}
+
+static void order(pass *p)
+{
+    if (!in_order(p) && order_by_table(p) < 0)
+        qsort(p->steps, (size_t)p->count, sizeof *p->steps, latest_first);
+}
+
 /* All tape nodes under the outputs: the steps themselves are the work list. */
 static bool collect(pass *p)
 {
@@ -85,7 +131,7 @@ static bool collect(pass *p)
         p->steps[i].node->flags &= (uint8_t)~NODE_MARK;
     if (!good)
         return false;
-    qsort(p->steps, (size_t)p->count, sizeof *p->steps, latest_first);
+    order(p);
     for (int i = 0; i < p->count; i++)
         p->steps[i].node->visit = i;
     return true;

@@ -13,7 +13,7 @@
 
 static freelist nodes = { 0 };
 static freelist storages = { 0 };
-static uint64_t next_sequence;
+static uint64_t next_sequence = 1; /* 0 is for leaves */
 void (*line_hook)(source_line *line);
 
 int64_t nodes_live(void) { return nodes.in_use; }
