@@ -11,6 +11,7 @@
     X(info)                                                                                                            \
     X(interop)                                                                                                         \
     X(autograd)                                                                                                        \
+    X(tape)                                                                                                            \
     X(index)                                                                                                           \
     X(shape)                                                                                                           \
     X(basics)                                                                                                          \
@@ -25,6 +26,8 @@
 ROW_LISTS(DECLARE_ROWS)
 DECLARE_ROWS(functional) /* brisk._C._nn: what PyTorch has in nn.functional only */
 #undef DECLARE_ROWS
+/* Takes back the names that rows of the op table give and PyTorch does not have. */
+int elementwise_forget_names(PyObject *module);
 
 /* The result as a Python object: itself, or written into out, which is then the one returned. Steals result. */
 PyObject *py_out(bk_tensor *result, const arg *out);
@@ -76,6 +79,9 @@ PyObject *py_where_places(const arg *a);
 /* grad_fn.c: NULL with an exception set, None for a leaf */
 int grad_fn_init(void);
 PyObject *py_grad_fn(const bk_tensor *t);
+
+/* bind_function.c: autograd.Function */
+int function_init(PyObject *module);
 
 /* repr.c */
 PyObject *py_tensor_repr(PyObject *self);

@@ -35,7 +35,7 @@ PyObject *py_wrap(bk_tensor *t)
     py_tensor *o;
     if (warm_count) {
         o = warm[--warm_count];
-        PyObject_Init((PyObject *)o, py_tensor_type);
+        _Py_NewReference((PyObject *)o); /* its reference to the type it has kept */
     } else {
         o = PyObject_GC_New(py_tensor, py_tensor_type);
         if (!o) {
@@ -80,10 +80,11 @@ static void tensor_dealloc(PyObject *self)
         bk_release(o->t);
         o->t = NULL;
     }
-    if (type == py_tensor_type && warm_count < WARM_OBJECTS)
+    if (type == py_tensor_type && warm_count < WARM_OBJECTS) {
         warm[warm_count++] = o;
-    else
-        type->tp_free(self);
+        return;
+    }
+    type->tp_free(self);
     Py_DECREF(type);
 }
 
@@ -192,20 +193,27 @@ bool py_reads_apart(const bk_tensor *written, const arg *a, int n)
     return status == 0;
 }
 
-/* A tensor or a Python number; 0 when it is neither, so that the other operand's class is asked. */
-static int operand_from(PyObject *o, operand *out)
+static __attribute__((noinline)) int other_operand(PyObject *o, operand *out)
 {
-    if (Py_TYPE(o) == py_tensor_type || py_is_tensor(o))
+    if (py_is_tensor(o))
         return tensor_read(((py_tensor *)o)->t, out) ? 1 : -1;
-    if (PyFloat_CheckExact(o)) {
-        *out = number_float(PyFloat_AS_DOUBLE(o));
-        return 1;
-    }
     py_number n;
     int found = py_number_from(o, &n);
     if (found > 0)
         *out = py_number_operand(&n);
     return found;
+}
+
+/* A tensor or a Python number; 0 when it is neither, so that the other operand's class is asked. */
+static inline int operand_from(PyObject *o, operand *out)
+{
+    if (Py_TYPE(o) == py_tensor_type)
+        return tensor_read(((py_tensor *)o)->t, out) ? 1 : -1;
+    if (PyFloat_CheckExact(o)) {
+        *out = number_float(PyFloat_AS_DOUBLE(o));
+        return 1;
+    }
+    return other_operand(o, out);
 }
 
 PyObject *py_out(bk_tensor *result, const arg *out)
@@ -266,21 +274,21 @@ PyObject *py_write_back(const arg *self, bk_tensor *result)
 
 static PyObject *binary(int op, PyObject *a, PyObject *b)
 {
-    operand in[MAX_INPUTS] = { { 0 } };
+    operand in[2];
     lock_take();
     int x = operand_from(a, &in[0]), y = x > 0 ? operand_from(b, &in[1]) : x;
     bk_tensor *t = x > 0 && y > 0 ? ew_apply_python(op, in) : NULL;
     lock_give();
+    if (t)
+        return py_wrap(t);
     if (x == 0 || y == 0)
         Py_RETURN_NOTIMPLEMENTED;
-    if (!t && PyErr_Occurred())
-        return NULL;
-    return py_wrap(t);
+    return PyErr_Occurred() ? NULL : py_raise();
 }
 
 static PyObject *unary(int op, PyObject *a)
 {
-    operand in[MAX_INPUTS] = { { 0 } };
+    operand in[1];
     lock_take();
     bk_tensor *t = tensor_read(((py_tensor *)a)->t, &in[0]) ? ew_apply_python(op, in) : NULL;
     lock_give();
@@ -415,7 +423,10 @@ static PyObject *tensor_item(PyObject *self, PyObject *unused)
 {
     (void)unused;
     const char *p = element(self, "a Tensor with %lld elements cannot be converted to Scalar");
-    return p ? py_item(tensor_dtype(((py_tensor *)self)->t), p) : NULL;
+    if (!p)
+        return NULL;
+    bk_dtype d = tensor_dtype(((py_tensor *)self)->t);
+    return d == BK_FLOAT32 ? PyFloat_FromDouble(*(const float *)p) : py_item(d, p); /* element loops end here */
 }
 
 static PyObject *nb_float(PyObject *self)

@@ -11,13 +11,12 @@
 #include "core/memory.h"
 #include "core/tensor.h"
 
-static freelist nodes = { 0 };
+freelist nodes = { 0 };
+uint64_t next_sequence = 1; /* 0 is for leaves */
 static freelist storages = { 0 };
-static uint64_t next_sequence = 1; /* 0 is for leaves */
 void (*line_hook)(source_line *line);
 
 int64_t nodes_live(void) { return nodes.in_use; }
-uint64_t node_next_sequence(void) { return next_sequence; }
 
 /* --- storage ------------------------------------------------------------------------------------------------- */
 
@@ -80,21 +79,7 @@ void storage_release(storage *s)
 
 /* --- nodes --------------------------------------------------------------------------------------------------- */
 
-node *node_new(int op, bk_dtype dtype, const layout *l)
-{
-    node *n = freelist_take(&nodes, sizeof *n);
-    if (!n)
-        return NULL;
-    record_clear(n, sizeof *n);
-    n->op = (uint16_t)op;
-    n->dtype = (uint8_t)dtype;
-    n->refs = 1;
-    n->layout = l;
-    n->sequence = next_sequence++;
-    if (line_hook)
-        line_hook(&n->line);
-    return n;
-}
+node *node_new(int op, bk_dtype dtype, const layout *l) { return node_new_here(op, dtype, l); }
 
 node *node_data(bk_dtype dtype, const layout *l, storage *s, char *data)
 {

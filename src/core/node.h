@@ -6,6 +6,7 @@
 #ifndef BK_CORE_NODE_H
 #define BK_CORE_NODE_H
 #include "core/layout.h"
+#include "core/memory.h"
 #include "cpu/ew.h"
 
 /* --- ops ---------------------------------------------------------------------------------------------------- */
@@ -128,8 +129,8 @@ enum {
 typedef struct node {
     uint16_t op;
     uint8_t dtype;
-    uint8_t inputs;
     uint8_t flags;
+    uint8_t inputs;
     int32_t refs;
     int32_t tape_refs;  /* those of refs that are tracks or edges: they want the place on the tape, not the value */
     int32_t cache_refs; /* those of refs that are handles' caches: they can do without the value */
@@ -198,11 +199,31 @@ node *node_constant_int(bk_dtype dtype, int64_t value);
 /* An empty node with inputs and edges unset; refs == 1. */
 node *node_new(int op, bk_dtype dtype, const layout *l);
 
-static inline bool node_evaluated(const node *n) { return n->data != NULL; }
-int64_t nodes_live(void);
-uint64_t node_next_sequence(void); /* that of the next node: what was recorded before now lies below it */
-
 /* What front ends set so that records know the line that asked for them. */
 extern void (*line_hook)(source_line *line);
+
+/* node_new, for the one caller where the call itself counts. */
+extern freelist nodes;
+extern uint64_t next_sequence;
+static inline __attribute__((always_inline)) node *node_new_here(int op, bk_dtype dtype, const layout *l)
+{
+    node *n = freelist_take(&nodes, sizeof *n);
+    if (!n)
+        return NULL;
+    for (size_t at = 0; at < sizeof *n; at += 64) /* the next one is not in L1: a log is larger than that */
+        __builtin_prefetch((char *)nodes.free + at, 1);
+    record_clear(n, sizeof *n);
+    n->op = (uint16_t)op;
+    n->dtype = (uint8_t)dtype;
+    n->refs = 1;
+    n->layout = l;
+    n->sequence = next_sequence++;
+    if (line_hook)
+        line_hook(&n->line);
+    return n;
+}
+
+static inline bool node_evaluated(const node *n) { return n->data != NULL; }
+int64_t nodes_live(void);
 
 #endif

@@ -11,17 +11,18 @@ static HOT_THREAD_LOCAL struct {
     bk_tensor **owned;
     int count, capacity;
     int *marks;
-    int depth, mark_capacity;
+    int mark_capacity;
     int missed; /* scopes that memory could not be had for: their contents fall to the enclosing one */
 } scopes;
+HOT_THREAD_LOCAL int scope_depth;
 
 enum { CLOSED = -1 };
 
 static bool is_open(int depth) { return depth > 0 && scopes.marks[depth - 1] != CLOSED; }
 
-bk_tensor *scope_add(bk_tensor *t)
+bk_tensor *scope_add_slow(bk_tensor *t)
 {
-    if (!is_open(scopes.depth))
+    if (!is_open(scope_depth))
         return t;
     if (scopes.count == scopes.capacity) {
         int capacity = scopes.capacity ? scopes.capacity * 2 : 64;
@@ -37,11 +38,11 @@ bk_tensor *scope_add(bk_tensor *t)
     return t;
 }
 
-bk_tensor *scope_own(bk_tensor *t) { return is_open(scopes.depth) ? bk_retain(t) : t; }
+bk_tensor *scope_own(bk_tensor *t) { return is_open(scope_depth) ? bk_retain(t) : t; }
 
 static void push_mark(int mark)
 {
-    if (scopes.depth == scopes.mark_capacity) {
+    if (scope_depth == scopes.mark_capacity) {
         int capacity = scopes.mark_capacity ? scopes.mark_capacity * 2 : 16;
         int *marks = mem_resize(scopes.marks, (size_t)capacity * sizeof *marks);
         if (!marks) {
@@ -51,7 +52,7 @@ static void push_mark(int mark)
         scopes.marks = marks;
         scopes.mark_capacity = capacity;
     }
-    scopes.marks[scopes.depth++] = mark;
+    scopes.marks[scope_depth++] = mark;
 }
 
 void bk_scope_push(void) { push_mark(scopes.count); }
@@ -61,7 +62,7 @@ static void release_above(int mark)
 {
     while (scopes.count > mark)
         bk_release(scopes.owned[--scopes.count]);
-    if (!scopes.depth && scopes.capacity > 4096) { /* a thread that once had a huge scope does not keep its array */
+    if (!scope_depth && scopes.capacity > 4096) { /* a thread that once had a huge scope does not keep its array */
         mem_free(scopes.owned);
         scopes.owned = NULL;
         scopes.capacity = 0;
@@ -72,28 +73,28 @@ void bk_scope_pop(void)
 {
     if (scopes.missed)
         scopes.missed--;
-    else if (scopes.depth && scopes.marks[--scopes.depth] != CLOSED)
-        release_above(scopes.marks[scopes.depth]);
+    else if (scope_depth && scopes.marks[--scope_depth] != CLOSED)
+        release_above(scopes.marks[scope_depth]);
 }
 
 /* The entry moves out: searched from the top, where a scope's result nearly always is. */
 bk_tensor *bk_scope_keep(bk_tensor *t)
 {
-    if (!t || !is_open(scopes.depth))
+    if (!t || !is_open(scope_depth))
         return t;
-    int mark = scopes.marks[scopes.depth - 1];
+    int mark = scopes.marks[scope_depth - 1];
     for (int i = scopes.count - 1; i >= mark; i--) {
         if (scopes.owned[i] != t)
             continue;
         scopes.owned[i] = scopes.owned[--scopes.count];
-        if (!is_open(scopes.depth - 1))
+        if (!is_open(scope_depth - 1))
             return t;
         /* Below the mark lies the enclosing scope's part: t goes there, the displaced entry to the end. */
         scopes.owned[scopes.count++] = t;
         bk_tensor *first = scopes.owned[mark];
         scopes.owned[mark] = t;
         scopes.owned[scopes.count - 1] = first;
-        scopes.marks[scopes.depth - 1]++;
+        scopes.marks[scope_depth - 1]++;
         return t;
     }
     return t;

@@ -179,12 +179,17 @@ static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
     bk_tensor *t = freelist_take(&tensors, sizeof *t);
     if (!t)
         return NULL;
-    record_clear(t, sizeof *t);
     t->refs = 1;
+    t->flags = 0;
+    t->made_by = 0;
     t->cell = c;
     t->track = k;
     t->layout = l;
     t->offset = offset;
+    t->seen = NULL; /* what else is remembered counts only while these are set */
+    t->own_edge = NULL;
+    t->keeps = NULL;
+    t->front = NULL;
     return scope_add(t);
 }
 
@@ -317,9 +322,12 @@ void bk_release(bk_tensor *t)
         return;
     lock_take();
     if (--t->refs == 0) {
-        forget(t);
-        edge_forget(t);
-        keeper_drop(t);
+        if (t->seen)
+            forget(t);
+        if (t->own_edge)
+            edge_forget(t);
+        if (t->keeps)
+            keeper_drop(t);
         cell_release(t->cell);
         if (t->track)
             track_release(t->track);
@@ -379,11 +387,11 @@ static node *read_through(node *base, const layout *l, int64_t offset)
     return base;
 }
 
-/* The same for the tape: NULL when nothing under the region wants a gradient. An empty region is in nobody's way, but
- * what is read there is on the tape all the same. */
+/* The same for the tape, up to the last update: what is read from a tensor on the tape is on the tape, though nothing
+ * under the region may want a gradient. */
 static node *read_through_tape(node *edge, const layout *l, int64_t offset)
 {
-    for (int steps = 0; steps < 8 && edge && edge->op == OP_update && l->numel; steps++) {
+    for (int steps = 0; steps < 8 && edge->op == OP_update && edge->edge[0] && l->numel; steps++) {
         const attr *a = &edge->attr;
         if (layout_meets(a->region.layout, a->region.offset, a->region.offset, l, offset))
             break;
@@ -507,7 +515,7 @@ int tensor_check_leaf(const bk_tensor *t)
 static void count_write(const bk_tensor *t)
 {
     cell *c = t->cell;
-    c->moved = node_next_sequence();
+    c->moved = next_sequence;
     if (t->flags & TENSOR_DATA)
         return;
     c->written = c->moved;

@@ -104,9 +104,10 @@ bool tensor_read_slow(const bk_tensor *t, operand *out);
 static inline bool tensor_read(const bk_tensor *t, operand *out)
 {
     node *whole = t->cell->value;
-    if (t->track || t->layout != whole->layout || t->offset)
+    if (__builtin_expect(t->track || t->layout != whole->layout || t->offset, 0))
         return tensor_read_slow(t, out);
-    *out = (operand){ .value = whole };
+    out->value = whole; /* what a number would be is left alone: nobody looks at it beside a value */
+    out->edge = NULL;
     return true;
 }
 /* A new handle on a new cell; steals the reference to `value`. Its track starts at value when that is taped. */

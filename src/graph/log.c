@@ -44,26 +44,27 @@ static bool grow(op_log *log)
         return false;
     log->keys = keys;
     log->capacity = capacity;
+    log->room = capacity < SOFT_RECORDS ? capacity : SOFT_RECORDS;
     return true;
 }
 
-/* The leaf's number; a leaf is held by the records that read it, so the table needs no reference. -1: out of memory */
-static int32_t leaf_number(op_log *log, node *n)
+/* The number of a leaf that the log meets for the first time, as keys have it. A leaf is held by the records that read
+ * it, so the table needs no reference. */
+enum { NO_LEAF = INT32_MAX }; /* out of memory */
+static __attribute__((noinline)) int32_t add_leaf(op_log *log, node *n)
 {
-    if (n->epoch == log->epoch)
-        return n->slot;
     if (log->leaf_count == log->leaf_capacity) {
         int capacity = log->leaf_capacity ? log->leaf_capacity * 2 : 256;
         node **leaves = mem_resize(log->leaves, (size_t)capacity * sizeof *leaves);
         if (!leaves)
-            return -1;
+            return NO_LEAF;
         log->leaves = leaves;
         log->leaf_capacity = capacity;
     }
     n->epoch = log->epoch;
     n->slot = log->leaf_count;
     log->leaves[log->leaf_count++] = n;
-    return n->slot;
+    return -1 - n->slot;
 }
 
 static bool at_loop_start(const op_log *log, const node *n)
@@ -81,9 +82,8 @@ static bool over_budget(const op_log *log, const node *n)
 }
 
 /* What the machine cannot hold is refused on the line that asks for it, not when it is computed. */
-static int check_size(const node *n)
+static int check_size(const node *n, int64_t bytes)
 {
-    int64_t bytes = n->layout->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
     if (bytes <= mem_machine_bytes() || op_get(n->op)->kind == KIND_VIEW)
         return 0;
     return error_int(BK_RUNTIME_ERROR, "DefaultCPUAllocator: can't allocate memory: you tried to allocate %lld bytes.",
@@ -91,44 +91,65 @@ static int check_size(const node *n)
 }
 
 /* What a record adds to memory in use: an update is mostly done in place, so only its region counts. */
-static int64_t new_bytes(const node *n)
+static inline int64_t new_bytes(const node *n)
 {
     const layout *l = n->op == OP_update ? n->attr.region.layout : n->layout;
-    return op_get(n->op)->kind == KIND_VIEW ? 0 : l->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
+    return l->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
+}
+
+/* The checks that a record of usual size in a log of usual length need not make. */
+static __attribute__((noinline)) int make_room(op_log *log, const node *n, int64_t bytes)
+{
+    if (check_size(n, bytes) < 0)
+        return -1;
+    if (log->count && over_budget(log, n) && log_flush() < 0)
+        return -1;
+    return log->count < log->capacity || grow(log) ? 0 : -1;
+}
+
+static void hash_attr(op_log *log, record_key *key, const node *n)
+{
+    for (int i = 0; i < 4; i++)
+        log->hash = mix(log->hash, (uint64_t)n->attr.i[i]);
+    key->attr = n->attr;
+}
+
+static inline int32_t input_number(op_log *log, node *in)
+{
+    if (in->flags & NODE_PENDING)
+        return in->slot;
+    if (__builtin_expect(in->memory && in->memory->exports, 0) && storage_shared(in->memory))
+        log->reads_shared = true;
+    return __builtin_expect(in->epoch == log->epoch, 1) ? -1 - in->slot : add_leaf(log, in);
 }
 
 int log_append(node *n)
 {
     op_log *log = &the_log;
-    if (check_size(n) < 0)
-        return -1;
-    if (log->count && over_budget(log, n) && log_flush() < 0)
-        return -1;
-    if (log->count == log->capacity && !grow(log))
+    int64_t bytes = new_bytes(n);
+    if (__builtin_expect(log->count >= log->room || log->bytes + bytes >= SOFT_BYTES, 0) &&
+        make_room(log, n, bytes) < 0)
         return -1;
     record_key *key = &log->keys[log->count];
-    *key =
-        (record_key){ .op = n->op, .dtype = n->dtype, .inputs = n->inputs, .layout = n->layout->id, .attr = n->attr };
-    uint64_t h = mix(log->hash, (uint64_t)n->op << 48 | (uint64_t)n->dtype << 40 | n->layout->id);
-    for (int k = 0; k < n->inputs; k++) {
-        node *in = n->in[k];
-        if (in->flags & NODE_PENDING) {
-            key->in[k] = in->slot;
-        } else {
-            int32_t leaf = leaf_number(log, in);
-            if (leaf < 0)
-                return -1;
-            if (in->memory && in->memory->exports && storage_shared(in->memory))
-                log->reads_shared = true;
-            key->in[k] = -1 - leaf;
-        }
-        h = mix(h, (uint64_t)(uint32_t)key->in[k]);
+    int inputs = n->inputs;
+    record_clear(key, sizeof *key);
+    key->op = n->op;
+    key->dtype = n->dtype;
+    key->inputs = n->inputs;
+    key->layout = n->layout->id;
+    uint64_t h =
+        log->hash ^ ((uint64_t)n->op << 48 | (uint64_t)n->dtype << 40 | (uint64_t)inputs << 32 | n->layout->id);
+    for (int k = 0; k < inputs; k++) {
+        int32_t number = input_number(log, n->in[k]);
+        if (__builtin_expect(number == NO_LEAF, 0))
+            return -1;
+        key->in[k] = number;
+        h = mix(h, (uint64_t)(uint32_t)number);
     }
-    if (n->op >= EW_COUNT) /* rows of ops.def have no attributes */
-        for (int i = 0; i < 4; i++)
-            h = mix(h, (uint64_t)n->attr.i[i]);
     log->hash = h;
-    log->bytes += new_bytes(n);
+    if (n->op >= EW_COUNT) /* rows of ops.def have no attributes */
+        hash_attr(log, key, n);
+    log->bytes += bytes;
     n->slot = log->count;
     n->flags |= NODE_PENDING;
     log->nodes[log->count++] = node_retain(n);

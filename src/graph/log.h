@@ -3,12 +3,13 @@
 #define BK_GRAPH_LOG_H
 #include "core/node.h"
 
-/* What the plan of a log depends on, for one record. */
+/* What the plan of a log depends on, for one record. The first fields are not in the node's order: copied as one word
+ * they would wait until the node's single stores have left the store buffer. */
 typedef struct record_key {
-    uint16_t op;
-    uint8_t dtype;
-    uint8_t inputs;
     uint32_t layout;
+    uint8_t inputs;
+    uint8_t dtype;
+    uint16_t op;
     int32_t in[MAX_INPUTS]; /* a slot; a leaf l as -1 - l */
     int32_t unused;
     attr attr;
@@ -18,6 +19,7 @@ typedef struct op_log {
     node **nodes;
     record_key *keys;
     int count, capacity;
+    int room;      /* records up to this many need no look at memory and budgets */
     node **leaves; /* by first use */
     int leaf_count, leaf_capacity;
     uint64_t hash;
