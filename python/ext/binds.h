@@ -25,6 +25,7 @@
     extern const size_t topic##_row_count;
 ROW_LISTS(DECLARE_ROWS)
 DECLARE_ROWS(functional) /* brisk._C._nn: what PyTorch has in nn.functional only */
+DECLARE_ROWS(layers)     /* there too: layers with weights */
 #undef DECLARE_ROWS
 /* Takes back the names that rows of the op table give and PyTorch does not have. */
 int elementwise_forget_names(PyObject *module);
@@ -59,6 +60,7 @@ int py_tensor_setitem(PyObject *self, PyObject *key, PyObject *value);
 
 /* bind_random.c, interop.c, storage_object.c */
 int random_init(PyObject *module);
+bk_generator *py_generator_of(const arg *a); /* of a Generator argument; NULL for the default one */
 int interop_init(PyObject *module);
 int storage_init(PyObject *module);
 int info_init(PyObject *module);
