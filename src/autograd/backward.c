@@ -453,7 +453,7 @@ static int send_rule(pass *p, step *s)
     if (look_at(n, op_get(n->op)->grad_name, grads, MAX_INPUTS) < 0)
         return -1;
     for (int k = 0; k < MAX_INPUTS; k++)
-        if (grads[k] && n->edge[k] && send_as(p, n->edge[k], grads[k], n->op == OP_update && grads[k] != s->grad) < 0)
+        if (grads[k] && n->edge[k] && send_as(p, n->edge[k], grads[k], n->op == OP_update && update_clears(n)) < 0)
             return -1;
     return 0;
 }

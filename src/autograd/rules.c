@@ -193,10 +193,10 @@ int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     bk_tensor *whole = rule_conform(g, n->layout);
     if (!whole)
         return -1;
+    bool below = update_clears(n); /* what is under the region gets no gradient */
     if (n->edge[1]) {
-        grads[1] = n->edge[0] && !a->region.add
-                       ? region_copy(whole, a)
-                       : tensor_alias(whole, a->region.layout, whole->offset + a->region.offset, true);
+        grads[1] = n->edge[0] && below ? region_copy(whole, a)
+                                       : tensor_alias(whole, a->region.layout, whole->offset + a->region.offset, true);
         if (!grads[1])
             return -1;
     }
@@ -204,7 +204,6 @@ int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
         operand in;
         if (!tensor_read(whole, &in))
             return -1;
-        bool below = !a->region.add && !a->region.fresh; /* what is under the region gets no gradient */
         grads[0] = below ? tensor_at(in.value, in.edge) : whole;
         if (below && grads[0]) {
             bk_tensor *region = tensor_alias(grads[0], a->region.layout, a->region.offset, true);
