@@ -36,20 +36,6 @@ static const bk_tensor *row_gradient(int op, int k, const bk_tensor *g, const bk
 #undef BINARY
 #undef TERNARY
 
-/* g summed over the dimensions that were repeated to make it from `to`. */
-static bk_tensor *sum_to(bk_tensor *g, const layout *to)
-{
-    if (g->layout->plain == to->plain)
-        return g;
-    uint32_t dims = 0;
-    int lead = g->layout->ndim - to->ndim;
-    for (int d = 0; d < g->layout->ndim; d++)
-        if (d < lead || (to->sizes[d - lead] == 1 && g->layout->sizes[d] != 1))
-            dims |= 1u << d;
-    bk_tensor *s = dims ? bk_sum(g, dims, true) : g;
-    return s && lead ? bk_view(s, to->ndim, to->sizes) : s;
-}
-
 /* The saved value of input k as a tensor; NULL when the gradients wanted do not need it. */
 static const bk_tensor *saved(node *n, int k, uint8_t needs)
 {
@@ -71,7 +57,7 @@ int grad_elementwise(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
             continue;
         grads[k] = (bk_tensor *)row_gradient(n->op, k, g, in[0], in[1], in[2], out);
         if (grads[k])
-            grads[k] = sum_to(grads[k], n->edge[k]->layout); /* operands keep their sizes */
+            grads[k] = rule_sum_to(grads[k], n->edge[k]->layout); /* operands keep their sizes */
         if (!grads[k] && strcmp(ew_infos[n->op].gradient[k], "NONDIFF"))
             return -1;
     }
@@ -81,9 +67,22 @@ int grad_elementwise(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 /* --- sizes -----------------------------------------------------------------------------------------------------------
  */
 
+bk_tensor *rule_sum_to(bk_tensor *g, const layout *to)
+{
+    if (g->layout->plain == to->plain)
+        return g;
+    uint32_t dims = 0;
+    int lead = g->layout->ndim - to->ndim;
+    for (int d = 0; d < g->layout->ndim; d++)
+        if (d < lead || (to->sizes[d - lead] == 1 && g->layout->sizes[d] != 1))
+            dims |= 1u << d;
+    bk_tensor *s = dims ? bk_sum(g, dims, true) : g;
+    return s && lead ? bk_view(s, to->ndim, to->sizes) : s;
+}
+
 int grad_expand(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    grads[0] = sum_to(g, n->attr.region.layout);
+    grads[0] = rule_sum_to(g, n->attr.region.layout);
     return grads[0] ? 0 : -1;
 }
 
@@ -180,14 +179,26 @@ int grad_view(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     return grads[0] ? 0 : -1;
 }
 
+static bk_tensor *region_copy(const bk_tensor *whole, const attr *a)
+{
+    operand in;
+    if (!tensor_read(whole, &in))
+        return NULL;
+    return bk_clone(tensor_from_node(node_region(in.value, in.edge, a->region.layout, a->region.offset)));
+}
+
+/* Both gradients are tensors of their own where the old value gets 0 in the region: the region is copied before it is
+ * cleared, so that it can be cleared in place, and T writes cost T regions. */
 int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
     const attr *a = &n->attr;
     bk_tensor *whole = rule_conform(g, n->layout);
     if (!whole)
         return -1;
+    bool below = update_clears(n); /* what is under the region gets no gradient */
     if (n->edge[1]) {
-        grads[1] = tensor_alias(whole, a->region.layout, whole->offset + a->region.offset, true);
+        grads[1] = n->edge[0] && below ? region_copy(whole, a)
+                                       : tensor_alias(whole, a->region.layout, whole->offset + a->region.offset, true);
         if (!grads[1])
             return -1;
     }
@@ -195,7 +206,6 @@ int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
         operand in;
         if (!tensor_read(whole, &in))
             return -1;
-        bool below = !a->region.add && !a->region.fresh; /* what is under the region gets no gradient */
         grads[0] = below ? tensor_at(in.value, in.edge) : whole;
         if (below && grads[0]) {
             bk_tensor *region = tensor_alias(grads[0], a->region.layout, a->region.offset, true);
@@ -225,7 +235,7 @@ static bk_tensor *factor_gradient(const bk_tensor *a, bool turn_a, const bk_tens
     bk_tensor *c = column_major(to)
                        ? bk_transpose(product_turned(b, a, (turn_b ? 0 : TURNED_A) | (turn_a ? 0 : TURNED_B)), -1, -2)
                        : product_turned(a, b, (turn_a ? TURNED_A : 0) | (turn_b ? TURNED_B : 0));
-    return c ? sum_to(c, to) : NULL;
+    return c ? rule_sum_to(c, to) : NULL;
 }
 
 /* The gradient of a factor that was read as it is has g on the side that the result had; of one that was read

@@ -1,4 +1,4 @@
-"""Small programs with layers and gradients: what a call, a place on the tape and a step of the reverse pass cost."""
+"""Small networks: what calling layers and a training step cost where there is little to compute."""
 
 from case import case, numbers
 
@@ -19,81 +19,6 @@ def linear_call(torch):
             for _ in range(CALLS):
                 y = layer(y)
         return y
-
-    return body
-
-
-MULTIPLIES = 500
-
-
-@case("mul_chain_grad", "`y = y * b` on 8 elements and its gradient, per op of 500", target=20, per=MULTIPLIES)
-def mul_chain_grad(torch):
-    b = torch.from_numpy(1 + 0.001 * numbers(8))
-    x = torch.from_numpy(numbers(8, seed=1)).requires_grad_()
-
-    def body():
-        x.grad = None
-        y = x
-        for _ in range(MULTIPLIES):
-            y = y * b
-        y.sum().backward()
-        return x.grad
-
-    return body
-
-
-@case("add_backward", "`(a + 1).sum().backward()` on 8 elements", target=20)
-def add_backward(torch):
-    a = torch.from_numpy(numbers(8)).requires_grad_()
-
-    def body():
-        a.grad = None
-        (a + 1).sum().backward()
-        return a.grad
-
-    return body
-
-
-@case("function_chain", "a custom function x * x and its gradient, per call in a chain of 100", target=18, per=CALLS)
-def function_chain(torch):
-    class Square(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x
-
-        @staticmethod
-        def backward(ctx, g):
-            (x,) = ctx.saved_tensors
-            return g * 2 * x
-
-    x = torch.from_numpy(1 + 0.0 * numbers(8)).requires_grad_()
-
-    def body():
-        x.grad = None
-        y = x
-        for _ in range(CALLS):
-            y = Square.apply(y)
-        y.sum().backward()
-        return x.grad
-
-    return body
-
-
-ELEMENTS = 2000
-
-
-@case("element_sum_grad", "`s = s + a[i] * a[i]` and its gradient, per element of 2000", target=25, per=ELEMENTS)
-def element_sum_grad(torch):
-    a = torch.from_numpy(numbers(ELEMENTS)).requires_grad_()
-
-    def body():
-        a.grad = None
-        s = 0
-        for i in range(ELEMENTS):
-            s = s + a[i] * a[i]
-        s.backward()
-        return a.grad
 
     return body
 
