@@ -21,12 +21,14 @@
 
 enum { PARAMETERS, BUFFERS, MODULES, TABLES };
 enum { HOOK_KINDS = 4 };
+enum { ABSENT = 8 };
 
 /* What the module's dictionary holds in one of its states: borrowed, good while it is in that state. */
 typedef struct known {
     uint64_t state;
     PyObject *table[TABLES], *hooks[HOOK_KINDS]; /* NULL: no dictionary */
     bool own_forward;
+    PyObject *absent[ABSENT]; /* interned names that it does not have (owned), by a hash of their address */
 } known;
 
 /* With fields besides dict and weak the type counts as having a layout of its own, so that class M(Mixin, nn.Module)
@@ -71,6 +73,12 @@ static PyObject *dictionary(PyObject *dict, PyObject *name)
     return d && PyDict_Check(d) ? d : NULL;
 }
 
+static void forget_absent(known *k)
+{
+    for (int i = 0; i < ABSENT; i++)
+        Py_CLEAR(k->absent[i]);
+}
+
 /* The names are plain strings, whose comparison cannot fail. */
 static void look_up(known *k, PyObject *dict)
 {
@@ -79,6 +87,7 @@ static void look_up(known *k, PyObject *dict)
     for (int kind = 0; kind < HOOK_KINDS; kind++)
         k->hooks[kind] = dict ? dictionary(dict, hooks[kind]) : NULL;
     k->own_forward = dict && PyDict_GetItemWithError(dict, name_forward);
+    forget_absent(k);
     k->state = dict ? state_of(dict) : 0;
 }
 
@@ -110,9 +119,25 @@ static PyObject *no_attribute(PyObject *self, PyObject *name)
     return NULL;
 }
 
+/* What the module's __dict__ has by the name, borrowed. Members are asked for far more often than anything else, and
+ * they are not there. */
+static PyObject *own_attribute(PyObject *self, PyObject *name)
+{
+    module_object *m = (module_object *)self;
+    if (!m->dict)
+        return NULL;
+    uintptr_t at = (uintptr_t)name / sizeof(void *) / 2;
+    PyObject **slot = &m->known.absent[(at ^ at / ABSENT) % ABSENT];
+    if (*slot == name && m->known.state == state_of(m->dict))
+        return NULL;
+    PyObject *found = PyDict_GetItemWithError(m->dict, name);
+    if (!found && !PyErr_Occurred() && PyUnicode_CHECK_INTERNED(name) && know(self)->state)
+        Py_XSETREF(*slot, Py_NewRef(name));
+    return found;
+}
+
 static PyObject *module_getattro(PyObject *self, PyObject *name)
 {
-    PyObject *dict = ((module_object *)self)->dict;
     PyObject *of_type = _PyType_Lookup(Py_TYPE(self), name);
     descrgetfunc get = of_type ? Py_TYPE(of_type)->tp_descr_get : NULL;
     if (get && Py_TYPE(of_type)->tp_descr_set) {
@@ -121,7 +146,7 @@ static PyObject *module_getattro(PyObject *self, PyObject *name)
         Py_DECREF(of_type);
         return value;
     }
-    PyObject *own = dict ? PyDict_GetItemWithError(dict, name) : NULL;
+    PyObject *own = own_attribute(self, name);
     if (own)
         return Py_NewRef(own);
     if (of_type) {
@@ -311,6 +336,7 @@ static void module_dealloc(PyObject *self)
     if (((module_object *)self)->weak)
         PyObject_ClearWeakRefs(self);
     Py_CLEAR(((module_object *)self)->dict);
+    forget_absent(&((module_object *)self)->known);
     type->tp_free(self);
     Py_DECREF(type);
 }

@@ -33,13 +33,22 @@ typedef struct step {
     int32_t visit; /* of the node, in the pass around this one: a function's backward may run one of its own */
 } step;
 
+enum { FEW_STEPS = 16, FEW_PLACES = 2 }; /* a small program's pass takes no memory of its own */
+
 typedef struct pass {
     const backward_call *call;
     node **outputs, **inputs; /* their places (owned; NULL: none) */
-    step *steps;
+    node *few_outputs[FEW_PLACES], *few_inputs[FEW_PLACES];
+    step *steps, *few; /* the first few live on the caller's stack */
     int count, capacity;
     bool numbered;
 } pass;
+
+static void steps_free(pass *p)
+{
+    if (p->steps != p->few)
+        mem_free(p->steps);
+}
 
 /* --- collecting ----------------------------------------------------------------------------------------------------
  */
@@ -49,10 +58,13 @@ static bool visit(pass *p, node *n)
     if (!n || n->flags & NODE_MARK)
         return true;
     if (p->count == p->capacity) {
-        int capacity = p->capacity ? p->capacity * 2 : 256;
-        step *steps = mem_resize(p->steps, (size_t)capacity * sizeof *steps);
+        bool first = p->steps == p->few;
+        int capacity = first ? 256 : p->capacity * 2;
+        step *steps = mem_resize(first ? NULL : p->steps, (size_t)capacity * sizeof *steps);
         if (!steps)
             return false;
+        if (first)
+            memcpy(steps, p->few, (size_t)p->count * sizeof *steps);
         p->steps = steps;
         p->capacity = capacity;
     }
@@ -108,7 +120,7 @@ static int order_by_table(pass *p)
     mem_free(table);
     if (!steps)
         return -1;
-    mem_free(p->steps);
+    steps_free(p);
     p->steps = steps;
     return 0;
 }
@@ -180,9 +192,9 @@ static void find_wanted(pass *p)
 }
 
 /* The places of tensors on the tape, each held. */
-static node **places(bk_tensor *const *tensors, int count)
+static node **places(bk_tensor *const *tensors, int count, node *few[static FEW_PLACES])
 {
-    node **p = mem_alloc_zero((size_t)count * sizeof *p + 1);
+    node **p = count <= FEW_PLACES ? few : mem_alloc_zero((size_t)count * sizeof *p);
     for (int i = 0; p && i < count; i++) {
         p[i] = tensor_edge(tensors[i]);
         if (p[i])
@@ -195,8 +207,9 @@ static void places_free(node **p, int count)
 {
     for (int i = 0; p && i < count; i++)
         if (p[i])
-            node_release_value(p[i]);
-    mem_free(p);
+            node_release(p[i]);
+    if (count > FEW_PLACES)
+        mem_free(p);
 }
 
 static void step_clear(step *s)
@@ -223,7 +236,7 @@ static void pass_free(pass *p)
     places_free(p->outputs, p->call->output_count);
     places_free(p->inputs, p->call->input_count);
     lock_give();
-    mem_free(p->steps);
+    steps_free(p);
 }
 
 /* --- sending -------------------------------------------------------------------------------------------------------
@@ -581,8 +594,8 @@ static int start(pass *p)
 static int prepare(pass *p)
 {
     const backward_call *c = p->call;
-    p->outputs = places(c->outputs, c->output_count);
-    p->inputs = places(c->inputs, c->input_count);
+    p->outputs = places(c->outputs, c->output_count, p->few_outputs);
+    p->inputs = places(c->inputs, c->input_count, p->few_inputs);
     if (!p->outputs || !p->inputs)
         return -1;
     for (int i = 0; i < c->output_count; i++)
@@ -603,7 +616,8 @@ static int prepare(pass *p)
 
 int backward_record(const backward_call *call)
 {
-    pass p = { .call = call };
+    step few[FEW_STEPS];
+    pass p = { .call = call, .steps = few, .few = few, .capacity = FEW_STEPS };
     for (int i = 0; call->results && i < call->input_count; i++)
         call->results[i] = NULL;
     lock_take();

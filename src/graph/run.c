@@ -22,7 +22,10 @@ static char *address(const binding *bound, const plan_view *v)
 
 static view layout_view(const plan_view *v)
 {
-    view w = { .dtype = v->dtype, .ndim = v->layout->ndim };
+    view w;
+    w.data = NULL;
+    w.dtype = v->dtype;
+    w.ndim = v->layout->ndim;
     memcpy(w.sizes, v->layout->sizes, sizeof w.sizes);
     memcpy(w.strides, v->layout->strides, sizeof w.strides);
     return w;
@@ -131,13 +134,15 @@ static int run_product(const plan_program *tail, const binding *bound, kernel_ca
 
 static int run_kernel(const instruction *in, const binding *bound, int op)
 {
-    kernel_call call = {
-        .op = op, .inputs = in->kernel.inputs, .has_second = in->kernel.has_second, .attr = &in->kernel.attr
-    };
-    if (in->kernel.packed >= 0) {
-        call.packed = bound[in->kernel.packed].base;
-        call.packs = in->kernel.packs;
-    }
+    kernel_call call; /* views that are not used stay unset: clearing them would cost more than all the rest here */
+    call.op = op;
+    call.inputs = in->kernel.inputs;
+    call.has_second = in->kernel.has_second;
+    call.attr = &in->kernel.attr;
+    call.epilogue = NULL;
+    call.epilogue_arg = NULL;
+    call.packed = in->kernel.packed >= 0 ? bound[in->kernel.packed].base : NULL;
+    call.packs = in->kernel.packed >= 0 && in->kernel.packs;
     call.out = bind_view(bound, &in->kernel.out);
     if (call.has_second)
         call.second = bind_view(bound, &in->kernel.second);

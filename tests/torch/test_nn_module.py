@@ -53,6 +53,42 @@ PROGRAMS = {
         w = Wrap(nn.Linear(3, 2))
         note(w.in_features, w.weight.shape, hasattr(w, 'nothing'), type(w.inner).__name__)
     """,
+    "a call replaced after calls": """
+        class M(nn.Linear): pass
+        torch.manual_seed(0)
+        m, x = M(2, 2), torch.ones(1, 2)
+        note(m(x), m(input=x))
+        M.__call__ = lambda self, x: nn.Linear.__call__(self, x) + 1
+        note(m(x))
+        del M.__call__
+        note(m(x))
+        m.forward = lambda x: x - 1
+        note(m(x), m(x=x))
+        del m.forward
+        note(m(x))
+        m.weight.data.zero_(); m.bias = None
+        note(m(x), len(list(m.parameters())))
+        m._parameters = {'weight': nn.Parameter(torch.ones(2, 2)), 'bias': None}
+        note(m(x))
+        hook = m.register_forward_hook(lambda m, a, y: y * 3)
+        note(m(x))
+        hook.remove()
+        note(m(x))
+        m.nothing = 1; note(m.nothing); del m.nothing; note(hasattr(m, 'nothing'))
+    """,
+    "a layer's forward takes its input by name": """
+        import inspect
+        m = nn.Linear(2, 3); x = torch.ones(1, 2)
+        note((m.forward(input=x) == m(x)).all(), (nn.Linear.forward(m, x) == m(x)).all(), m.forward.__name__)
+        note(list(inspect.signature(nn.Tanh.forward).parameters), list(inspect.signature(m.forward).parameters))
+        class Twice(nn.Linear):
+            def forward(self, x): return super().forward(super().forward(x))
+        t, F = Twice(2, 2), nn.functional
+        note((t(x) == F.linear(F.linear(x, t.weight, t.bias), t.weight, t.bias)).all())
+    """,
+    "a layer's forward wants an input": "nn.Linear(2, 2).forward()",
+    "a layer's forward wants one input": "nn.Linear(2, 2)(torch.ones(1, 2), 3)",
+    "a layer's forward knows one name": "nn.Tanh()(torch.ones(1, 2), other=3)",
     "own setattr and call": """
         class M(nn.Linear):
             def __setattr__(self, name, value): super().__setattr__(name, value); names.append(name)
