@@ -24,6 +24,8 @@
     extern const size_t topic##_row_count;
 ROW_LISTS(DECLARE_ROWS)
 DECLARE_ROWS(functional) /* brisk._C._nn: what PyTorch has in nn.functional only */
+DECLARE_ROWS(losses)     /* there too */
+DECLARE_ROWS(optim)      /* brisk._C._optim */
 #undef DECLARE_ROWS
 
 /* The result as a Python object: itself, or written into out, which is then the one returned. Steals result. */
