@@ -24,9 +24,12 @@
     extern const size_t topic##_row_count;
 ROW_LISTS(DECLARE_ROWS)
 DECLARE_ROWS(functional) /* brisk._C._nn: what PyTorch has in nn.functional only */
+DECLARE_ROWS(layers)     /* there too: layers with weights */
 DECLARE_ROWS(losses)     /* there too */
 DECLARE_ROWS(optim)      /* brisk._C._optim */
 #undef DECLARE_ROWS
+/* Takes back the names that rows of the op table give and PyTorch does not have. */
+int elementwise_forget_names(PyObject *module);
 
 /* The result as a Python object: itself, or written into out, which is then the one returned. Steals result. */
 PyObject *py_out(bk_tensor *result, const arg *out);
@@ -58,6 +61,7 @@ int py_tensor_setitem(PyObject *self, PyObject *key, PyObject *value);
 
 /* bind_random.c, interop.c, storage_object.c */
 int random_init(PyObject *module);
+bk_generator *py_generator_of(const arg *a); /* of a Generator argument; NULL for the default one */
 int interop_init(PyObject *module);
 int storage_init(PyObject *module);
 int info_init(PyObject *module);

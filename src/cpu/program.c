@@ -8,11 +8,14 @@
 #include <string.h>
 
 #include "core/threads.h"
+#include "cpu/fuse.h"
 
 enum {
-    TILE_BYTES = 4096,        /* a register: with ten of them a tile's work stays in L1 (32 KB and up) */
+    TILE_BYTES = 2048,        /* a register of float32; twice as much is 10% slower over far memory, 4 times 40% */
     STACK_BYTES = 192 * 1024, /* registers live on the thread's stack: running allocates nothing */
     SHORT_ROW = 256,          /* rows shorter than this share a tile */
+    LINE_BYTES = 64,
+    NEAR_BYTES = 2048 * 1024, /* programs over less memory than this find it in L2 */
 };
 
 /* --- shaping ------------------------------------------------------------------------------------------------- */
@@ -99,8 +102,20 @@ static void cut_tiles(ew_program *p, int64_t tile)
     }
 }
 
+/* How many cache lines of the next tile each step asks for. */
+static void look_far(ew_program *p)
+{
+    int64_t element = 0;
+    for (int i = 0; i < p->ports; i++)
+        if (p->port[i].mode == PORT_LINE)
+            element += p->port[i].size;
+    int64_t lines = p->rows_per_tile * p->columns_per_tile * element / LINE_BYTES;
+    p->lines_per_step = p->steps > 1 && p->numel * element > NEAR_BYTES ? (int)(lines / p->steps + 1) : 0;
+}
+
 void program_shape(ew_program *p, const view *ports, const bool *writes)
 {
+    program_fuse(p);
     const view *lead = &ports[0];
     int widest = 1;
     for (int i = p->ports - 1; i >= 0; i--) {
@@ -123,6 +138,7 @@ void program_shape(ew_program *p, const view *ports, const bool *writes)
         if (port->mode != PORT_LINE)
             port->reg = p->registers++;
     }
+    look_far(p);
     p->work_ns = (double)p->numel * (0.15 * p->ports + 0.25 * p->steps);
 }
 
@@ -231,6 +247,19 @@ static tile tile_at(const ew_program *p, int64_t number)
     return t;
 }
 
+/* From one tile to the next. Within a row it is a matter of columns; divisions are left to the beginnings of rows. */
+static void tile_next(const ew_program *p, tile *t, int64_t number)
+{
+    int64_t left = p->inner - t->column - t->columns;
+    if (t->rows > 1 || left <= 0) {
+        *t = tile_at(p, number);
+        return;
+    }
+    t->column += t->columns;
+    t->start += t->columns;
+    t->columns = left < p->columns_per_tile ? left : p->columns_per_tile;
+}
+
 static int64_t row_offset(const ew_program *p, const ew_port *port, const tile *t)
 {
     int64_t at = t->column * port->strides[p->ndim - 1];
@@ -300,6 +329,39 @@ static void store_ports(const ew_program *p, char *const *bases, const tile *t, 
     }
 }
 
+/* Memory far away arrives while the steps compute: between two steps some lines of the next tile are asked for, never
+ * so many that they queue up. The hardware's prefetcher starts anew with every page, and a page is two tiles. Saves 5%.
+ */
+typedef struct outlook {
+    int port;
+    int64_t at;
+} outlook;
+
+static void look_ahead(const ew_program *p, char *const *address, int64_t n, outlook *o)
+{
+    for (int lines = p->lines_per_step; lines > 0 && o->port < p->ports; o->port++, o->at = 0) {
+        const ew_port *port = &p->port[o->port];
+        if (port->mode != PORT_LINE)
+            continue;
+        int64_t bytes = n * port->size;
+        const char *next = address[o->port] + bytes;
+        for (; o->at < bytes && lines > 0; o->at += LINE_BYTES, lines--)
+            __builtin_prefetch(next + o->at, 0, 3);
+        if (o->at < bytes)
+            return;
+    }
+}
+
+static void run_steps(const ew_program *p, int64_t n, char *const *address, bool ahead)
+{
+    outlook o = { 0, 0 };
+    for (const ew_step *s = p->step, *last = s + p->steps; s < last; s++) {
+        if (ahead)
+            look_ahead(p, address, n, &o);
+        s->run(n, address[s->to], address[s->x], address[s->y], address[s->z]);
+    }
+}
+
 static void run_tiles(void *arg, int64_t begin, int64_t end)
 {
     const run *r = arg;
@@ -320,12 +382,12 @@ static void run_tiles(void *arg, int64_t begin, int64_t end)
         all.columns = p->columns_per_tile;
         move_rows(p, port, all, r->bases[i], address[i]);
     }
+    tile t = tile_at(p, begin);
     for (int64_t number = begin; number < end; number++) {
-        tile t = tile_at(p, number);
+        if (number > begin)
+            tile_next(p, &t, number);
         show_ports(p, r->bases, &t, registers, address);
-        int64_t n = t.rows * t.columns;
-        for (const ew_step *s = p->step, *last = s + p->steps; s < last; s++)
-            s->run(n, address[s->to], address[s->x], address[s->y], address[s->z]);
+        run_steps(p, t.rows * t.columns, address, p->lines_per_step && number + 1 < end);
         store_ports(p, r->bases, &t, address);
     }
 }

@@ -34,6 +34,7 @@ typedef struct ew_program {
     int64_t rows_per_tile, columns_per_tile; /* one of them is 1 or the whole inner dimension */
     int registers, ports, steps;
     int64_t register_bytes;
+    int lines_per_step; /* of the next tile, asked for before each step; 0 where memory is near */
     ew_port *port;
     ew_step *step;
     double work_ns;

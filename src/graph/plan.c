@@ -276,11 +276,29 @@ static bool plan_elementwise(planner *p, int32_t i)
 /* --- views and updates
  * ------------------------------------------------------------------------------------------------ */
 
+/* A view's strides are those of its base as it was recorded. A base that was computed straight into a region of
+ * something else has other ones: the view is then one of a copy. */
+static bool view_copy(planner *p, int32_t i, int32_t base)
+{
+    const attr *a = &p->key->record[i].attr;
+    value *x = &p->values[i];
+    int32_t b = buffer_new(p, BUFFER_TEMPORARY, a->region.layout->span * (int64_t)dtype_size((bk_dtype)x->dtype));
+    if (b < 0 || !copy_memory(p, (plan_view){ b, (bk_dtype)x->dtype, 0, a->region.layout }, view_of(p, base), i))
+        return false;
+    x->born = p->draft_count - 1;
+    value_place(p, i, b, a->region.offset, x->layout);
+    touch(p, i, x->born);
+    touch(p, base, x->born);
+    return true;
+}
+
 static bool plan_viewing(planner *p, int32_t i)
 {
     int32_t base = input_of(p, i, 0);
     if (!materialise(p, base))
         return false;
+    if (p->values[base].layout != p->key->record[i].attr.region.layout)
+        return view_copy(p, i, base);
     value *x = &p->values[i];
     x->born = p->values[base].born;
     value_place(p, i, p->values[base].buffer, p->values[base].offset + p->key->record[i].attr.region.offset, x->layout);
@@ -295,7 +313,7 @@ static bool start_from(planner *p, int32_t i, const layout *region, int64_t offs
     if (!materialise(p, old))
         return false;
     value *x = &p->values[i], *from = &p->values[old];
-    if (may_overwrite(p, old, region, from->offset + offset, i)) {
+    if (from->layout == x->layout && may_overwrite(p, old, region, from->offset + offset, i)) {
         x->born = from->born;
         value_place(p, i, from->buffer, from->offset, x->layout);
         return true;
