@@ -5,7 +5,7 @@ from brisk._C import *  # noqa: F403  (functions, dtypes and types: the rows of 
 from brisk._C import Tensor
 from brisk._install import install
 from brisk._arrange import *  # noqa: F403
-from brisk import _copy, _memory, autograd, linalg, nn, random
+from brisk import _copy, _memory, autograd, linalg, nn, optim, random
 from brisk._legacy import *  # noqa: F403
 from brisk._making import *  # noqa: F403
 from brisk.functional import cdist, chain_matmul, einsum, tensordot
