@@ -48,6 +48,17 @@ static bool check_kernel(const bk_tensor *x, const char *kernel)
     return false;
 }
 
+/* A weight that the gradient does not reach. */
+static int check_constant(const bk_tensor *weight, const char *function, const char *name)
+{
+    if (!weight || !grad_enabled() || !tensor_tracked(weight))
+        return 0;
+    return error_int(BK_RUNTIME_ERROR,
+                     "The function '%s' is not differentiable with respect to argument '%s'. This input cannot have "
+                     "requires_grad True.",
+                     function, name);
+}
+
 /* --- distances ---------------------------------------------------------------------------------------------------- */
 
 bk_tensor *bk_mse_loss(const bk_tensor *x, const bk_tensor *target, bk_reduction reduction)
@@ -158,7 +169,7 @@ static int check_classes(const bk_tensor *x, const bk_tensor *target, const bk_t
     if (dtype != BK_INT64 && dtype != BK_UINT8)
         return error_int(BK_RUNTIME_ERROR, "expected target dtype to be Long or Byte, but got %s",
                          dtypes[dtype].type_name);
-    return check_weight(x, weight);
+    return check_weight(x, weight) < 0 || check_constant(weight, "nll_loss", "weight") < 0 ? -1 : 0;
 }
 
 /* How many targets are not ignored; -1 with the error set for one that is no class. */
@@ -395,7 +406,7 @@ bk_tensor *bk_binary_cross_entropy(const bk_tensor *x, const bk_tensor *target, 
     if (!x || !target)
         return NULL;
     enter();
-    if (check_binary(x, target) < 0)
+    if (check_binary(x, target) < 0 || check_constant(weight, "binary_cross_entropy", "weight") < 0)
         return leave(NULL);
     bk_tensor *loss = binary_loss(x, target);
     return leave(reduced(weight ? bk_mul(loss, weight) : loss, reduction));
@@ -409,7 +420,10 @@ bk_tensor *bk_binary_cross_entropy_with_logits(const bk_tensor *x, const bk_tens
     if (!dtype_is_float(tensor_dtype(target)))
         return error_null(BK_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s",
                           dtypes[tensor_dtype(x)].type_name, dtypes[tensor_dtype(target)].type_name);
+    const char *name = "binary_cross_entropy_with_logits";
     enter();
+    if (check_constant(weight, name, "weight") < 0 || check_constant(pos_weight, name, "pos_weight") < 0)
+        return leave(NULL);
     bk_tensor *yes = bk_logsigmoid(x);
     if (pos_weight) /* (p - 1) y + 1 */
         yes = bk_mul(yes, ew_with(EW_add, bk_mul(ew_with(EW_sub, pos_weight, number_int(1)), target), number_int(1)));

@@ -43,7 +43,7 @@ cross_entropy(s, k)
 cross_entropy(s, k, w, label_smoothing=0.1)
 cross_entropy(s, s.softmax(1))
 cross_entropy(v, c[0])
-cross_entropy(v, c[:1], w)
+cross_entropy(v.detach(), c[:1], w)
 cross_entropy(v, c[0], label_smoothing=0.2)
 cross_entropy(v, v.softmax(0))
 cross_entropy(x, c[:3])
@@ -69,7 +69,7 @@ nll_loss(v, c[0])
 nll_loss(v, c)
 nll_loss(x[0, 0], c)
 binary_cross_entropy(p, q)
-binary_cross_entropy(p, q, v.abs())
+binary_cross_entropy(p, q, w)
 binary_cross_entropy(p, b)
 binary_cross_entropy(b.detach().requires_grad_(), b)
 binary_cross_entropy(b.detach().requires_grad_(), 1 - b)
@@ -78,9 +78,11 @@ binary_cross_entropy(p, v)
 binary_cross_entropy(p, q.long())
 binary_cross_entropy_with_logits(x, q)
 binary_cross_entropy_with_logits(x * 50, b)
-binary_cross_entropy_with_logits(x, q, v.abs())
-binary_cross_entropy_with_logits(x, q, pos_weight=v.abs())
-binary_cross_entropy_with_logits(x, q, p, pos_weight=v.abs())
+binary_cross_entropy_with_logits(x, q, w)
+binary_cross_entropy_with_logits(x, q, pos_weight=w)
+binary_cross_entropy_with_logits(x, q, b, pos_weight=w)
+binary_cross_entropy_with_logits(x, q, p)
+binary_cross_entropy(p, q, p)
 binary_cross_entropy_with_logits(x, v)
 kl_div(x, p)
 kl_div(x, b)
@@ -119,6 +121,7 @@ multilabel_margin_loss(x, m + 3)
 multilabel_soft_margin_loss(x, b)
 multilabel_soft_margin_loss(x, b, w)
 soft_margin_loss(x, y.sign())
+soft_margin_loss(x, y.detach().sign())
 triplet_margin_loss(x, y, z)
 triplet_margin_loss(x, y, z, margin=0.3, p=1, swap=True)
 triplet_margin_loss(v, x[0], x[1])
@@ -166,7 +169,7 @@ def run(m, row, reduction, dtype):
         loss = eval(call, {**vars(m.nn.functional), "torch": m, **named})
     result = [loss.detach()]
     if loss.requires_grad:
-        loss.cos().sum().backward()  # so that each element has a gradient of its own
+        (loss / (1 + loss.detach().abs())).sum().backward()  # so that each element has a gradient of its own
         result += [t.grad for t in named.values() if t.is_leaf and t.requires_grad]
     return result
 
@@ -221,7 +224,7 @@ HingeEmbeddingLoss() x z
 MultiMarginLoss(p=2) x c
 MultiLabelMarginLoss() x m
 MultiLabelSoftMarginLoss() x b
-SoftMarginLoss() x z
+SoftMarginLoss() x b
 TripletMarginLoss(margin=0.4, swap=True) x y z
 TripletMarginWithDistanceLoss(margin=0.4) x y z
 CTCLoss(zero_infinity=True) t l

@@ -99,7 +99,9 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     code = _code(reduction)
     _warn_about_sizes(input, target)
     if weight is not None:
-        return _weighted(_nn._huber_loss(input, target, delta, 0), input, weight, code)
+        if weight.size() != input.size():
+            raise ValueError("Weights and input must have the same size.")
+        return _reduced(_nn._huber_loss(input, target, delta, 0) * weight, code)
     return _nn._huber_loss(input, target, delta, code)
 
 
@@ -128,8 +130,6 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is "
             "deprecated. Please ensure they have the same size."
         )
-    if weight is not None:
-        weight = weight.expand(_C.broadcast_shapes(target.shape, weight.shape))
     return _nn._binary_cross_entropy(input, target, weight, code)
 
 
@@ -207,7 +207,13 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
 
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """log(1 + exp(-target input)), for targets of 1 and -1."""
-    return _reduced((-target * input).exp().log1p(), _code(reduction, size_average, reduce))
+    code = _code(reduction, size_average, reduce)
+    if target.requires_grad and _C.is_grad_enabled():
+        raise RuntimeError(
+            "The function 'soft_margin_loss' is not differentiable with respect to argument 'target'. This input "
+            "cannot have requires_grad True."
+        )
+    return _reduced((-target * input).exp().log1p(), code)
 
 
 # --- likelihoods -----------------------------------------------------------------------------------------------------

@@ -40,5 +40,5 @@ class ASGD(PerParameter):
             state["ax"].copy_(p)
         else:
             state["ax"].add_(p.sub(state["ax"]).mul_(mu))
-        state["eta"].fill_(lr / ((1 + group["lambd"] * lr * t) ** group["alpha"]))
-        state["mu"].fill_(1 / max(1, t - group["t0"]))
+        state["eta"].copy_(counter(lr / ((1 + group["lambd"] * lr * t) ** group["alpha"])))
+        state["mu"].copy_(counter(1 / max(1, t - group["t0"])))

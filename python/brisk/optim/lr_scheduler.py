@@ -135,6 +135,10 @@ class LRScheduler:
                 values = closed() if closed else self.get_lr()
         finally:
             self._get_lr_called_within_step = False
+        self._set_rates(values)
+
+    def _set_rates(self, values):
+        self._get_lr_called_within_step = False
         for group, rate in zip(self.optimizer.param_groups, values):
             _set(group, "lr", rate)
         self._last_lr = [
@@ -368,9 +372,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self.T_cur = epoch - self.T_0 * (self.T_mult**n - 1) / (self.T_mult - 1)
             self.T_i = self.T_0 * self.T_mult**n
         self.last_epoch = math.floor(epoch)
-        for group, rate in zip(self.optimizer.param_groups, self.get_lr()):
-            _set(group, "lr", rate)
-        self._last_lr = self._rates()
+        self._set_rates(self.get_lr())
+
+    def _update_lr(self, epoch=None):
+        self.step(epoch)
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -675,9 +680,7 @@ class SequentialLR(_Several):
         at = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[at]
         if at > 0 and self._milestones[at - 1] == self.last_epoch:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                scheduler.step(0)
+            scheduler._update_lr(0)
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()

@@ -34,7 +34,7 @@ class Rprop(PerParameter):
         state["step"] += 1
         (shrink, grow), (smallest, largest) = group["etas"], group["step_sizes"]
         turned = grad * state["prev"]
-        factor = _C.where(turned > 0, grow, _C.where(turned < 0, shrink, 1.0)).to(p.dtype)
+        factor = _C.ones_like(turned).masked_fill_(turned > 0, grow).masked_fill_(turned < 0, shrink)
         state["step_size"].mul_(factor).clamp_(smallest, largest)
         grad = grad.masked_fill(turned < 0, 0.0)
         p.addcmul_(grad.sign(), state["step_size"], value=-1)
