@@ -74,7 +74,7 @@ class Categorical(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         value = value.long().unsqueeze(-1)
-        shape = (value[..., 0].expand_as(value[..., 0]) + self.logits[..., 0].long() * 0).shape
+        shape = _C.broadcast_shapes(value.shape[:-1], self.logits.shape[:-1])
         logits = self.logits.expand((*shape, self._num_events))
         return logits.gather(-1, value.expand((*shape, 1))).squeeze(-1)
 
@@ -113,8 +113,17 @@ class OneHotCategorical(Distribution):
         return self.probs
 
     @property
+    def mode(self):
+        return (self.probs.argmax(-1).unsqueeze(-1) == _C.arange(self._categorical._num_events)).to(self.probs.dtype)
+
+    @property
     def variance(self):
         return self.probs * (1 - self.probs)
+
+    def expand(self, batch_shape, _instance=None):
+        new = self._expanded(OneHotCategorical, batch_shape, {}, _instance, self._event_shape)
+        new._categorical = self._categorical.expand(batch_shape)
+        return new
 
     def sample(self, sample_shape=Size()):
         drawn = self._categorical.sample(sample_shape)

@@ -1,7 +1,5 @@
 """Sets that parameters and values lie in. check(value) gives a tensor of truths, one for each event."""
 
-from brisk import _C
-
 __all__ = [
     "Constraint", "boolean", "dependent", "greater_than", "greater_than_eq", "independent", "integer_interval",
     "interval", "less_than", "lower_cholesky", "nonnegative", "nonnegative_integer", "one_hot", "positive",
@@ -54,13 +52,8 @@ class _Bounds(Constraint):
             setattr(self, name, bound)
 
     def __repr__(self):
-        texts = []
-        for name in self.names:
-            bound = getattr(self, name)
-            if isinstance(bound, _C.Tensor):
-                bound = bound.item() if bound.numel() == 1 else bound.shape
-            texts.append(f"{name}={bound}")
-        return f"{type(self).__name__.lstrip('_')}({', '.join(texts)})"
+        bounds = ", ".join(f"{name}={getattr(self, name)}" for name in self.names)
+        return f"{type(self).__name__[1:]}({bounds})"
 
 
 class _Interval(_Bounds):
