@@ -317,6 +317,9 @@ BK_API bk_tensor *bk_index_copy(const bk_tensor *t, int dim, const bk_tensor *in
 BK_API int bk_index_copy_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *source);
 BK_API bk_tensor *bk_index_fill(const bk_tensor *t, int dim, const bk_tensor *index, double value);
 BK_API int bk_index_fill_(bk_tensor *t, int dim, const bk_tensor *index, double value);
+/* The value is a tensor without dimensions, which gets its gradient. */
+BK_API bk_tensor *bk_index_fill_t(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *value);
+BK_API int bk_index_fill_t_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *value);
 BK_API bk_tensor *bk_take(const bk_tensor *t, const bk_tensor *index);
 BK_API bk_tensor *bk_put(const bk_tensor *t, const bk_tensor *index, const bk_tensor *source, bool accumulate);
 BK_API int bk_put_(bk_tensor *t, const bk_tensor *index, const bk_tensor *source, bool accumulate);
@@ -486,7 +489,8 @@ BK_API bk_tensor *bk_attention(const bk_tensor *q, const bk_tensor *k, const bk_
 /* An orthogonal matrix along the shorter side of t, seen as (first dimension, all others), times gain. */
 BK_API int bk_orthogonal_(bk_tensor *t, double gain, bk_generator *g);
 
-/* --- losses --------------------------------------------------------------------------------------------------------- */
+/* --- losses ---------------------------------------------------------------------------------------------------------
+ */
 
 /* What becomes of the losses of the elements (of the samples, where there are classes). */
 typedef enum bk_reduction { BK_REDUCE_NONE, BK_REDUCE_MEAN, BK_REDUCE_SUM } bk_reduction;
@@ -509,7 +513,8 @@ BK_API bk_tensor *bk_binary_cross_entropy_with_logits(const bk_tensor *x, const 
                                                       const bk_tensor *weight, const bk_tensor *pos_weight,
                                                       bk_reduction reduction);
 
-/* --- optimisers: a step moves every parameter that has a gradient, and is recorded like any other op ------------------ */
+/* --- optimisers: a step moves every parameter that has a gradient, and is recorded like any other op
+ * ------------------ */
 
 /* State starts as zeros: a step makes the tensors that it needs (owned by the struct). */
 typedef struct bk_sgd_options {

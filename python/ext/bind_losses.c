@@ -34,8 +34,7 @@ static PyObject *py_bce(const arg *a)
 
 static PyObject *py_bce_with_logits(const arg *a)
 {
-    return py_wrap(
-        bk_binary_cross_entropy_with_logits(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, by(&a[4])));
+    return py_wrap(bk_binary_cross_entropy_with_logits(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, by(&a[4])));
 }
 
 const binding losses_rows[] = {

@@ -163,8 +163,12 @@ static PyObject *finish(group *g, int status, const kept *what)
 static PyObject *py_sgd_step(const arg *a)
 {
     static const kept what = { .names = { "momentum_buffer" } };
-    bk_sgd_options o = { .lr = a[2].d,           .momentum = a[3].d, .dampening = a[4].d,
-                         .weight_decay = a[5].d, .nesterov = a[6].b, .maximize = a[7].b };
+    bk_sgd_options o = { .lr = a[2].d,
+                         .momentum = a[3].d,
+                         .dampening = a[4].d,
+                         .weight_decay = a[5].d,
+                         .nesterov = a[6].b,
+                         .maximize = a[7].b };
     arg states = a[1];
     states.given = o.momentum != 0;
     group g;
@@ -186,8 +190,14 @@ static PyObject *py_sgd_step(const arg *a)
 static PyObject *py_adam_step(const arg *a)
 {
     static const kept what = { true, { "exp_avg", "exp_avg_sq", "max_exp_avg_sq" } };
-    bk_adam_options o = { .lr = a[2].d,           .beta1 = a[3].d,     .beta2 = a[4].d,   .eps = a[5].d,
-                          .weight_decay = a[6].d, .decoupled = a[7].b, .amsgrad = a[8].b, .maximize = a[9].b };
+    bk_adam_options o = { .lr = a[2].d,
+                          .beta1 = a[3].d,
+                          .beta2 = a[4].d,
+                          .eps = a[5].d,
+                          .weight_decay = a[6].d,
+                          .decoupled = a[7].b,
+                          .amsgrad = a[8].b,
+                          .maximize = a[9].b };
     group g;
     bk_adam_state *states = NULL;
     int status = group_open(&g, &a[0], &a[1], &what);
@@ -211,8 +221,12 @@ static PyObject *py_adam_step(const arg *a)
 static PyObject *py_rmsprop_step(const arg *a)
 {
     static const kept what = { true, { "square_avg", "momentum_buffer", "grad_avg" } };
-    bk_rmsprop_options o = { .lr = a[2].d,           .alpha = a[3].d,    .eps = a[4].d,
-                             .weight_decay = a[5].d, .momentum = a[6].d, .centered = a[7].b,
+    bk_rmsprop_options o = { .lr = a[2].d,
+                             .alpha = a[3].d,
+                             .eps = a[4].d,
+                             .weight_decay = a[5].d,
+                             .momentum = a[6].d,
+                             .centered = a[7].b,
                              .maximize = a[8].b };
     group g;
     bk_rmsprop_state *states = NULL;

@@ -11,6 +11,7 @@
     X(info)                                                                                                            \
     X(interop)                                                                                                         \
     X(autograd)                                                                                                        \
+    X(tape)                                                                                                            \
     X(index)                                                                                                           \
     X(shape)                                                                                                           \
     X(basics)                                                                                                          \
@@ -82,6 +83,9 @@ PyObject *py_where_places(const arg *a);
 /* grad_fn.c: NULL with an exception set, None for a leaf */
 int grad_fn_init(void);
 PyObject *py_grad_fn(const bk_tensor *t);
+
+/* bind_function.c: autograd.Function */
+int function_init(PyObject *module);
 
 /* repr.c */
 PyObject *py_tensor_repr(PyObject *self);

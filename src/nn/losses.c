@@ -249,8 +249,7 @@ static bk_tensor *weighed(const bk_tensor *loss, const bk_tensor *weights, const
     bk_tensor *sum = bk_sum(loss, 0, false);
     if (reduction == BK_REDUCE_SUM)
         return sum;
-    return weights ? bk_div(sum, bk_sum(weights, 0, false))
-                   : ew_with(EW_div, sum, number_float((double)c->count));
+    return weights ? bk_div(sum, bk_sum(weights, 0, false)) : ew_with(EW_div, sum, number_float((double)c->count));
 }
 
 static bk_tensor *nll(const bk_tensor *x, const classes *c, const bk_tensor *weight, bk_reduction reduction)
@@ -284,8 +283,8 @@ static bk_tensor *times_weight(bk_tensor *x, const bk_tensor *weight)
     return bk_mul(x, bk_reshape(weight, x->layout->ndim, sizes));
 }
 
-static bk_tensor *probability_loss(bk_tensor *log_p, const bk_tensor *target, const bk_tensor *weight,
-                                   double smoothing, bk_reduction reduction)
+static bk_tensor *probability_loss(bk_tensor *log_p, const bk_tensor *target, const bk_tensor *weight, double smoothing,
+                                   bk_reduction reduction)
 {
     double classes = (double)log_p->layout->sizes[class_dim(log_p)];
     const bk_tensor *p = target;
@@ -356,8 +355,7 @@ static int check_unit_range(const bk_tensor *x)
     grad_set_enabled(was);
     if (!all || bk_eval(all) < 0)
         return -1;
-    return bk_item_int(all) ? 0
-                            : error_int(BK_RUNTIME_ERROR, "all elements of input should be between 0 and 1");
+    return bk_item_int(all) ? 0 : error_int(BK_RUNTIME_ERROR, "all elements of input should be between 0 and 1");
 }
 
 static int check_binary(const bk_tensor *x, const bk_tensor *target)

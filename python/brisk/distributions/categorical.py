@@ -1,6 +1,7 @@
 """One of several classes."""
 
 from brisk import _C
+from brisk._arrange import broadcast_shapes
 from brisk._C import Size
 from brisk.autograd.grad_mode import no_grad
 from brisk.distributions import constraints
@@ -74,7 +75,7 @@ class Categorical(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         value = value.long().unsqueeze(-1)
-        shape = _C.broadcast_shapes(value.shape[:-1], self.logits.shape[:-1])
+        shape = broadcast_shapes(value.shape[:-1], self.logits.shape[:-1])
         logits = self.logits.expand((*shape, self._num_events))
         return logits.gather(-1, value.expand((*shape, 1))).squeeze(-1)
 

@@ -3,6 +3,7 @@
 import functools
 
 from brisk import _C
+from brisk._arrange import broadcast_tensors
 from brisk._C import Tensor
 from brisk.autograd.grad_mode import enable_grad
 
@@ -17,13 +18,7 @@ def broadcast_all(*values):
     like = next((v for v in values if isinstance(v, Tensor)), None)
     dtype = _C.get_default_dtype() if like is None else like.dtype
     tensors = [v if isinstance(v, Tensor) else _C.tensor(v, dtype=dtype) for v in values]
-    return _C.broadcast_tensors(*tensors) if hasattr(_C, "broadcast_tensors") else _broadcast(tensors)
-
-
-def _broadcast(tensors):
-    import brisk
-
-    return brisk.broadcast_tensors(*tensors)
+    return broadcast_tensors(*tensors)
 
 
 def clamp_probs(probs):
