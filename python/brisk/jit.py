@@ -2,8 +2,9 @@
 
 import functools
 
-__all__ = ["Final", "ScriptModule", "export", "freeze", "ignore", "is_scripting", "is_tracing", "script", "script_method",
-           "trace", "unused"]  # fmt: skip
+__all__ = [
+    "Final", "export", "freeze", "ignore", "is_scripting", "is_tracing", "script", "script_method", "trace", "unused",
+]  # fmt: skip
 
 from typing import Final
 

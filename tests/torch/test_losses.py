@@ -150,14 +150,14 @@ def inputs(m, dtype):
     def exact(values, kind=None):
         return tensor_of(m, np.asarray(values), kind or "int64")
 
-    named = dict(x=scores(4, 5), y=scores(4, 5), z=scores(4, 5), s=scores(2, 5, 3, 2), v=scores(5), u=scores(4))
-    named |= dict(t=scores(6, 3, 5))
+    named = {"x": scores(4, 5), "y": scores(4, 5), "z": scores(4, 5), "s": scores(2, 5, 3, 2)}
+    named |= {"v": scores(5), "u": scores(4), "t": scores(6, 3, 5)}
     named |= {name: tensor_of(m, rng.uniform(0.1, 0.9, (4, 5)), dtype).requires_grad_() for name in "pq"}
-    named |= dict(w=tensor_of(m, rng.uniform(0.5, 2, 5), dtype), b=exact(rng.integers(0, 2, (4, 5)), dtype))
-    named |= dict(n=exact(rng.integers(0, 5, (4, 5)), dtype), o=exact([1, -1, 1, -1]))
-    named |= dict(c=exact([0, 2, 4, 1]), i=exact([0, -100, 3, -100]), k=exact(rng.integers(0, 5, (2, 3, 2))))
-    named |= dict(m=exact([[3, 0, -1, 1, 2], [-1, 0, 0, 0, 0], [0, 1, 2, 3, 4], [2, -1, -1, -1, -1]]))
-    named |= dict(l=exact([[1, 2, 3], [2, 2, 1], [3, 3, 1]]))
+    named |= {"w": tensor_of(m, rng.uniform(0.5, 2, 5), dtype), "b": exact(rng.integers(0, 2, (4, 5)), dtype)}
+    named |= {"n": exact(rng.integers(0, 5, (4, 5)), dtype), "o": exact([1, -1, 1, -1])}
+    named |= {"c": exact([0, 2, 4, 1]), "i": exact([0, -100, 3, -100]), "k": exact(rng.integers(0, 5, (2, 3, 2)))}
+    named |= {"m": exact([[3, 0, -1, 1, 2], [-1, 0, 0, 0, 0], [0, 1, 2, 3, 4], [2, -1, -1, -1, -1]])}
+    named |= {"l": exact([[1, 2, 3], [2, 2, 1], [3, 3, 1]])}
     return named
 
 

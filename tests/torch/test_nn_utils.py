@@ -1,4 +1,4 @@
-"""nn.utils does what PyTorch's does: bounds of gradients, vectors of parameters, weight and spectral norms, sequences."""
+"""nn.utils does what PyTorch's does: bounds of gradients, vectors of parameters, norms of weights, sequences."""
 
 import warnings
 
@@ -15,7 +15,7 @@ def run(m, lines):
     net(m.ones(5, 3)).pow(2).sum().backward()
     names = {"torch": m, "nn": nn, "net": net, "u": nn.utils, "rnn": nn.utils.rnn, "x": m.arange(12.0).view(4, 3),
              "par": nn.utils.parametrizations, "parametrize": nn.utils.parametrize,
-             "grads": lambda: [p.grad for p in net.parameters()]}  # fmt: skip
+             "keys": lambda: sorted(net.state_dict()), "grads": lambda: [p.grad for p in net.parameters()]}  # fmt: skip
     *before, last = lines.split("; ")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -39,19 +39,19 @@ u.get_total_norm(grads())
 u.parameters_to_vector(net.parameters()).detach()
 u.vector_to_parameters(torch.arange(26.0), net.parameters()); [p.detach() for p in net.parameters()]
 u.vector_to_parameters([1.0], net.parameters())
-u.weight_norm(net[0]); net(x).sum().backward(); (sorted(net.state_dict()), net(x).detach(), net[0].weight_g.grad)
+u.weight_norm(net[0]); net(x).sum().backward(); (keys(), net(x).detach(), net[0].weight_g.grad)
 u.weight_norm(net[0], dim=None); net(x).sum().backward(); (net[0].weight_g.detach(), net[0].weight_g.grad)
 u.weight_norm(net[0], dim=1); net(x).sum().backward(); (net[0].weight_v.grad, net[0].weight_g.grad)
-u.weight_norm(net[0]); u.remove_weight_norm(net[0]); (sorted(net.state_dict()), net(x).detach())
+u.weight_norm(net[0]); u.remove_weight_norm(net[0]); (keys(), net(x).detach())
 u.weight_norm(net[0]); u.weight_norm(net[0])
 u.remove_weight_norm(net[0])
-u.spectral_norm(net[0]); net(x).sum().backward(); (sorted(net.state_dict()), net(x).detach(), net[0].weight_orig.grad)
+u.spectral_norm(net[0]); net(x).sum().backward(); (keys(), net(x).detach(), net[0].weight_orig.grad)
 u.spectral_norm(net[0], n_power_iterations=3); net.eval(); net(x).detach()
-u.spectral_norm(net[0]); net(x); u.remove_spectral_norm(net[0]); (sorted(net.state_dict()), net(x).detach())
+u.spectral_norm(net[0]); net(x); u.remove_spectral_norm(net[0]); (keys(), net(x).detach())
 u.remove_spectral_norm(net[0])
-par.weight_norm(net[0]); net(x).sum().backward(); (sorted(net.state_dict()), net(x).detach(), [p.grad for p in net[0].parameters()])
-par.weight_norm(net[0]); parametrize.remove_parametrizations(net[0], 'weight'); (sorted(net.state_dict()), net(x).detach())
-par.spectral_norm(net[0]); y = net(x); y.sum().backward(); (sorted(net.state_dict()), y.detach(), net[0].parametrizations.weight.original.grad)
+par.weight_norm(net[0]); net(x).sum().backward(); (keys(), net(x).detach(), [p.grad for p in net[0].parameters()])
+par.weight_norm(net[0]); parametrize.remove_parametrizations(net[0], 'weight'); (keys(), net(x).detach())
+par.spectral_norm(net[0]); net(x).sum().backward(); (keys(), [p.grad for p in net[0].parameters()])
 par.spectral_norm(net[0]); net.eval(); net(x).detach()
 par.weight_norm(net[0]); parametrize.is_parametrized(net[0], 'weight')
 parametrize.is_parametrized(net[0])
@@ -67,7 +67,7 @@ rnn.pack_padded_sequence(x.unsqueeze(2), [1, 4, 2])
 rnn.pack_padded_sequence(x.unsqueeze(2), [4, 2, 0])
 rnn.pack_padded_sequence(x.unsqueeze(2), [4, 2])
 rnn.pad_packed_sequence(rnn.pack_padded_sequence(x.unsqueeze(2), [1, 4, 2], enforce_sorted=False))
-rnn.pad_packed_sequence(rnn.pack_padded_sequence(x.unsqueeze(2), [4, 3, 1]), batch_first=True, total_length=6, padding_value=9)
+p = rnn.pack_padded_sequence(x.unsqueeze(2), [4, 3, 1]); rnn.pad_packed_sequence(p, True, 9, total_length=6)
 rnn.pad_packed_sequence(rnn.pack_padded_sequence(x.unsqueeze(2), [4, 3, 1]), total_length=2)
 list(rnn.pack_sequence([x, x[:2], x[:1]]))
 list(rnn.pack_sequence([x[:1], x, x[:2]], enforce_sorted=False))

@@ -86,9 +86,9 @@ def train(m, row, dtype, steps=20):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("row", ROWS)
 def test_twenty_steps_end_where_pytorch_ends(row, dtype):
-    close = dict(rtol=2e-6 if dtype == "float32" else 1e-11, atol=2e-6 if dtype == "float32" else 1e-12)
+    close = {"rtol": 2e-6 if dtype == "float32" else 1e-11, "atol": 2e-6 if dtype == "float32" else 1e-12}
     if dtype == "float32" and row.startswith("RMSprop"):
-        close = dict(rtol=1e-5, atol=1e-5)  # quotients of small numbers, which a last bit of the gradient moves
+        close = {"rtol": 1e-5, "atol": 1e-5}  # quotients of small numbers, which a last bit of the gradient moves
     if "lr=torch" in row:
         close["rtol"] = 2e-6  # PyTorch divides a tensor of float32 then, not a number
     check_same(train(SUT, row, dtype), train(REF, row, dtype), row, **close)
@@ -141,7 +141,9 @@ def test_lbfgs_finds_the_same_way(row):
 
         def closure():
             optimizer.zero_grad()
-            loss = loss_of(m, params, "float64") + (params[0].sin() * params[1]).sum() + sum((p**4).sum() for p in params)
+            loss = (
+                loss_of(m, params, "float64") + (params[0].sin() * params[1]).sum() + sum((p**4).sum() for p in params)
+            )
             loss.backward()
             return loss
 

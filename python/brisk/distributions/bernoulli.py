@@ -1,7 +1,6 @@
 """Yes or no."""
 
 from brisk import _C
-from brisk._C import Size
 from brisk.autograd.grad_mode import no_grad
 from brisk.distributions import constraints
 from brisk.distributions.distribution import Distribution
@@ -56,7 +55,7 @@ class Bernoulli(Distribution):
     def expand(self, batch_shape, _instance=None):
         return self._expanded(Bernoulli, batch_shape, {"probs": 0, "logits": 0, "_param": 0}, _instance)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         with no_grad():
             return _C.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 

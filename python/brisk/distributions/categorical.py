@@ -64,7 +64,7 @@ class Categorical(Distribution):
         new._num_events = self._num_events
         return new
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         sample_shape = Size(sample_shape)
         with no_grad():
             rows = self.probs.reshape(-1, self._num_events)
@@ -97,9 +97,7 @@ class OneHotCategorical(Distribution):
 
     def __init__(self, probs=None, logits=None, validate_args=None):
         self._categorical = Categorical(probs, logits)
-        super().__init__(
-            self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args
-        )
+        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
 
     @property
     def probs(self):
@@ -126,7 +124,7 @@ class OneHotCategorical(Distribution):
         new._categorical = self._categorical.expand(batch_shape)
         return new
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         drawn = self._categorical.sample(sample_shape)
         return (drawn.unsqueeze(-1) == _C.arange(self._categorical._num_events)).to(self.probs.dtype)
 

@@ -34,11 +34,9 @@ class Distribution:
 
     def _check_arguments(self):
         for name, constraint in self.arg_constraints.items():
-            if constraint is constraints.dependent or isinstance(getattr(type(self), name, None), lazy_property):
-                if name not in self.__dict__:
-                    continue  # computed from others, which are checked
-            if constraint is constraints.dependent:
-                continue
+            computed = isinstance(getattr(type(self), name, None), lazy_property) and name not in self.__dict__
+            if computed or constraint is constraints.dependent:
+                continue  # computed from others, which are checked
             value = getattr(self, name)
             with no_grad():
                 valid = constraint.check(value)
@@ -77,12 +75,12 @@ class Distribution:
     def stddev(self):
         return self.variance.sqrt()
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         """Draws that no gradient goes through."""
         with no_grad():
             return self.rsample(sample_shape)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         """Draws as functions of the parameters."""
         raise NotImplementedError
 
@@ -113,7 +111,7 @@ class Distribution:
         """The exponential of the entropy."""
         return self.entropy().exp()
 
-    def _extended_shape(self, sample_shape=Size()):
+    def _extended_shape(self, sample_shape=()):
         return Size(tuple(sample_shape) + tuple(self._batch_shape) + tuple(self._event_shape))
 
     def _validate_sample(self, value):

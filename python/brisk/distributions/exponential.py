@@ -1,6 +1,5 @@
 """The exponential distribution."""
 
-from brisk._C import Size
 from brisk.distributions import constraints
 from brisk.distributions.distribution import Distribution
 from brisk.distributions.utils import broadcast_all
@@ -38,7 +37,7 @@ class Exponential(Distribution):
     def expand(self, batch_shape, _instance=None):
         return self._expanded(Exponential, batch_shape, {"rate": 0}, _instance)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         return self.rate.new_empty(self._extended_shape(sample_shape)).exponential_() / self.rate
 
     def log_prob(self, value):

@@ -1,6 +1,5 @@
 """Dimensions of a batch that are one event."""
 
-from brisk._C import Size
 from brisk.distributions import constraints
 from brisk.distributions.distribution import Distribution, sum_rightmost
 
@@ -47,10 +46,10 @@ class Independent(Distribution):
         inner = tuple(self.event_shape)[: self.reinterpreted_batch_ndims]
         return Independent(self.base_dist.expand(tuple(batch_shape) + inner), self.reinterpreted_batch_ndims)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         return self.base_dist.sample(sample_shape)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value):

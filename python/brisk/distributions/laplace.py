@@ -1,7 +1,6 @@
 """The Laplace distribution."""
 
 from brisk import _C
-from brisk._C import Size
 from brisk.distributions import constraints
 from brisk.distributions.distribution import Distribution
 from brisk.distributions.utils import broadcast_all
@@ -39,7 +38,7 @@ class Laplace(Distribution):
     def expand(self, batch_shape, _instance=None):
         return self._expanded(Laplace, batch_shape, {"loc": 0, "scale": 0}, _instance)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         shape, eps = self._extended_shape(sample_shape), _C.finfo(self.loc.dtype).eps
         u = self.loc.new_empty(shape).uniform_(eps - 1, 1)
         return self.loc - self.scale * u.sign() * (-u.abs()).log1p()

@@ -3,7 +3,6 @@
 import math
 
 from brisk import _C
-from brisk._C import Size
 from brisk.distributions import constraints
 from brisk.distributions.distribution import Distribution, standard_normal
 from brisk.distributions.utils import lazy_property
@@ -55,7 +54,7 @@ class MultivariateNormal(Distribution):
     def __init__(self, loc, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        given = dict(covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril)
+        given = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix, "scale_tril": scale_tril}
         named = [(name, value) for name, value in given.items() if value is not None]
         if len(named) != 1:
             raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
@@ -110,7 +109,7 @@ class MultivariateNormal(Distribution):
         new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
         return new
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         eps = standard_normal(self._extended_shape(sample_shape), self.loc.dtype)
         return self.loc + (self._unbroadcasted_scale_tril @ eps.unsqueeze(-1)).squeeze(-1)
 

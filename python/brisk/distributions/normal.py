@@ -3,7 +3,6 @@
 import math
 
 from brisk import _C
-from brisk._C import Size
 from brisk.autograd.grad_mode import no_grad
 from brisk.distributions import constraints
 from brisk.distributions.distribution import LOG_SQRT_2PI, Distribution, standard_normal
@@ -42,12 +41,12 @@ class Normal(Distribution):
     def expand(self, batch_shape, _instance=None):
         return self._expanded(Normal, batch_shape, {"loc": 0, "scale": 0}, _instance)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
         with no_grad():
             return _C.normal(self.loc.expand(shape), self.scale.expand(shape))
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         return self.loc + standard_normal(self._extended_shape(sample_shape), self.loc.dtype) * self.scale
 
     def log_prob(self, value):

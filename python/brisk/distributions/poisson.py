@@ -1,7 +1,6 @@
 """The Poisson distribution."""
 
 from brisk import _C
-from brisk._C import Size
 from brisk.autograd.grad_mode import no_grad
 from brisk.distributions import constraints
 from brisk.distributions.distribution import Distribution
@@ -35,7 +34,7 @@ class Poisson(Distribution):
     def expand(self, batch_shape, _instance=None):
         return self._expanded(Poisson, batch_shape, {"rate": 0}, _instance)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         with no_grad():
             return _C.poisson(self.rate.expand(self._extended_shape(sample_shape)))
 

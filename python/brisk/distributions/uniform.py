@@ -1,7 +1,6 @@
 """The uniform distribution."""
 
 from brisk import _C
-from brisk._C import Size
 from brisk.distributions import constraints
 from brisk.distributions.distribution import Distribution
 from brisk.distributions.utils import broadcast_all
@@ -41,7 +40,7 @@ class Uniform(Distribution):
     def expand(self, batch_shape, _instance=None):
         return self._expanded(Uniform, batch_shape, {"low": 0, "high": 0}, _instance)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         drawn = _C.rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
         return self.low + drawn * (self.high - self.low)
 

@@ -164,7 +164,7 @@ def multi_margin_loss(
     classes = x.shape[1]
     if weight is not None and weight.numel() != classes:
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
-    if target.numel() and not (0 <= target.min().item() and target.max().item() < classes):
+    if target.numel() and not (target.min().item() >= 0 and target.max().item() < classes):
         raise RuntimeError("target out of range")
     at = target.unsqueeze(1)
     short = (margin - x.gather(1, at) + x).clamp_min(0) ** p
@@ -179,9 +179,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     """How far other classes come within a margin of 1 of each target class; a target ends at its first -1."""
     code = _code(reduction, size_average, reduce)
     if input.shape != target.shape:
-        raise RuntimeError(
-            f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
-        )
+        raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     x = input if input.dim() > 1 else input.reshape(1, -1)
     target = target.reshape(x.shape).long()
     classes = x.shape[1]

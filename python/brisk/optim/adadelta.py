@@ -20,10 +20,10 @@ class Adadelta(PerParameter):
             raise ValueError(f"Invalid rho value: {rho}")
         at_least_zero(epsilon__value=eps, weight_decay__value=weight_decay)
         no_differentiable(differentiable)
-        defaults = dict(
-            lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable,
-            foreach=foreach, differentiable=differentiable,
-        )  # fmt: skip
+        defaults = {
+            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "capturable":
+            capturable, "foreach": foreach, "differentiable": differentiable,
+        }  # fmt: skip
         super().__init__(params, defaults)
 
     def _init_state(self, p, state, group):

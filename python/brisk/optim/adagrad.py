@@ -20,11 +20,11 @@ class Adagrad(PerParameter):
             initial_accumulator_value__value=initial_accumulator_value, epsilon__value=eps,
         )  # fmt: skip
         no_differentiable(differentiable)
-        defaults = dict(
-            lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay,
-            initial_accumulator_value=initial_accumulator_value, foreach=foreach, maximize=maximize,
-            differentiable=differentiable, fused=fused,
-        )  # fmt: skip
+        defaults = {
+            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "initial_accumulator_value":
+            initial_accumulator_value, "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
+            "fused": fused,
+        }  # fmt: skip
         super().__init__(params, defaults)
         for group in self.param_groups:
             for p in group["params"]:

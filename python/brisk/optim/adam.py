@@ -22,11 +22,11 @@ class Adam(Optimizer):
         check_betas(betas)
         at_least_zero(weight_decay__value=weight_decay)
         no_differentiable(differentiable)
-        defaults = dict(
-            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize, foreach=foreach,
-            capturable=capturable, differentiable=differentiable, fused=fused,
-            decoupled_weight_decay=decoupled_weight_decay,
-        )  # fmt: skip
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize":
+            maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable, "fused":
+            fused, "decoupled_weight_decay": decoupled_weight_decay,
+        }  # fmt: skip
         super().__init__(params, defaults)
 
     def step(self, closure=None):

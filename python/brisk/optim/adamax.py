@@ -19,10 +19,10 @@ class Adamax(PerParameter):
         check_betas(betas)
         at_least_zero(weight_decay__value=weight_decay)
         no_differentiable(differentiable)
-        defaults = dict(
-            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, foreach=foreach, maximize=maximize,
-            differentiable=differentiable, capturable=capturable,
-        )  # fmt: skip
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach, "maximize":
+            maximize, "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
         super().__init__(params, defaults)
 
     def _init_state(self, p, state, group):

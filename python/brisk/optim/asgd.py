@@ -17,10 +17,10 @@ class ASGD(PerParameter):
     ):  # fmt: skip
         at_least_zero(learning__rate=lr, weight_decay__value=weight_decay)
         no_differentiable(differentiable)
-        defaults = dict(
-            lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, foreach=foreach, maximize=maximize,
-            differentiable=differentiable, capturable=capturable,
-        )  # fmt: skip
+        defaults = {
+            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
         super().__init__(params, defaults)
 
     def _init_state(self, p, state, group):

@@ -22,11 +22,11 @@ class NAdam(PerParameter):
         check_betas(betas)
         at_least_zero(weight_decay__value=weight_decay, momentum_decay__value=momentum_decay)
         no_differentiable(differentiable)
-        defaults = dict(
-            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay,
-            decoupled_weight_decay=decoupled_weight_decay, maximize=maximize, foreach=foreach, capturable=capturable,
-            differentiable=differentiable,
-        )  # fmt: skip
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
+            "capturable": capturable, "differentiable": differentiable,
+        }  # fmt: skip
         super().__init__(params, defaults)
 
     def _init_state(self, p, state, group):

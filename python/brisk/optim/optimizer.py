@@ -285,13 +285,15 @@ class Optimizer:
 
 
 def _type_text(x):
-    return getattr(type(x), "__module__", "") + "." + type(x).__name__ if type(x).__module__ != "builtins" else type(
-        x
-    ).__name__
+    return (
+        getattr(type(x), "__module__", "") + "." + type(x).__name__
+        if type(x).__module__ != "builtins"
+        else type(x).__name__
+    )
 
 
 def _adapted(param, value, key=None):
-    """Loaded state in the parameter's dtype; counters stay as they are. Tensors are copied where PyTorch shares none."""
+    """Loaded state in the parameter's dtype; counters stay as they are."""
     if isinstance(value, Tensor):
         if key != "step" and param.is_floating_point():
             return value.to(dtype=param.dtype, device=param.device)
@@ -314,7 +316,7 @@ def loss_of(closure):
 def at_least_zero(**options):
     """Raises for an option that is negative: the name of each is the text of its error."""
     for name, value in options.items():
-        if not 0.0 <= value:
+        if not value >= 0.0:
             raise ValueError(f"Invalid {name.replace('__', ' ')}: {value}")
 
 

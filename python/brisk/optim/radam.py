@@ -22,10 +22,11 @@ class RAdam(PerParameter):
         check_betas(betas)
         at_least_zero(weight_decay__value=weight_decay)
         no_differentiable(differentiable)
-        defaults = dict(
-            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize, foreach=foreach,
-            capturable=capturable, decoupled_weight_decay=decoupled_weight_decay, differentiable=differentiable,
-        )  # fmt: skip
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "foreach":
+            foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay, "differentiable":
+            differentiable,
+        }  # fmt: skip
         super().__init__(params, defaults)
 
     def _init_state(self, p, state, group):

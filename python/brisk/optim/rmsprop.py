@@ -23,10 +23,11 @@ class RMSprop(Optimizer):
             alpha__value=alpha,
         )  # fmt: skip
         no_differentiable(differentiable)
-        defaults = dict(
-            lr=lr, momentum=momentum, alpha=alpha, eps=eps, centered=centered, weight_decay=weight_decay,
-            capturable=capturable, foreach=foreach, maximize=maximize, differentiable=differentiable,
-        )  # fmt: skip
+        defaults = {
+            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered, "weight_decay":
+            weight_decay, "capturable": capturable, "foreach": foreach, "maximize": maximize, "differentiable":
+            differentiable,
+        }  # fmt: skip
         super().__init__(params, defaults)
 
     def step(self, closure=None):

@@ -7,7 +7,7 @@ from brisk import _C
 from brisk.autograd.grad_mode import no_grad
 from brisk.optim.lr_scheduler import LRScheduler
 
-__all__ = ["AveragedModel", "SWALR", "get_ema_avg_fn", "get_swa_avg_fn", "update_bn"]
+__all__ = ["SWALR", "get_ema_avg_fn", "get_swa_avg_fn", "update_bn"]
 
 
 def get_ema_avg_fn(decay=0.999):
