@@ -26,6 +26,8 @@
 ROW_LISTS(DECLARE_ROWS)
 DECLARE_ROWS(functional) /* brisk._C._nn: what PyTorch has in nn.functional only */
 DECLARE_ROWS(layers)     /* there too: layers with weights */
+DECLARE_ROWS(losses)     /* there too */
+DECLARE_ROWS(optim)      /* brisk._C._optim */
 #undef DECLARE_ROWS
 /* Takes back the names that rows of the op table give and PyTorch does not have. */
 int elementwise_forget_names(PyObject *module);

@@ -248,6 +248,9 @@ static int send_as(pass *p, node *edge, bk_tensor *g, bool fresh)
     step *s = &p->steps[edge->visit];
     if (!s->wanted)
         return 0;
+    if (tensor_dtype(g) != edge->dtype &&
+        !(g = bk_to(g, (bk_dtype)edge->dtype))) /* a number of more precision met it */
+        return -1;
     if (!s->grad) {
         s->grad = bk_retain(g);
         s->own = fresh;

@@ -668,7 +668,7 @@ static bk_tensor *changed(bk_tensor *copy, int status)
 {
     if (status == 0 || !copy)
         return copy;
-    bk_release(bk_scope_keep(copy));
+    scope_drop(copy);
     return NULL;
 }
 
