@@ -41,6 +41,16 @@ typedef struct context {
 static PyTypeObject *context_type;
 static PyObject *name_forward, *name_backward, *name_setup, *base_setup, *binder;
 
+/* A static method of the user's class, as the class would give it: its metaclass has nothing of these names. */
+static PyObject *static_method(PyTypeObject *type, PyObject *name)
+{
+    PyObject *found = _PyType_Lookup(type, name);
+    if (!found)
+        return PyObject_GetAttr((PyObject *)type, name); /* raises */
+    descrgetfunc get = Py_TYPE(found)->tp_descr_get;
+    return get ? get(found, NULL, (PyObject *)type) : Py_NewRef(found);
+}
+
 /* --- a ctx's own memory
  * ----------------------------------------------------------------------------------------------- */
 
@@ -304,15 +314,14 @@ static PyObject *gradient_in(const meta *m, bk_tensor *g, bool materialize)
 
 static PyObject *call_users_backward(context *c, bk_tensor *const *grads)
 {
-    PyObject *type = (PyObject *)Py_TYPE(c), *result = NULL;
-    PyObject *argv[c->output_count + 2];
+    PyObject *argv[c->output_count + 2], *result = NULL;
     int n = 1;
     argv[0] = NULL;
     argv[n++] = (PyObject *)c;
     for (int i = 0; i < c->output_count; i++, n++)
         if (!(argv[n] = gradient_in(&c->outputs[i], c->outputs[i].taped ? grads[i] : NULL, c->materialize)))
             break;
-    PyObject *function = n == c->output_count + 2 ? PyObject_GetAttr(type, name_backward) : NULL;
+    PyObject *function = n == c->output_count + 2 ? static_method(Py_TYPE(c), name_backward) : NULL;
     if (function)
         result = PyObject_Vectorcall(function, argv + 1, (size_t)(n - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     Py_XDECREF(function);
@@ -505,7 +514,7 @@ static int make_metas(context *c, PyObject *args, PyObject *const *outputs, int 
 /* What forward returns, run on no tape. setup is NULL when forward takes the ctx itself. */
 static PyObject *call_users_forward(context *c, PyObject *setup, PyObject *args)
 {
-    PyObject *forward = PyObject_GetAttr((PyObject *)Py_TYPE(c), name_forward);
+    PyObject *forward = static_method(Py_TYPE(c), name_forward);
     Py_ssize_t n = PyTuple_GET_SIZE(args);
     PyObject *argv[n + 2], *out = NULL;
     argv[0] = NULL;
@@ -669,7 +678,7 @@ static PyObject *apply_bound(PyTypeObject *type, PyObject *setup, PyObject *args
 
 static PyObject *apply(PyObject *type, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    PyObject *setup = PyObject_GetAttr(type, name_setup), *answer = NULL;
+    PyObject *setup = static_method((PyTypeObject *)type, name_setup), *answer = NULL;
     if (!setup)
         return NULL;
     bool own_setup = setup != base_setup;

@@ -25,7 +25,7 @@ int (*anomaly_check)(const node *n, const char *name, bk_tensor *const *grads, i
 typedef struct step {
     node *node;
     bk_tensor *grad;
-    bk_tensor **outputs; /* OP_function: a gradient per output */
+    bk_tensor **outputs; /* OP_function: a gradient per output; of a single one, grad */
     bool own;
     bool asked;    /* the place of an input */
     bool wanted;   /* it, or what it leads to, was asked for */
@@ -216,12 +216,12 @@ static void step_clear(step *s)
 {
     bk_release(s->grad);
     s->grad = NULL;
-    if (s->outputs) {
+    if (s->outputs && s->outputs != &s->grad) {
         for (int i = 0; i < function_outputs(s->node); i++)
             bk_release(s->outputs[i]);
         mem_free(s->outputs);
-        s->outputs = NULL;
     }
+    s->outputs = NULL;
 }
 
 static void pass_free(pass *p)
@@ -316,7 +316,8 @@ static int collect_output(pass *p, node *n, bk_tensor *g)
 {
     step *call = &p->steps[n->edge[0]->visit];
     if (!call->outputs) {
-        call->outputs = mem_alloc_zero((size_t)function_outputs(call->node) * sizeof *call->outputs);
+        int count = function_outputs(call->node);
+        call->outputs = count == 1 ? &call->grad : mem_alloc_zero((size_t)count * sizeof *call->outputs);
         if (!call->outputs)
             return -1;
     }
@@ -343,7 +344,8 @@ static int send_function(pass *p, step *s)
 {
     node *n = s->node;
     int count = function_inputs(n);
-    bk_tensor **grads = mem_alloc_zero((size_t)count * sizeof *grads + 1);
+    enum { FEW = 8 };
+    bk_tensor *few[FEW] = { 0 }, **grads = count <= FEW ? few : mem_alloc_zero((size_t)count * sizeof *grads);
     if (!grads)
         return -1;
     int status = function_backward(n, s->outputs, grads);
@@ -354,7 +356,8 @@ static int send_function(pass *p, step *s)
             status = send(p, function_edges(n)[i], grads[i]);
         bk_release(grads[i]);
     }
-    mem_free(grads);
+    if (grads != few)
+        mem_free(grads);
     return status;
 }
 
