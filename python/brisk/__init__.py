@@ -5,9 +5,10 @@ from brisk._C import *  # noqa: F403  (functions, dtypes and types: the rows of 
 from brisk._C import Tensor
 from brisk._install import install
 from brisk._arrange import *  # noqa: F403
-from brisk import _copy, autograd, linalg, nn, random
+from brisk import _copy, autograd, hub, linalg, nn, random, serialization, utils
 from brisk._legacy import *  # noqa: F403
 from brisk._making import *  # noqa: F403
+from brisk.serialization import load, save
 from brisk.functional import cdist, chain_matmul, einsum, tensordot
 from brisk.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
 

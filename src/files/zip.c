@@ -197,7 +197,7 @@ static int read_directory(zip_reader *z, const directory *d, const unsigned char
 int zip_open(zip_reader *z, source in)
 {
     *z = (zip_reader){ .in = in };
-    directory d;
+    directory d = { 0 };
     unsigned char *bytes = NULL;
     int status = find_directory(&in, &d);
     if (status == 0) {

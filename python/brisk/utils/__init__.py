@@ -1,0 +1,5 @@
+"""What programs need around the tensors."""
+
+from brisk.utils import data, model_zoo
+
+__all__ = ["data", "model_zoo"]
