@@ -309,8 +309,12 @@ def _load_from(source, file, weights_only):
         file.seek(0)
         return _load_legacy(file.read(), weights_only)
     if start[7:8] == b"\0" and len(start) == 8:
-        raise pickle.UnpicklingError("this is no checkpoint; if it is a safetensors file, use brisk.safetensors.load_file")
-    raise pickle.UnpicklingError("this is no checkpoint of PyTorch's: it begins with neither a zip archive nor a pickle")
+        raise pickle.UnpicklingError(
+            "this is no checkpoint; if it is a safetensors file, use brisk.safetensors.load_file"
+        )
+    raise pickle.UnpicklingError(
+        "this is no checkpoint of PyTorch's: it begins with neither a zip archive nor a pickle"
+    )
 
 
 def _storage_parts(id):
@@ -347,7 +351,9 @@ def _load_zip(zip, weights_only):
             t = _C._zip_tensor(zip, f"{prefix}data/{key}", dtype)
             storages[key, dtype] = t.untyped_storage()
             if t.numel() != count:
-                raise pickle.UnpicklingError("the checkpoint is broken: a storage has another size than the pickle says")
+                raise pickle.UnpicklingError(
+                    "the checkpoint is broken: a storage has another size than the pickle says"
+                )
         return storages[key, dtype]
 
     return _C._unpickle(_C._zip_read(zip, prefix + "data.pkl"), 0, _Hooks(storage_of, weights_only))[0]

@@ -56,7 +56,9 @@ class StackDataset(Dataset):
 
     def __init__(self, *args, **kwargs):
         if args and kwargs:
-            raise ValueError("Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output.")
+            raise ValueError(
+                "Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output."
+            )
         if not args and not kwargs:
             raise ValueError("At least one dataset should be passed")
         self.datasets = args or kwargs
@@ -78,9 +80,7 @@ class StackDataset(Dataset):
         columns = [_items_of(part, indices) for part in self._parts()]
         for column in columns:
             if len(column) != len(indices):
-                raise ValueError(
-                    f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(column)}"
-                )
+                raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(column)}")
         return [self._join(row) for row in zip(*columns)]
 
     def __len__(self):
@@ -174,7 +174,9 @@ def random_split(dataset, lengths, generator=None):
             lengths[i % len(lengths)] += 1
         for i, length in enumerate(lengths):
             if length == 0:
-                warnings.warn(f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=2)
+                warnings.warn(
+                    f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=2
+                )
     if sum(lengths) != total:
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
     order = _C.randperm(total, generator=generator or _C.default_generator).tolist()
