@@ -8,8 +8,8 @@ _directory = None
 def _refuse(name):
     def refuse(*args, **kwargs):
         raise RuntimeError(
-            f"torch.hub.{name} is not there: brisk does not use the network. Download the checkpoint yourself and read it "
-            "with torch.load, or the repository and import it"
+            f"torch.hub.{name} is not there: brisk does not use the network. Download the checkpoint yourself and "
+            "read it with torch.load, or the repository and import it"
         )
 
     refuse.__name__ = name

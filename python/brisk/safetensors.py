@@ -1,5 +1,5 @@
-"""The safetensors format: named tensors and nothing else. The library in C reads and writes it; this names the functions
-as the package safetensors.torch does."""
+"""The safetensors format: named tensors and nothing else. The library in C reads and writes it; the functions are
+named as in the package safetensors.torch."""
 
 import os
 

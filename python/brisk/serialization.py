@@ -220,8 +220,8 @@ class _Hooks:
         why = (
             "Weights only load failed. "
             if self.weights_only
-            else "brisk never runs code from a file, also not with weights_only=False, and to make this object would be "
-            "to run its class. "
+            else "brisk never runs code from a file, also not with weights_only=False, and to make this object would "
+            "be to run its class. "
         )
         raise pickle.UnpicklingError(
             f"{why}Unsupported global: GLOBAL {full} was not an allowed global by default. Save a state_dict instead, "
@@ -265,7 +265,7 @@ class _Hooks:
                 setattr(target, name, value)
 
 
-# --- loading -----------------------------------------------------------------------------------------------------------
+# --- loading -------------------------------------------------------------------------------------------------------
 
 
 def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None, **pickle_load_args):
@@ -281,8 +281,8 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
             return _load_from(file.fileno(), file, weights_only)
     if not (hasattr(f, "read") and hasattr(f, "seek")):
         raise AttributeError(
-            f"'{type(f).__name__}' object has no attribute 'seek'. You can only torch.load from a file that is seekable. "
-            "Please pre-load the data into a buffer like io.BytesIO and try to load from it instead."
+            f"'{type(f).__name__}' object has no attribute 'seek'. You can only torch.load from a file that is "
+            "seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from it instead."
         )
     data = f.read()
     return _load_from(data, io.BytesIO(data), weights_only)
@@ -309,9 +309,7 @@ def _load_from(source, file, weights_only):
         file.seek(0)
         return _load_legacy(file.read(), weights_only)
     if start[7:8] == b"\0" and len(start) == 8:
-        raise pickle.UnpicklingError(
-            "this is no checkpoint; if it is a safetensors file, use brisk.safetensors.load_file"
-        )
+        raise pickle.UnpicklingError("this is no checkpoint; a safetensors file is read by brisk.safetensors.load_file")
     raise pickle.UnpicklingError(
         "this is no checkpoint of PyTorch's: it begins with neither a zip archive nor a pickle"
     )
@@ -352,7 +350,7 @@ def _load_zip(zip, weights_only):
             storages[key, dtype] = t.untyped_storage()
             if t.numel() != count:
                 raise pickle.UnpicklingError(
-                    "the checkpoint is broken: a storage has another size than the pickle says"
+                    "the checkpoint is broken: a storage has not the size that the pickle says"
                 )
         return storages[key, dtype]
 
@@ -404,11 +402,11 @@ def _load_legacy(data, weights_only):
     return values[3]
 
 
-# --- saving ------------------------------------------------------------------------------------------------------------
+# --- saving --------------------------------------------------------------------------------------------------------
 
 
 class _Pickler(pickle._Pickler):
-    """Writes what is brisk's under PyTorch's names. The pickler in Python lets names be written that nobody can import."""
+    """Writes what is brisk's under PyTorch's names. Only the pickler in Python writes names that nobody can import."""
 
     def __init__(self, file, protocol):
         super().__init__(file, protocol)
@@ -442,6 +440,8 @@ class _Pickler(pickle._Pickler):
         module = getattr(obj, "__module__", None) or ""
         if module == "brisk" or module.startswith("brisk."):
             self.write_name("torch" + module[len("brisk") :], name or obj.__qualname__)
+        elif "<locals>" in (name or getattr(obj, "__qualname__", "")):
+            raise AttributeError(f"Can't pickle local object {obj.__qualname__!r}")
         else:
             super().save_global(obj, name)
 

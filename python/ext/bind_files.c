@@ -365,7 +365,7 @@ static int build(void *context, void *object, void *state)
     return 0;
 }
 
-static void *persistent(void *context, void *id) { return passed(PyObject_CallMethod(context, "persistent", "O", id)); }
+static void *persistent(void *context, void *id) { return passed(PyObject_CallMethod(context, "persistent", "(O)", id)); }
 static void *retain(void *context, void *value) { return (void)context, Py_NewRef(value); }
 static void release(void *context, void *value) { (void)context, Py_DECREF((PyObject *)value); }
 

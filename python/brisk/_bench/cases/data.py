@@ -21,7 +21,7 @@ def dataloader(torch):
     def body():
         torch.manual_seed(0)
         for batch, target in loader:
-            pass
+            batch.numpy(), target.numpy()  # so that lazy evaluation gains nothing by not making them
         return batch
 
     return body

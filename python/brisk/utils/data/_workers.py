@@ -5,8 +5,9 @@ order of its tasks, so the loader gets batches in order by asking the pipes in t
 sorted. A worker sends from a second thread, so it always goes on reading tasks, and neither side can block the other.
 """
 
+import contextlib
 import multiprocessing
-import multiprocessing.connection
+import os
 import queue
 import random
 import sys
@@ -135,7 +136,10 @@ class Workers:
         context = loader.multiprocessing_context or multiprocessing
         if isinstance(context, str):
             context = multiprocessing.get_context(context)
+        if "numpy" in sys.modules:
+            import numpy.random  # noqa: F401  (once here, not in every worker, which seeds it)
         self.timeout = loader.timeout
+        self.owner = os.getpid()  # a process that inherits this object has nothing to do with the workers
         self.pipes, self.processes = [], []
         for worker in range(loader.num_workers):
             here, there = context.Pipe()
@@ -152,10 +156,8 @@ class Workers:
             self.processes.append(process)
 
     def give(self, worker, task):
-        try:
+        with contextlib.suppress(OSError):  # the answer will not come, and the loader says so when it asks for it
             self.pipes[worker].send(task)
-        except OSError:
-            pass  # the answer will not come, and the loader says so when it asks for it
 
     def take(self, worker):
         pipe = self.pipes[worker]
@@ -171,11 +173,11 @@ class Workers:
             ) from None
 
     def stop(self):
+        if os.getpid() != self.owner:
+            return
         for pipe in self.pipes:
-            try:
+            with contextlib.suppress(OSError):
                 pipe.send(None)
-            except OSError:
-                pass
             pipe.close()
         for process in self.processes:
             process.join(2)

@@ -12,8 +12,7 @@ from brisk._C import Tensor
 from brisk.utils.data import _workers
 from brisk.utils.data._workers import get_worker_info  # noqa: F401  (programs import it from here too)
 from brisk.utils.data.collate import default_collate, default_convert
-from brisk.utils.data.dataset import IterableDataset, Subset, TensorDataset, _items_of
-from brisk.utils.data.dataset import Dataset, random_split  # noqa: F401
+from brisk.utils.data.dataset import Dataset, IterableDataset, Subset, TensorDataset, _items_of, random_split  # noqa: F401
 from brisk.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
@@ -28,7 +27,7 @@ class _Endless:
         return itertools.repeat(None)
 
 
-# --- from indices to a batch ---------------------------------------------------------------------------------------------
+# --- from indices to a batch ---------------------------------------------------------------------------------------
 
 _tensor_dataset_item = TensorDataset.__getitem__
 
@@ -44,9 +43,13 @@ def _rows(dataset):
     return (dataset.tensors if plain else None), indices
 
 
+def _plain(indices):
+    return type(indices) is list and indices and all(type(i) is int and i >= 0 for i in indices)
+
+
 def _fetch_items(dataset, collate):
-    """Batches of a dataset with items. Rows of tensors that would be taken one by one and stacked are taken at once: the
-    result is the same memory layout, values and dtype, on no tape in either case."""
+    """Batches of a dataset with items. Rows of tensors that would be taken one by one and stacked are taken at once:
+    the result has the same memory layout, values and dtype, on no tape in either case."""
     tensors, subset = _rows(dataset) if collate is default_collate else (None, None)
 
     def fetch(indices):
@@ -86,7 +89,7 @@ def _fetch_stream_item(dataset, collate):
     return lambda index: collate(next(items))
 
 
-# --- the loader ------------------------------------------------------------------------------------------------------------
+# --- the loader ----------------------------------------------------------------------------------------------------
 
 
 class DataLoader(typing.Generic[_T]):
@@ -219,8 +222,8 @@ class _Iterator:
             length = len(loader)
             if self.yielded > length:
                 warnings.warn(
-                    f"Length of IterableDataset {loader.dataset} was reported to be {length}, but {self.yielded} samples "
-                    "have been fetched.",
+                    f"Length of IterableDataset {loader.dataset} was reported to be {length}, but {self.yielded} "
+                    "samples have been fetched.",
                     stacklevel=3,
                 )
 
