@@ -114,7 +114,7 @@ CASES = {
     "collate tuples": lambda t, d: plain(d.default_collate([(1, t.ones(2)), (3, t.zeros(2))])),
     "collate lists": lambda t, d: plain(d.default_collate([[1, "a"], [3, "b"]])),
     "convert": lambda t, d: plain(d.default_convert({"a": np.ones(2), "b": (1, [np.float64(2)]), "c": "x"})),
-    "lengths": lambda t, d: [len(d.DataLoader(tensors(t, d), n, drop_last=b)) for n in (4, 23, 24) for b in (False, True)],
+    "lengths": lambda t, d: [len(d.DataLoader(squares(d), n, drop_last=b)) for n in (4, 23, 24) for b in (False, True)],
     "what an iterator draws": lambda t, d: [(iter(d.DataLoader(tensors(t, d))), t.rand(1).item())[1] for _ in "ab"],
     "an uneven batch": lambda t, d: d.default_collate([[1], [1, 2]]),
     "a batch of objects": lambda t, d: d.default_collate([object()]),

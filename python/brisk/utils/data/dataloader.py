@@ -142,6 +142,7 @@ class DataLoader(typing.Generic[_T]):
         self.batch_size, self.drop_last = batch_size, drop_last
         self.sampler, self.batch_sampler = sampler, batch_sampler
         self.collate_fn = collate_fn or (default_convert if batch_sampler is None else default_collate)
+        self._told_length = None  # of an iterable dataset
         self._kept = None  # the iterator whose workers persist
 
     @staticmethod
@@ -191,9 +192,10 @@ class DataLoader(typing.Generic[_T]):
         if not self._stream:
             return len(self._index_sampler)
         length = len(self.dataset)
-        if self.batch_size is None:
-            return length
-        return length // self.batch_size if self.drop_last else math.ceil(length / self.batch_size)
+        if self.batch_size is not None:
+            length = length // self.batch_size if self.drop_last else math.ceil(length / self.batch_size)
+        self._told_length = length
+        return length
 
     def check_worker_number_rationality(self):
         pass
@@ -215,17 +217,15 @@ class _Iterator:
         return len(self.loader._index_sampler)
 
     def _count(self):
-        """An iterable dataset that gives more than its length says something that its user should know."""
+        """Whoever asked for the length of an iterable dataset should know that it was wrong."""
         self.yielded += 1
-        loader = self.loader
-        if loader._stream and hasattr(loader.dataset, "__len__"):
-            length = len(loader)
-            if self.yielded > length:
-                warnings.warn(
-                    f"Length of IterableDataset {loader.dataset} was reported to be {length}, but {self.yielded} "
-                    "samples have been fetched.",
-                    stacklevel=3,
-                )
+        loader, length = self.loader, self.loader._told_length
+        if length is not None and self.yielded > length:
+            warnings.warn(
+                f"Length of IterableDataset {loader.dataset} was reported to be {length}, but {self.yielded} "
+                "samples have been fetched.",
+                stacklevel=3,
+            )
 
 
 class _HereIterator(_Iterator):
