@@ -5,7 +5,7 @@ from brisk._C import *  # noqa: F403  (functions, dtypes and types: the rows of 
 from brisk._C import Tensor
 from brisk._install import install
 from brisk._arrange import *  # noqa: F403
-from brisk import _copy, autograd, hub, linalg, nn, random, serialization, utils
+from brisk import _copy, autograd, hub, linalg, nn, random, safetensors, serialization, utils
 from brisk._legacy import *  # noqa: F403
 from brisk._making import *  # noqa: F403
 from brisk.serialization import load, save

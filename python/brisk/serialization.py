@@ -11,6 +11,7 @@ import os
 import pickle
 import re
 import sys
+import types
 
 from brisk import _C
 from brisk._C import Tensor
@@ -458,6 +459,9 @@ class _Pickler(pickle._Pickler):
         index = len(self.memo)
         self.write(self.put(index))
         self.memo[module, name] = index, None
+
+
+_Pickler.dispatch = {**pickle._Pickler.dispatch, types.FunctionType: _Pickler.save_global}
 
 
 class _Stored:

@@ -227,6 +227,24 @@ static PyObject *py_zip_finish(const arg *a)
 static void *failed(void) { return error_null(BK_CALLBACK_ERROR, "a Python object could not be made"); }
 static void *passed(PyObject *o) { return o ? o : failed(); }
 
+/* The same where the data is to blame: a key that cannot be hashed, text that is no UTF-8. */
+static void *failed_by_data(void)
+{
+    if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_ValueError))
+        return failed();
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *text = value ? PyObject_Str(value) : NULL;
+    const char *shown = text ? PyUnicode_AsUTF8(text) : NULL;
+    error_null(BK_VALUE_ERROR, "the pickle is broken: %s", shown ? shown : "an object could not be made");
+    PyErr_Clear();
+    Py_XDECREF(text);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return NULL;
+}
+
 static void *make_atom(void *context, const pickle_atom *a)
 {
     (void)context;
@@ -237,7 +255,10 @@ static void *make_atom(void *context, const pickle_atom *a)
     case PICKLE_INT: return passed(PyLong_FromLongLong(a->i));
     case PICKLE_LONG: return passed(_PyLong_FromByteArray((const unsigned char *)a->text, a->length, 1, 1));
     case PICKLE_FLOAT: return passed(PyFloat_FromDouble(a->d));
-    case PICKLE_TEXT: return passed(PyUnicode_DecodeUTF8(a->text, n, "surrogatepass"));
+    case PICKLE_TEXT: {
+        PyObject *text = PyUnicode_DecodeUTF8(a->text, n, "surrogatepass");
+        return text ? text : failed_by_data();
+    }
     case PICKLE_BYTES: return passed(PyBytes_FromStringAndSize(a->text, n));
     default: return passed(PyByteArray_FromStringAndSize(a->text, n));
     }
@@ -272,7 +293,7 @@ static int fill_list(PyObject *list, void *const *items, size_t n)
         return error_int(BK_VALUE_ERROR, "the pickle is broken: items are added to what is no list");
     for (size_t i = 0; i < n; i++)
         if (PyList_Append(list, items[i]) < 0)
-            return failed(), -1;
+            return failed_by_data(), -1;
     return 0;
 }
 
@@ -287,7 +308,7 @@ static int fill_dict(PyObject *dict, void *const *items, size_t n)
         int status =
             plain ? PyDict_SetItem(dict, items[i], items[i + 1]) : PyObject_SetItem(dict, items[i], items[i + 1]);
         if (status < 0)
-            return failed(), -1;
+            return failed_by_data(), -1;
     }
     return 0;
 }
@@ -300,7 +321,7 @@ static int fill_set(PyObject *set, void *const *items, size_t n)
         if (check_key(items[i]) < 0)
             return -1;
         if (PySet_Add(set, items[i]) < 0)
-            return failed(), -1;
+            return failed_by_data(), -1;
     }
     return 0;
 }
@@ -365,7 +386,10 @@ static int build(void *context, void *object, void *state)
     return 0;
 }
 
-static void *persistent(void *context, void *id) { return passed(PyObject_CallMethod(context, "persistent", "(O)", id)); }
+static void *persistent(void *context, void *id)
+{
+    return passed(PyObject_CallMethod(context, "persistent", "(O)", id));
+}
 static void *retain(void *context, void *value) { return (void)context, Py_NewRef(value); }
 static void release(void *context, void *value) { (void)context, Py_DECREF((PyObject *)value); }
 

@@ -1,13 +1,12 @@
-"""Writes the files that fuzz_files starts from: seeds.py DIRECTORY, with brisk installed. The first byte is the format."""
+"""Writes the files that fuzz_files starts from: seeds.py DIRECTORY. The first byte of each is the format."""
 
 import io
 import os
 import sys
 import zipfile
 
-import numpy as np
-
 import brisk
+import numpy as np
 
 
 def seeds():
