@@ -9,6 +9,8 @@
 
 #include "brisk.h"
 #include "core/memory.h"
+#include "cpu/gemm.h"
+#include "cpu/gemm_kernels.h"
 #include "graph/log.h"
 #include "graph/plan.h"
 
@@ -169,6 +171,51 @@ static void fused(int64_t n)
     bk_release(z);
 }
 
+/* A product of n x n beside its straight limit: the largest tile of the micro-kernel alone, on operands in L1. */
+static void product(int64_t n)
+{
+    bk_set_num_threads(1);
+    const gemm_kernels *kernels = gemm_kernels_for(BK_FLOAT32);
+    const size_t bytes = (size_t)(n * n) * 4;
+    float *a = pool_take(bytes), *b = pool_take(bytes), *c = pool_take(bytes);
+    for (int64_t i = 0; i < n * n; i++)
+        a[i] = b[i] = c[i] = (float)(i % 7);
+    enum { K = 128, TILES = 200, PRODUCTS = 5 };
+    const gemm_steps steps = { .k = K, .a_row = K + 16, .a_col = 1, .b_row = kernels->nr, .c_row = 64, .next = b };
+    const gemm_task task = { .dtype = BK_FLOAT32,
+                             .m = n,
+                             .n = n,
+                             .k = n,
+                             .a = a,
+                             .a_row = n,
+                             .a_col = 1,
+                             .b = b,
+                             .b_row = n,
+                             .b_col = 1,
+                             .c = c,
+                             .c_row = n,
+                             .c_col = 1 };
+    double tile[ROUNDS], whole = INFINITY;
+    for (int r = 0; r < ROUNDS; r++) {
+        double start = now_ns();
+        for (int i = 0; i < TILES; i++)
+            kernels->tile[kernels->mr](&steps, a, b, c, true);
+        tile[r] = (now_ns() - start) / TILES;
+    }
+    for (int r = 0; r < PRODUCTS; r++) {
+        double start = now_ns();
+        gemm_run(&task);
+        whole = fmin(whole, now_ns() - start);
+    }
+    const double limit = 2.0 * kernels->mr * kernels->nr * K / lower_quartile(tile), each = (double)n;
+    const double speed = 2 * each * each * each / whole;
+    printf("product of %4lld x %4lld, one thread       %7.1f gigaflops, %.0f%% of the micro-kernel's %.1f\n",
+           (long long)n, (long long)n, speed, 100 * speed / limit, limit);
+    pool_give(a, bytes);
+    pool_give(b, bytes);
+    pool_give(c, bytes);
+}
+
 int main(void)
 {
     recording();
@@ -176,5 +223,8 @@ int main(void)
     fused(4096);
     fused(100000);
     fused(1000000);
+    product(64);
+    product(512);
+    product(2048);
     return 0;
 }

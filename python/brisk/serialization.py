@@ -163,7 +163,10 @@ def _qualified(item):
     if isinstance(item, tuple):
         item, name = item
         return name, item
-    return f"{item.__module__}.{item.__qualname__}", item
+    module = item.__module__
+    if module == "brisk" or module.startswith("brisk."):
+        module = "torch" + module[len("brisk") :]  # as files name it
+    return f"{module}.{item.__qualname__}", item
 
 
 def add_safe_globals(safe_globals):

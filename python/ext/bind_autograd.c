@@ -48,7 +48,8 @@ static PyObject *py_run_backward(const arg *a)
                            .input_count = count,
                            .results = accumulate ? NULL : results,
                            .retain_graph = a[3].b,
-                           .create_graph = a[4].b };
+                           .create_graph = a[4].b,
+                           .inputs_are_ends = a[6].b };
     if (backward_record(&call) < 0)
         return py_raise();
     PyObject *tuple = accumulate ? Py_NewRef(Py_None) : results_tuple(results, count);
@@ -242,70 +243,12 @@ PyGetSetDef autograd_attributes[] = {
     { NULL, NULL, NULL, NULL, NULL },
 };
 
-/* --- custom functions
- * ------------------------------------------------------------------------------------------------- */
-
-/* Calls ctx._run_backward(grads) -> a tuple of gradients or None, one for each input. */
-static int call_backward(void *data, bk_tensor *const *output_grads, int outputs, bk_tensor **input_grads, int inputs)
-{
-    PyGILState_STATE gil = PyGILState_Ensure();
-    int status = -1;
-    PyObject *grads = PyTuple_New(outputs), *result = NULL;
-    for (int i = 0; grads && i < outputs; i++) {
-        PyObject *g = output_grads[i] ? py_wrap(bk_retain(output_grads[i])) : Py_NewRef(Py_None);
-        if (!g)
-            Py_CLEAR(grads);
-        else
-            PyTuple_SET_ITEM(grads, i, g);
-    }
-    if (grads)
-        result = PyObject_CallMethod(data, "_run_backward", "(O)", grads);
-    if (result && PyTuple_Check(result) && PyTuple_GET_SIZE(result) == inputs) {
-        status = 0;
-        for (int i = 0; i < inputs; i++) {
-            PyObject *g = PyTuple_GET_ITEM(result, i);
-            input_grads[i] = py_is_tensor(g) ? bk_retain(((py_tensor *)g)->t) : NULL;
-        }
-    }
-    if (status < 0)
-        callback_failed();
-    Py_XDECREF(grads);
-    Py_XDECREF(result);
-    PyGILState_Release(gil);
-    return status;
-}
-
-/* (ctx, inputs, outputs): the outputs, put on the tape with ctx as their function. */
-static PyObject *py_function_apply(const arg *a)
-{
-    PyObject *ctx = a[0].object;
-    int inputs = a[1].tensors.n, outputs = a[2].tensors.n;
-    bk_tensor *out[outputs + 1];
-    for (int i = 0; i < outputs; i++)
-        out[i] = bk_retain(a[2].tensors.v[i]);
-    bk_function fn = {
-        .name = Py_TYPE(ctx)->tp_name, .backward = call_backward, .free = drop_object, .data = Py_NewRef(ctx)
-    };
-    int status = bk_function_apply(&fn, a[1].tensors.v, inputs, out, outputs);
-    PyObject *result = status == 0 ? PyTuple_New(outputs) : py_raise();
-    for (int i = 0; i < outputs; i++) {
-        PyObject *o = result ? py_wrap(out[i]) : NULL;
-        if (!result)
-            bk_release(out[i]);
-        else if (!o)
-            Py_CLEAR(result);
-        else
-            PyTuple_SET_ITEM(result, i, o);
-    }
-    return result;
-}
-
 const binding autograd_rows[] = {
     { AS_METHOD, "_backward(Tensor self, Tensor? gradient=None, bool? retain_graph=None, bool create_graph=False)",
       py_backward, NULL },
     { AS_FUNCTION,
       "_run_backward(Tensor[] outputs, Tensor[] gradients, Tensor[]? inputs, bool retain_graph, bool create_graph, "
-      "bool accumulate)",
+      "bool accumulate, bool ends=False)",
       py_run_backward, NULL },
     { AS_METHOD, "_hooks(Tensor self)", py_hooks, NULL },
     { AS_METHOD, "retain_grad(Tensor self)", py_retain_grad, "Keeps the gradient although this is no leaf." },
@@ -313,6 +256,5 @@ const binding autograd_rows[] = {
     { AS_METHOD, "requires_grad_(Tensor self, bool requires_grad=True)", py_requires_grad_, NULL },
     { AS_FUNCTION, "is_grad_enabled()", py_is_grad_enabled, NULL },
     { AS_FUNCTION, "_set_grad_enabled(bool mode)", py_set_grad_enabled, NULL },
-    { AS_FUNCTION, "_function_apply(Object ctx, Tensor[] inputs, Tensor[] outputs)", py_function_apply, NULL },
 };
 const size_t autograd_row_count = sizeof autograd_rows / sizeof *autograd_rows;

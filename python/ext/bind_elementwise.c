@@ -55,8 +55,8 @@ enum { BOTH = AS_FUNCTION | AS_METHOD };
     { BOTH, #name "(Tensor self, Tensor other, *, Tensor? out=None)", py_##name, NULL },                               \
         { BOTH, #name "(Tensor self, Scalar other, *, Tensor? out=None)", py_##name, NULL },                           \
         { AS_FUNCTION, #name "(Scalar self, Tensor other, *, Tensor? out=None)", py_##name, NULL },                    \
-        { BOTH, #name "_(Tensor self, Tensor other)", py_##name##_, NULL },                                            \
-        { BOTH, #name "_(Tensor self, Scalar other)", py_##name##_, NULL },
+        { AS_METHOD, #name "_(Tensor self, Tensor other)", py_##name##_, NULL },                                       \
+        { AS_METHOD, #name "_(Tensor self, Scalar other)", py_##name##_, NULL },
 #define TERNARY(name, ...)
 const binding elementwise_rows[] = {
 #include "brisk/ops.def"
@@ -73,3 +73,37 @@ const binding elementwise_rows[] = {
     { AS_METHOD, "lerp_(Tensor self, Tensor end, Scalar weight)", py_lerp_, NULL },
 };
 const size_t elementwise_row_count = sizeof elementwise_rows / sizeof *elementwise_rows;
+
+/* What rows give and PyTorch does not have: activations stand in nn.functional, tests have no in-place form. Programs
+ * ask with hasattr, and classes derived from Tensor have attributes of these names. */
+static const char *const no_methods[] = {
+    "celu",        "celu_",      "elu",        "elu_",        "fmax_",        "fmin_",      "gelu",
+    "gelu_",       "gelu_tanh",  "gelu_tanh_", "hardsigmoid", "hardsigmoid_", "hardswish",  "hardswish_",
+    "isfinite_",   "isinf_",     "isnan_",     "isneginf_",   "isposinf_",    "leaky_relu", "leaky_relu_",
+    "logaddexp2_", "logaddexp_", "logsigmoid", "logsigmoid_", "maximum_",     "minimum_",   "mish",
+    "mish_",       "selu",       "selu_",      "signbit_",    "silu",         "silu_",      "softsign",
+    "softsign_",   "trigamma",   "trigamma_",
+};
+static const char *const no_functions[] = {
+    "absolute_",   "bitwise_not_", "digamma_",    "elu",        "elu_",         "erfinv_",
+    "gelu",        "gelu_",        "gelu_tanh",   "gelu_tanh_", "hardsigmoid",  "hardsigmoid_",
+    "hardswish",   "hardswish_",   "isfinite_",   "isinf_",     "isnan_",       "isneginf_",
+    "isposinf_",   "leaky_relu",   "leaky_relu_", "lgamma_",    "logical_not_", "logsigmoid",
+    "logsigmoid_", "mish",         "mish_",       "sgn_",       "sign_",        "signbit_",
+    "silu",        "silu_",        "softsign",    "softsign_",  "trigamma",     "trigamma_",
+};
+
+static int forget_names(PyObject *owner, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (PyObject_HasAttrString(owner, names[i]) && PyObject_DelAttrString(owner, names[i]) < 0)
+            return -1;
+    return 0;
+}
+
+int elementwise_forget_names(PyObject *module)
+{
+    if (forget_names(module, no_functions, sizeof no_functions / sizeof *no_functions) < 0)
+        return -1;
+    return forget_names((PyObject *)py_tensor_type, no_methods, sizeof no_methods / sizeof *no_methods);
+}

@@ -20,14 +20,17 @@
 #include "graph/log.h"
 #include "ops/elementwise.h"
 
+int (*anomaly_check)(const node *n, const char *name, bk_tensor *const *grads, int count);
+
 typedef struct step {
     node *node;
     bk_tensor *grad;
     bk_tensor **outputs; /* OP_function: a gradient per output */
     bool own;
-    bool asked;  /* the place of an input */
-    bool wanted; /* it, or what it leads to, was asked for */
-    bool leads;  /* what it leads to was */
+    bool asked;    /* the place of an input */
+    bool wanted;   /* it, or what it leads to, was asked for */
+    bool leads;    /* what it leads to was */
+    int32_t visit; /* of the node, in the pass around this one: a function's backward may run one of its own */
 } step;
 
 typedef struct pass {
@@ -35,6 +38,7 @@ typedef struct pass {
     node **outputs, **inputs; /* their places (owned; NULL: none) */
     step *steps;
     int count, capacity;
+    bool numbered;
 } pass;
 
 /* --- collecting ----------------------------------------------------------------------------------------------------
@@ -69,6 +73,15 @@ static int latest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
+/* Whether the walk stops at n. */
+static bool is_end(const pass *p, const node *n)
+{
+    for (int i = 0; p->call->inputs_are_ends && i < p->call->input_count; i++)
+        if (p->inputs[i] == n)
+            return true;
+    return false;
+}
+
 /* All tape nodes under the outputs: the steps themselves are the work list. */
 static bool collect(pass *p)
 {
@@ -78,6 +91,8 @@ static bool collect(pass *p)
     for (int i = 0; good && i < p->count; i++) {
         int count;
         node *const *edges = edges_of(p->steps[i].node, &count);
+        if (is_end(p, p->steps[i].node))
+            continue;
         for (int k = 0; good && k < count; k++)
             good = visit(p, edges[k]);
     }
@@ -86,8 +101,11 @@ static bool collect(pass *p)
     if (!good)
         return false;
     qsort(p->steps, (size_t)p->count, sizeof *p->steps, latest_first);
-    for (int i = 0; i < p->count; i++)
+    for (int i = 0; i < p->count; i++) {
+        p->steps[i].visit = p->steps[i].node->visit;
         p->steps[i].node->visit = i;
+    }
+    p->numbered = true;
     return true;
 }
 
@@ -109,7 +127,7 @@ static void find_wanted(pass *p)
         int count;
         node *const *edges = edges_of(s->node, &count);
         s->leads = all;
-        for (int k = 0; k < count; k++)
+        for (int k = 0; k < count && !(s->asked && p->call->inputs_are_ends); k++)
             s->leads |= edges[k] && p->steps[edges[k]->visit].wanted;
         s->wanted = s->leads || s->asked;
     }
@@ -152,6 +170,8 @@ static void pass_free(pass *p)
     lock_take();
     for (int i = 0; i < p->count; i++) {
         step_clear(&p->steps[i]);
+        if (p->numbered)
+            p->steps[i].node->visit = p->steps[i].visit;
         node_release(p->steps[i].node);
     }
     places_free(p->outputs, p->call->output_count);
@@ -244,6 +264,16 @@ static int collect_output(pass *p, node *n, bk_tensor *g)
     return 0;
 }
 
+static int look_at(const node *n, const char *name, bk_tensor *const *grads, int count)
+{
+    if (!anomaly_check)
+        return 0;
+    scope_close(); /* it is the front end's code, which owns what it makes */
+    int status = anomaly_check(n, name, grads, count);
+    bk_scope_pop();
+    return status;
+}
+
 static int send_function(pass *p, step *s)
 {
     node *n = s->node;
@@ -252,6 +282,8 @@ static int send_function(pass *p, step *s)
     if (!grads)
         return -1;
     int status = function_backward(n, s->outputs, grads);
+    if (status == 0)
+        status = look_at(n, function_name(n), grads, count);
     for (int i = 0; i < count; i++) {
         if (status == 0 && grads[i] && function_edges(n)[i])
             status = send(p, function_edges(n)[i], grads[i]);
@@ -288,6 +320,8 @@ static int send_rule(pass *p, step *s)
     if (n->flags & NODE_FREED && reads_saved(n))
         return refuse_second_time();
     if (op_get(n->op)->gradient(n, s->grad, grads) < 0)
+        return -1;
+    if (look_at(n, op_get(n->op)->grad_name, grads, MAX_INPUTS) < 0)
         return -1;
     for (int k = 0; k < MAX_INPUTS; k++)
         if (grads[k] && n->edge[k] && send(p, n->edge[k], grads[k]) < 0)
@@ -346,6 +380,10 @@ static int run_step(pass *p, step *s)
 /* Saved values go, edges stay: a second backward fails only where it would read one. */
 static void free_saved(node *n)
 {
+    if (n->op == OP_function) {
+        function_free_saved(n);
+        return;
+    }
     if (n->flags & NODE_PENDING) {
         n->flags |= NODE_FREED; /* the log still needs its inputs */
         return;
@@ -370,7 +408,7 @@ static int run_pass(pass *p)
             return -1;
         lock_take();
         step_clear(s);
-        if (!p->call->retain_graph && !p->call->create_graph)
+        if (!p->call->retain_graph && !p->call->create_graph && s->leads)
             free_saved(s->node);
         lock_give();
     }
@@ -469,6 +507,7 @@ int bk_grad(bk_tensor *const *outputs, bk_tensor *const *gradients, int output_c
     for (int i = 0; i < output_count + input_count; i++)
         if (!(i < output_count ? outputs[i] : inputs[i - output_count]))
             return -1;
-    backward_call call = { outputs, gradients, output_count, inputs, input_count, results, retain_graph, create_graph };
+    backward_call call = { outputs, gradients,    output_count, inputs, input_count,
+                           results, retain_graph, create_graph, false };
     return backward_record(&call) < 0 ? -1 : bk_sync();
 }

@@ -193,8 +193,9 @@ int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
         operand in;
         if (!tensor_read(whole, &in))
             return -1;
-        grads[0] = a->region.add ? whole : tensor_at(in.value, in.edge);
-        if (!a->region.add && grads[0]) {
+        bool below = !a->region.add && !a->region.fresh; /* what is under the region gets no gradient */
+        grads[0] = below ? tensor_at(in.value, in.edge) : whole;
+        if (below && grads[0]) {
             bk_tensor *region = tensor_alias(grads[0], a->region.layout, a->region.offset, true);
             if (!region || bk_zero_(region) < 0)
                 return -1;

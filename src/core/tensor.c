@@ -371,11 +371,11 @@ static node *read_through(node *base, const layout *l, int64_t offset)
     return base;
 }
 
-/* The same for the tape: NULL when nothing under the region wants a gradient. An empty region is in nobody's way, but
- * what is read there is on the tape all the same. */
+/* The same for the tape, up to the last update: what is read from a tensor on the tape is on the tape, though nothing
+ * under the region may want a gradient. */
 static node *read_through_tape(node *edge, const layout *l, int64_t offset)
 {
-    for (int steps = 0; steps < 8 && edge && edge->op == OP_update && l->numel; steps++) {
+    for (int steps = 0; steps < 8 && edge->op == OP_update && edge->edge[0] && l->numel; steps++) {
         const attr *a = &edge->attr;
         if (layout_meets(a->region.layout, a->region.offset, a->region.offset, l, offset))
             break;

@@ -105,6 +105,28 @@
 #undef BINARY
 #undef TERNARY
 
+/* --- pairs of arithmetic ops ---------------------------------------------------------------------------------- */
+
+/* M(first, second, the value over x, y, z) */
+#define EACH_PAIR(M)                                                                                                   \
+    M(add, add, (x + y) + z)                                                                                           \
+    M(add, sub, (x + y) - z)                                                                                           \
+    M(add, mul, (x + y) * z)                                                                                           \
+    M(add, from, z - (x + y))                                                                                          \
+    M(sub, add, (x - y) + z)                                                                                           \
+    M(sub, sub, (x - y) - z)                                                                                           \
+    M(sub, mul, (x - y) * z)                                                                                           \
+    M(sub, from, z - (x - y))                                                                                          \
+    M(mul, add, x *y + z)                                                                                              \
+    M(mul, sub, x *y - z)                                                                                              \
+    M(mul, mul, x * y * z)                                                                                             \
+    M(mul, from, z - x * y)
+
+#define PAIR(first, second, value)                                                                                     \
+    KERNEL_3(first##_##second##_f32, float, float, float, value)                                                       \
+    KERNEL_3(first##_##second##_f64, double, double, double, value)
+EACH_PAIR(PAIR)
+
 /* --- guarded kernels: the vector form holds only for operands in some range ---------------------------------- */
 
 /* Elements are looked at a block at a time. A block with all operands in range takes the kernel above; in any other,
@@ -196,6 +218,10 @@ const ew_table EW_TABLE(ISA_NAME) = {
         [EW_remainder][COMPUTE_F32] = remainder_f32_guarded,
         [EW_floor_divide][COMPUTE_F32] = floor_divide_f32_guarded,
     },
+#define PAIR_ENTRY(first, second, value)                                                                               \
+    [EW_PAIR_##first][EW_PAIR_##second] = { [COMPUTE_F32] = first##_##second##_f32,                                    \
+                                            [COMPUTE_F64] = first##_##second##_f64 },
+    .pair = { EACH_PAIR(PAIR_ENTRY) },
 #define CAST(from, to) [BK_##from][BK_##to] = EW_CAST_NAME(from, to),
     .cast = { EW_EACH_CAST(CAST) },
 #define ROUND(to)      [BK_##to] = EW_ROUND_NAME(to),

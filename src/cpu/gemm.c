@@ -10,6 +10,7 @@
 #include "cpu/gemm.h"
 #include "cpu/gemm_kernels.h"
 #include "cpu/isa.h"
+#include "cpu/turn.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/threads.h"
@@ -30,7 +31,7 @@ enum {
 static inline int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-static const gemm_kernels *kernels_for(bk_dtype dtype)
+const gemm_kernels *gemm_kernels_for(bk_dtype dtype)
 {
     int type = dtype == BK_FLOAT32 ? GEMM_F32 : dtype == BK_FLOAT64 ? GEMM_F64 : GEMM_I64;
 #if defined(__x86_64__)
@@ -47,32 +48,8 @@ static const gemm_kernels *kernels_for(bk_dtype dtype)
 
 /* --- moving matrices ----------------------------------------------------------------------------------------- */
 
-typedef uint32_t quad __attribute__((vector_size(16)));
-typedef quad loose_quad __attribute__((aligned(4), may_alias));
-typedef uint64_t pair __attribute__((vector_size(16)));
-typedef pair loose_pair __attribute__((aligned(8), may_alias));
 typedef uint32_t word32 __attribute__((may_alias));
 typedef uint64_t word64 __attribute__((may_alias));
-
-/* to[j][i] = from[i][j] for a 4x4 square; rows are `from_row` and `to_row` elements apart. */
-static inline void transpose_square_4(const word32 *from, int64_t from_row, word32 *to, int64_t to_row)
-{
-    const quad a = *(const loose_quad *)from, b = *(const loose_quad *)(from + from_row);
-    const quad c = *(const loose_quad *)(from + 2 * from_row), d = *(const loose_quad *)(from + 3 * from_row);
-    const quad ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    const quad cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    *(loose_quad *)to = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
-    *(loose_quad *)(to + to_row) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
-    *(loose_quad *)(to + 2 * to_row) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
-    *(loose_quad *)(to + 3 * to_row) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
-}
-
-static inline void transpose_square_2(const word64 *from, int64_t from_row, word64 *to, int64_t to_row)
-{
-    const pair a = *(const loose_pair *)from, b = *(const loose_pair *)(from + from_row);
-    *(loose_pair *)to = __builtin_shufflevector(a, b, 0, 2);
-    *(loose_pair *)(to + to_row) = __builtin_shufflevector(a, b, 1, 3);
-}
 
 static void copy_strided(int size, int64_t rows, int64_t cols, const char *from, int64_t from_row, int64_t from_col,
                          char *to, int64_t to_row)
@@ -91,39 +68,15 @@ static void copy_strided(int size, int64_t rows, int64_t cols, const char *from,
     }
 }
 
-/* A matrix whose columns are contiguous, of whole squares: down the columns for as many rows as L1 can hold. */
-static void copy_squares(int size, int64_t rows, int64_t cols, const char *from, int64_t from_col, char *to,
-                         int64_t to_row)
-{
-    enum { ROWS_TOGETHER = 64 };
-    const int side = size == 4 ? 4 : 2;
-    for (int64_t first = 0; first < rows; first += ROWS_TOGETHER)
-        for (int64_t j = 0; j < cols; j += side)
-            for (int64_t i = first; i < min_i64(first + ROWS_TOGETHER, rows); i += side) {
-                const char *source = from + (i + j * from_col) * size;
-                char *target = to + (i * to_row + j) * size;
-                if (size == 4)
-                    transpose_square_4((const word32 *)source, from_col, (word32 *)target, to_row);
-                else
-                    transpose_square_2((const word64 *)source, from_col, (word64 *)target, to_row);
-            }
-}
-
 /* Copies a rows x cols matrix of any strides to one of contiguous rows. */
 static void copy_matrix(int size, int64_t rows, int64_t cols, const char *from, int64_t from_row, int64_t from_col,
                         char *to, int64_t to_row)
 {
-    if (from_row != 1 || from_col == 1) {
+    const turn_kernels *turn = turn_current();
+    if (from_row == 1 && from_col != 1 && rows > 1)
+        (size == 4 ? turn->words : turn->longs)(rows, cols, from, from_col, to, to_row);
+    else
         copy_strided(size, rows, cols, from, from_row, from_col, to, to_row);
-        return;
-    }
-    const int side = size == 4 ? 4 : 2;
-    const int64_t whole_rows = rows / side * side, whole_cols = cols / side * side;
-    copy_squares(size, whole_rows, whole_cols, from, from_col, to, to_row);
-    copy_strided(size, whole_rows, cols - whole_cols, from + whole_cols * from_col * size, 1, from_col,
-                 to + whole_cols * size, to_row);
-    copy_strided(size, rows - whole_rows, cols, from + whole_rows * size, 1, from_col, to + whole_rows * to_row * size,
-                 to_row);
 }
 
 /* A slice of b as kernels read it: `rows` rows of `nr` columns, those beyond `cols` zero. */
@@ -140,7 +93,7 @@ static void pack_panel(const gemm_kernels *kernels, int64_t rows, int64_t cols, 
 /* The packed form: panels of nr columns one after another, the last filled up with zeros; a vector stays a vector. */
 size_t gemm_packed_bytes(bk_dtype dtype, int64_t k, int64_t n)
 {
-    const gemm_kernels *kernels = kernels_for(dtype);
+    const gemm_kernels *kernels = gemm_kernels_for(dtype);
     int64_t columns = n == 1 ? 1 : ceil_div(n, kernels->nr) * kernels->nr;
     return (size_t)(columns * k * kernels->size);
 }
@@ -188,7 +141,7 @@ static void pack_panels(void *arg, int64_t begin, int64_t end)
 
 void gemm_pack(bk_dtype dtype, int64_t k, int64_t n, const void *b, int64_t b_row, int64_t b_col, void *packed)
 {
-    pack_job job = { kernels_for(dtype), k, n, b, b_row, b_col, packed };
+    pack_job job = { gemm_kernels_for(dtype), k, n, b, b_row, b_col, packed };
     if (k == 0 || n == 0)
         return;
     if (n == 1)
@@ -558,7 +511,7 @@ int gemm_run(const gemm_task *t)
         return 0;
     if (t->n <= 0 || t->k <= 0)
         return run_empty_k(t);
-    const gemm_kernels *kernels = kernels_for(t->dtype);
+    const gemm_kernels *kernels = gemm_kernels_for(t->dtype);
     if (t->n == 1 && (t->a_row != 1 || t->a_col == 1))
         return run_dots(t, kernels);
     return should_transpose(t, kernels) ? run_transposed(t, kernels) : run_tiled(t, kernels);
@@ -617,7 +570,8 @@ int gemm_run_batch(const gemm_task *task, const gemm_batch *batch)
     for (int d = 0; d < job.batch.ndim; d++)
         count *= job.batch.sizes[d];
     const gemm_task *t = &job.task;
-    const double one_ns = 2.0 * (double)t->m * (double)t->n * (double)t->k / kernels_for(t->dtype)->flops_per_ns + 100;
+    const double one_ns =
+        2.0 * (double)t->m * (double)t->n * (double)t->k / gemm_kernels_for(t->dtype)->flops_per_ns + 100;
     /* A product that can occupy all threads for long does so; others are dealt out whole. */
     if (count >= 4 * bk_get_num_threads() || one_ns < 200e3)
         threads_for(count, 1 + (int64_t)(5e3 / one_ns), one_ns * (double)count, run_batch_range, &job);

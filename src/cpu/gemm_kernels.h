@@ -48,4 +48,6 @@ extern const gemm_kernels *const gemm_kernels_baseline[GEMM_TYPES];
 extern const gemm_kernels *const gemm_kernels_avx2[GEMM_TYPES];
 extern const gemm_kernels *const gemm_kernels_avx512[GEMM_TYPES];
 
+const gemm_kernels *gemm_kernels_for(bk_dtype dtype); /* of the instruction set in use */
+
 #endif

@@ -57,9 +57,11 @@ int mode_run(const view *values, const view *indices, const view *src, int dim)
     view sorted = { .data = (char *)order, .dtype = BK_INT64, .ndim = 1, .sizes = { n }, .strides = { 1 } };
     int status = 0;
     walk w = walk_start((const view *const[]){ &from, &to, &places }, 3, 0);
-    for (int64_t i = 0; status == 0 && i < lanes; i++, walk_skip(&w, 1)) {
+    for (int64_t i = 0; i < lanes; i++, walk_skip(&w, 1)) {
         view lane = { .data = w.p[0], .dtype = src->dtype, .ndim = 1, .sizes = { n }, .strides = { steps[0] / size } };
         status = sort_run(NULL, &sorted, &lane, 0, false);
+        if (status < 0)
+            break;
         int64_t at = longest_run(src->dtype, w.p[0], steps[0], order, n);
         memcpy(w.p[1], w.p[0] + at * steps[0], (size_t)size);
         if (indices)

@@ -9,6 +9,7 @@
 
 #include "core/threads.h"
 #include "cpu/element.h"
+#include "cpu/turn.h"
 #include "cpu/walk.h"
 
 #include <stdlib.h>
@@ -17,7 +18,8 @@
 enum {
     GRAIN = 1 << 15, /* elements per piece: 30 us at memory speed, enough to hide a wake-up of a spinning worker */
     BAND = 4,        /* tiles side by side in a transposition */
-    BLOCK = 512,     /* elements cast at a time: 4 KB of doubles, in L1 with source and destination */
+    STREAM_BYTES = 4 << 20, /* twice a core's L2 */
+    BLOCK = 512,            /* elements cast at a time: 4 KB of doubles, in L1 with source and destination */
 };
 
 /* --- shapes ------------------------------------------------------------------------------------------------ */
@@ -224,34 +226,10 @@ typedef struct transposition {
     int64_t tile;  /* elements in a cache line */
     int64_t bands; /* along `across` */
     size_t size;
+    turn_fn turn; /* for elements of 4 and 8 bytes */
 } transposition;
 
-typedef float vec4 __attribute__((vector_size(16), aligned(4), may_alias));
-
-/* dst[c][r] = src[r][c] for 4 rows and 4 columns. */
-ELEMENT_INLINE void transpose_4x4(float *d, int64_t ds, const float *s, int64_t ss)
-{
-    vec4 a = *(const vec4 *)s, b = *(const vec4 *)(s + ss);
-    vec4 c = *(const vec4 *)(s + 2 * ss), e = *(const vec4 *)(s + 3 * ss);
-    vec4 ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    vec4 ce_low = __builtin_shufflevector(c, e, 0, 4, 1, 5), ce_high = __builtin_shufflevector(c, e, 2, 6, 3, 7);
-    *(vec4 *)d = __builtin_shufflevector(ab_low, ce_low, 0, 1, 4, 5);
-    *(vec4 *)(d + ds) = __builtin_shufflevector(ab_low, ce_low, 2, 3, 6, 7);
-    *(vec4 *)(d + 2 * ds) = __builtin_shufflevector(ab_high, ce_high, 0, 1, 4, 5);
-    *(vec4 *)(d + 3 * ds) = __builtin_shufflevector(ab_high, ce_high, 2, 3, 6, 7);
-}
-
-/* 16 x 16 floats by way of a buffer, so that each line of dst is written at once even where lines that are a large
- * power of two apart evict each other. */
-static void tile_words(char *d, int64_t ds, const char *s, int64_t ss)
-{
-    _Alignas(64) float buffer[16][16];
-    for (int r = 0; r < 16; r += 4)
-        for (int c = 0; c < 16; c += 4)
-            transpose_4x4(&buffer[c][r], 16, (const float *)s + r * ss + c, ss);
-    for (int c = 0; c < 16; c++)
-        memcpy((float *)d + c * ds, buffer[c], 64);
-}
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 ELEMENT_INLINE void tile_any(char *d, int64_t ds, const char *s, int64_t ss, int64_t rows, int64_t columns, size_t size)
 {
@@ -260,34 +238,32 @@ ELEMENT_INLINE void tile_any(char *d, int64_t ds, const char *s, int64_t ss, int
             memcpy(d + (c * ds + r) * (int64_t)size, s + (r * ss + c) * (int64_t)size, size);
 }
 
-static void tile_move(const transposition *t, char *d, int64_t ds, const char *s, int64_t ss, int64_t rows,
-                      int64_t cols)
+/* Elements of 1 and 2 bytes; the larger ones turn in registers. */
+static void turn_bytes(const transposition *t, char *d, int64_t ds, const char *s, int64_t ss, int64_t cols)
 {
-    if (t->size == 4 && rows == 16 && cols == 16) {
-        tile_words(d, ds, s, ss);
-        return;
-    }
-    switch (t->size) {
-    case 1: tile_any(d, ds, s, ss, rows, cols, 1); break;
-    case 2: tile_any(d, ds, s, ss, rows, cols, 2); break;
-    case 4: tile_any(d, ds, s, ss, rows, cols, 4); break;
-    default: tile_any(d, ds, s, ss, rows, cols, 8);
-    }
+    const int64_t rows = t->dst.sizes[t->dst.ndim - 1], size = (int64_t)t->size;
+    for (int64_t r = 0; r < rows; r += t->tile)
+        for (int64_t c = 0; c < cols; c += t->tile) {
+            const int64_t high = least(t->tile, rows - r), wide = least(t->tile, cols - c);
+            char *to = d + (c * ds + r) * size;
+            const char *from = s + (r * ss + c) * size;
+            if (t->size == 1)
+                tile_any(to, ds, from, ss, high, wide, 1);
+            else
+                tile_any(to, ds, from, ss, high, wide, 2);
+        }
 }
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* One band: BAND tiles of columns of the source become as many rows of the destination. Tiles side by side come first:
  * the source is then read several lines at a time, which its prefetchers and the TLB need. */
 static void band_move(const transposition *t, char *d, const char *s, int64_t cols)
 {
     int along = t->dst.ndim - 1;
-    int64_t rows = t->dst.sizes[along], ss = t->src.strides[along], ds = t->dst.strides[t->across];
-    int64_t size = (int64_t)t->size;
-    for (int64_t r = 0; r < rows; r += t->tile)
-        for (int64_t c = 0; c < cols; c += t->tile)
-            tile_move(t, d + (c * ds + r) * size, ds, s + (r * ss + c) * size, ss, least(t->tile, rows - r),
-                      least(t->tile, cols - c));
+    int64_t ss = t->src.strides[along], ds = t->dst.strides[t->across];
+    if (t->turn)
+        t->turn(cols, t->dst.sizes[along], s, ss, d, ds);
+    else
+        turn_bytes(t, d, ds, s, ss, cols);
 }
 
 static void transpose_piece(void *arg, int64_t begin, int64_t end)
@@ -320,6 +296,29 @@ static int dense_across(const view *dst, const view *src)
     return -1;
 }
 
+/* Whether all lines of dst are whole: no two elements of a line lie in different rows. */
+static bool on_lines(const view *dst)
+{
+    const int64_t line = 64 / (int64_t)dtype_size(dst->dtype);
+    for (int d = 0; d < dst->ndim - 1; d++)
+        if (dst->strides[d] % line)
+            return false;
+    return (uintptr_t)dst->data % 64 == 0;
+}
+
+/* Past the caches when dst is too large to be found there later: a line that is written whole need not be read first,
+ * which is a third of the traffic. */
+static turn_fn choose_turn(const view *dst, int64_t bytes)
+{
+    const turn_kernels *kernels = turn_current();
+    const bool stream = bytes >= STREAM_BYTES && on_lines(dst);
+    switch (dtype_size(dst->dtype)) {
+    case 4: return stream ? kernels->stream_words : kernels->words;
+    case 8: return stream ? kernels->stream_longs : kernels->longs;
+    default: return NULL;
+    }
+}
+
 static void transpose(const view *dst, const view *src, int across)
 {
     transposition t = { .dst = *dst, .src = *src, .across = across, .size = dtype_size(dst->dtype) };
@@ -327,6 +326,7 @@ static void transpose(const view *dst, const view *src, int across)
     t.bands = (dst->sizes[across] + t.tile * BAND - 1) / (t.tile * BAND);
     int64_t total = view_numel(dst), bands = t.bands * (total / (dst->sizes[across] * dst->sizes[dst->ndim - 1]));
     int64_t per_band = total / bands, grain = per_band >= GRAIN ? 1 : GRAIN / per_band;
+    t.turn = choose_turn(dst, total * (int64_t)t.size);
     threads_for(bands, grain, (double)total * 0.5, transpose_piece, &t);
 }
 

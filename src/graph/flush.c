@@ -149,6 +149,9 @@ static void describe_leaves(const op_log *log)
             bits |= LEAF_FORCED;
         else if (!s || s->refs > s->dying)
             bits |= LEAF_HELD;
+        if (s && !s->release && leaf->data == s->data &&
+            leaf->layout->span * (int64_t)dtype_size((bk_dtype)leaf->dtype) * 2 >= (int64_t)s->bytes)
+            bits |= LEAF_WHOLE;
         scratch.leaves[l] = (leaf_key){ .layout = leaf->layout->id,
                                         .dtype = leaf->dtype,
                                         .bits = bits,

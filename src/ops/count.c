@@ -172,14 +172,32 @@ bk_tensor *bk_unique_dim(const bk_tensor *t, int at, bool consecutive, bk_tensor
 /* --- counts of integers
  * ----------------------------------------------------------------------------------------------------- */
 
-static int check_bincount(const bk_tensor *t, const bk_tensor *weights, int64_t minlength)
+/* The least and the largest element, evaluated; 0 and -1 of none. */
+static int range_of(const bk_tensor *t, int64_t *least, int64_t *largest)
 {
+    *least = 0;
+    *largest = -1;
+    if (!t->layout->numel)
+        return 0;
+    bk_tensor *lo = bk_min(t), *hi = bk_max(t);
+    if (!lo || !hi || bk_eval(lo) < 0 || bk_eval(hi) < 0)
+        return -1;
+    *least = bk_item_int(lo);
+    *largest = bk_item_int(hi);
+    return 0;
+}
+
+static int check_bincount(const bk_tensor *t, const bk_tensor *weights, int64_t minlength, int64_t *largest)
+{
+    int64_t least = 0;
     if (dtype_is_float(tensor_dtype(t)) || tensor_dtype(t) == BK_BOOL)
         return error_int(BK_NOT_IMPLEMENTED, "\"bincount_cpu\" not implemented for '%s'",
                          dtypes[tensor_dtype(t)].type_name);
     if (minlength < 0)
         return error_int(BK_RUNTIME_ERROR, "minlength should be >= 0");
-    if (t->layout->ndim != 1 || (t->layout->numel && bk_item_int(bk_min(t)) < 0))
+    if (t->layout->ndim == 1 && range_of(t, &least, largest) < 0)
+        return -1;
+    if (t->layout->ndim != 1 || least < 0)
         return error_int(BK_RUNTIME_ERROR, "bincount only supports 1-d non-negative integral inputs.");
     if (weights && (weights->layout->ndim != 1 || weights->layout->numel != t->layout->numel))
         return error_int(BK_RUNTIME_ERROR, "weights should be 1-d and have the same length as input");
@@ -188,10 +206,10 @@ static int check_bincount(const bk_tensor *t, const bk_tensor *weights, int64_t 
 
 static bk_tensor *bincount(const bk_tensor *t, const bk_tensor *weights, int64_t minlength)
 {
-    if (check_bincount(t, weights, minlength) < 0)
+    int64_t largest = -1;
+    if (check_bincount(t, weights, minlength, &largest) < 0)
         return NULL;
-    int64_t bins = t->layout->numel ? bk_item_int(bk_max(t)) + 1 : 0;
-    bins = bins < minlength ? minlength : bins;
+    int64_t bins = largest + 1 < minlength ? minlength : largest + 1;
     bk_dtype dtype = !weights ? BK_INT64 : tensor_dtype(weights) == BK_FLOAT32 ? BK_FLOAT32 : BK_FLOAT64;
     view src, by, out;
     if (tensor_view(bk_to(t, BK_INT64), &src) < 0 || (weights && tensor_view(bk_to(weights, dtype), &by) < 0))
@@ -223,8 +241,11 @@ bk_tensor *bk_bincount(const bk_tensor *t, const bk_tensor *weights, int64_t min
 static int histc_range(const bk_tensor *t, double *low, double *high)
 {
     if (*low == *high && t->layout->numel) {
-        *low = bk_item(bk_min(t));
-        *high = bk_item(bk_max(t));
+        bk_tensor *lo = bk_min(t), *hi = bk_max(t);
+        if (!lo || !hi || bk_eval(lo) < 0 || bk_eval(hi) < 0)
+            return -1;
+        *low = bk_item(lo);
+        *high = bk_item(hi);
     }
     if (*low == *high) {
         *low -= 1;

@@ -47,11 +47,20 @@ bk_dtype operands_promote(const operand *in, int count)
     return (bk_dtype)combine(sized, combine(zero, number));
 }
 
+/* A 16-bit float meets a number at the precision the op is computed in, where PyTorch has it so. */
+static bk_dtype number_precision(int op, bk_dtype d)
+{
+    bool keeps = op == EW_add || op == EW_sub || op == EW_mul || op == EW_div;
+    return keeps && (d == BK_FLOAT16 || d == BK_BFLOAT16) ? BK_FLOAT32 : d;
+}
+
 static int refuse_dtype(const char *op, bk_dtype d)
 {
     return error_int(BK_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", op, dtypes[d].type_name);
 }
 
+/* A plain number, or a tensor of no dimension that no gradient flows to. */
+static bool is_number(operand o) { return !o.value || (!o.value->layout->ndim && !o.edge); }
 static bool is_bool(operand o) { return o.value ? o.value->dtype == BK_BOOL : o.category == CATEGORY_BOOL; }
 
 static int check_bools(int op, const operand *in)
@@ -90,6 +99,7 @@ static int check_operands(int op, const operand *in)
     case EW_neg:
     case EW_sub: return check_bools(op, in);
     case EW_lerp: return check_lerp(in);
+    case EW_abs:
     case EW_softsign: return is_bool(in[0]) ? refuse_dtype("abs_cpu", BK_BOOL) : 0;
     case EW_heaviside:
         if (in[0].value && in[1].value && in[0].value->dtype != in[1].value->dtype)
@@ -147,6 +157,8 @@ static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_IN
         return refuse_dtype(row->name, common);
     for (int k = 0; k < row->arity; k++)
         want[k] = common;
+    if (row->arity == 2 && is_number(in[1]) && !is_number(in[0]))
+        want[1] = number_precision(op, common);
     if (first)
         want[0] = BK_BOOL;
     *result = ew_gives_bool((ew_op)op) ? BK_BOOL : common;
@@ -337,12 +349,13 @@ static node *compute_now(int op, bk_dtype dtype, node *const *in, const layout *
     const ew_info *row = &ew_infos[op];
     if (plain->numel != 1)
         return NULL;
+    int compute = dtypes[in[row->arity - 1]->dtype].compute;
+    for (int k = row->rule == EW_SELECT; k < row->arity; k++)
+        if (dtypes[in[k]->dtype].size != compute_size[compute])
+            return NULL;
     for (int k = 0; k < row->arity; k++)
         if (!node_evaluated(in[k]))
             return NULL;
-    int compute = dtypes[in[row->arity - 1]->dtype].compute;
-    if (dtypes[in[row->arity - 1]->dtype].size != compute_size[compute] || dtypes[dtype].size > 8)
-        return NULL;
     node *n = node_new(OP_data, dtype, plain);
     if (!n)
         return NULL;
@@ -436,7 +449,7 @@ static inline __attribute__((always_inline)) node *apply_alike(int op, int arity
             node_input(n, k, in[k].value, differentiable ? in[k].edge : NULL);
             continue;
         }
-        n->in[k] = number_node(in[k], (bk_dtype)first->dtype);
+        n->in[k] = number_node(in[k], number_precision(op, (bk_dtype)first->dtype));
         if (!n->in[k]) {
             node_release(n);
             return NULL;

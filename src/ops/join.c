@@ -79,6 +79,9 @@ static int write_part(bk_tensor *whole, int dim, int64_t from, const bk_tensor *
     owned cast = operand_cast(in, tensor_dtype(whole));
     int status = cast.value ? tensor_write(region, owned_operand(cast), false) : -1;
     owned_release(cast);
+    node *written = whole->cell->value;
+    if (status == 0 && written->op == OP_update) /* parts are disjoint: no gradient below has to be zeroed here */
+        written->attr.region.fresh = 1;
     return status;
 }
 

@@ -226,6 +226,29 @@ static void scan_float32(void)
     free(x), free(got), free(want);
 }
 
+/* Below 2^-3, 2^-4 ... tanh's numerator has just begun a binade and its result ends one: its error counts double there,
+ * which a scan with steps misses. */
+static void tanh_at_its_worst(void)
+{
+    enum { BELOW = 1 << 18, POWERS = 4 };
+    float *x = malloc(BELOW * POWERS * sizeof *x), *got = malloc(BELOW * POWERS * sizeof *got);
+    for (int p = 0; p < POWERS; p++)
+        for (int k = 0; k < BELOW; k++) {
+            uint32_t bits = ((124u - (uint32_t)p) << 23) - 1 - (uint32_t)k;
+            memcpy(&x[p * BELOW + k], &bits, 4);
+        }
+    for (int level = 0; level <= (int)isa_highest(); level++) {
+        ew_table_of(level)->op[EW_tanh][COMPUTE_F32](BELOW * POWERS, got, x, NULL, NULL);
+        double worst = 0;
+        for (int k = 0; k < BELOW * POWERS; k++)
+            worst = fmax(worst, ulps32(got[k], tanhl(x[k])));
+        if (!tap_ok(worst <= 2.5, "tanh is within 2.5 ULP below powers of two on %s", isa_name(level)))
+            printf("# %.3f ULP\n", worst);
+    }
+    free(x);
+    free(got);
+}
+
 static void sample_float64(void)
 {
     enum { N = 20000 };
@@ -638,6 +661,7 @@ static void casts(void)
 int main(void)
 {
     scan_float32();
+    tanh_at_its_worst();
     scan_pairs();
     sample_float64();
     odd_functions_are_odd();

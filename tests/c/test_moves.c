@@ -103,6 +103,49 @@ static void test_transpose(void)
     tap_ok(right, "transposed matrices of any size and dtype are copied element by element");
 }
 
+/* A rows x cols destination, rows `pitch` elements apart, from a source whose columns are `gap` elements apart. */
+static bool turns(bk_dtype dtype, int64_t rows, int64_t cols, int64_t pitch, int64_t gap)
+{
+    const int64_t size = (int64_t)dtype_size(dtype);
+    const int64_t source_bytes = (cols * gap + 63) * size / 64 * 64,
+                  target_bytes = (rows * pitch + 63) * size / 64 * 64;
+    char *from = aligned_alloc(64, (size_t)source_bytes), *to = aligned_alloc(64, (size_t)target_bytes);
+    for (int64_t i = 0; i < source_bytes; i++)
+        from[i] = (char)(sample_bits() % 120);
+    memset(to, 121, (size_t)target_bytes);
+    view d = { to, dtype, 2, { rows, cols }, { pitch, 1 } }, s = { from, dtype, 2, { rows, cols }, { 1, gap } };
+    move_copy(&d, &s);
+    bool right = true;
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < cols; j++)
+            right &= memcmp(to + (i * pitch + j) * size, from + (i + j * gap) * size, (size_t)size) == 0;
+        for (int64_t j = cols * size; j < pitch * size && i < rows - 1; j++)
+            right &= to[i * pitch * size + j] == 121;
+    }
+    free(from);
+    free(to);
+    return right;
+}
+
+static void test_large_transpose(void)
+{
+    static const bk_dtype dtypes_turned[] = { BK_FLOAT32, BK_FLOAT64 };
+    bool whole = true, ragged = true, around = true;
+    for (int t = 0; t < 2; t++) {
+        const bk_dtype dtype = dtypes_turned[t];
+        whole &= turns(dtype, 1024, 1088, 1088, 1024);  /* past the caches: on lines and above 4 MB */
+        whole &= turns(dtype, 1040, 1024, 1152, 4096);  /* and with gaps on both sides */
+        ragged &= turns(dtype, 1031, 1045, 1056, 1031); /* past the caches, with edges on all sides */
+        ragged &= turns(dtype, 1031, 1045, 1045, 2048); /* rows off the lines */
+        for (int64_t rows = 4; rows < 36; rows++)
+            for (int64_t cols = 4; cols < 36; cols++)
+                around &= turns(dtype, rows, cols, cols + rows % 3, rows + cols % 5);
+    }
+    tap_ok(whole, "a large transposition writes whole lines and nothing beside them");
+    tap_ok(ragged, "a large transposition of ragged edges is right to the last element");
+    tap_ok(around, "transpositions around the size of a square in registers touch nothing beside it");
+}
+
 static void test_fill(void)
 {
     bool right = true;
@@ -175,6 +218,7 @@ int main(void)
     tap_ok(all_halves(true), "float16 converts as dtype.c converts it, for all values");
     tap_ok(all_halves(false), "bfloat16 converts as dtype.c converts it, for all values");
     test_transpose();
+    test_large_transpose();
     test_fill();
     test_overlap();
     test_collapse();

@@ -297,3 +297,24 @@ def test_an_augmented_assignment_to_a_view_with_a_new_dimension(torch):
     x[None, ...] += 2
     x[0:] += x
     assert x.tolist() == [4, 6, 8]
+
+
+def test_a_value_computed_into_a_slice_is_read_right_through_its_views(torch):
+    x = torch.tensor([[[-1.0, 6.0, -2.0]], [[1.0, 5.0, -5.0]]])
+    zeros = x * 0
+    joined = torch.cat([zeros, x, zeros], -2)
+    both = zeros + x[:, [0, 0]]
+    row = zeros[1, 0] + 1
+    del zeros
+    assert both.tolist() == [[[-1, 6, -2]] * 2, [[1, 5, -5]] * 2]
+    assert row.tolist() == [1, 1, 1]
+    assert joined[:, 1].tolist() == [[-1, 6, -2], [1, 5, -5]]
+
+
+def test_a_value_computed_into_a_slice_can_be_written_to_when_the_whole_is_gone(torch):
+    x = torch.ones(2, 1, 3)
+    half = x * 0.5
+    total = torch.cat([half, x], -2).sum(1)
+    half[1] = 7
+    assert half.tolist() == [[[0.5] * 3], [[7.0] * 3]]
+    assert total.tolist() == [[1.5] * 3] * 2

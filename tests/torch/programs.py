@@ -702,7 +702,7 @@ def compare_pools(number, step, ours, theirs, tolerances):
         tolerance = tolerances.get(name, 0.0)
         where = f"{name} after `{step.line}`"
         try:
-            scale = float(expected.detach().abs().max()) if tolerance and expected.numel() else 0.0
+            scale = float(expected.detach().double().abs().max()) if tolerance and expected.numel() else 0.0
             check_tensor(ours[name], expected, where, rtol=tolerance, atol=tolerance * max(scale, 1.0))
         except Difference as difference:
             what = str(difference)[len(where) + 2 :].split()[0]

@@ -165,6 +165,17 @@ def test_a_whole_module_is_refused_and_the_error_says_why():
         SUT.load(file, weights_only=False)
 
 
+@pytest.mark.parametrize("writer", [REF, SUT])
+def test_a_whole_module_is_loaded_when_its_classes_are_allowed(writer):
+    model = writer.nn.Sequential(writer.nn.Linear(2, 3), writer.nn.Tanh())
+    nn = SUT.nn
+    with SUT.serialization.safe_globals([nn.Sequential, nn.Linear, nn.Tanh]):
+        loaded = SUT.load(written(writer, model), weights_only=False)
+    assert repr(loaded) == repr(model)
+    assert loaded(SUT.ones(1, 2))[0].tolist() == pytest.approx(model(writer.ones(1, 2))[0].tolist())
+    check_same(loaded.state_dict(), model.state_dict())
+
+
 def test_random_states_travel():
     REF.manual_seed(3)
     REF.randn(5)

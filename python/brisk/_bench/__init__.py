@@ -30,7 +30,7 @@ import time
 
 from . import report
 
-OTHERS = ("torch", "numpy", "jax")
+OTHERS = ("torch", "numpy", "compile", "jax")
 THREADS = 2
 ROUNDS = 25
 BUSY = 0.03  # share of all cores that other programs may use during a case
@@ -182,7 +182,7 @@ def machine(workers):
         pass
     facts["system"] = f"{platform.system()} {platform.machine()}"
     facts["Python"] = platform.python_version()
-    facts.update({worker.library: worker.version for worker in workers if not worker.error})
+    facts.update({w.library: w.version for w in workers if not w.error and w.library != "compile"})  # torch's own
     return facts
 
 

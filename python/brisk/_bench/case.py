@@ -38,6 +38,11 @@ class Case:
         self.setups["numpy"] = setup
         return setup
 
+    def compile(self, setup):
+        """Adds a torch.compile twin: a setup that takes the module torch and returns a compiled body."""
+        self.setups["compile"] = setup
+        return setup
+
     def jax(self, setup):
         """Adds a JAX twin: a setup that takes the module jax."""
         self.setups["jax"] = setup

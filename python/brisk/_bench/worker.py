@@ -1,4 +1,4 @@
-"""A process that times one library: worker.py <brisk|torch|numpy|jax> <threads>.
+"""A process that times one library: worker.py <brisk|torch|numpy|compile|jax> <threads>.
 
 Its first line is {"version": of the library, "cases": what there is to time}. Then it reads requests from standard
 input, one JSON object per line, and answers each with one line:
@@ -26,8 +26,8 @@ ROUND_SECONDS = 0.02  # short, so that some rounds fall between a neighbour's bu
 def load(library, threads):
     """The module that a case's setup takes. BRISK_TEST_MODULE=torch puts PyTorch into both roles."""
     name = os.environ.get("BRISK_TEST_MODULE", "brisk") if library == "brisk" else library
-    module = importlib.import_module(name)
-    if library in ("brisk", "torch"):
+    module = importlib.import_module("torch" if name == "compile" else name)
+    if library in ("brisk", "torch", "compile"):
         module.set_num_threads(threads)
     return module
 
@@ -44,7 +44,13 @@ def force_jax(result):
     result.block_until_ready()
 
 
-FORCE = {"brisk": force_tensor, "torch": force_tensor, "numpy": lambda result: None, "jax": force_jax}
+FORCE = {
+    "brisk": force_tensor,
+    "torch": force_tensor,
+    "numpy": lambda result: None,
+    "compile": force_tensor,
+    "jax": force_jax,
+}
 
 
 def digest(result):

@@ -1,5 +1,5 @@
-"""What programs need around the tensors."""
+"""What programs use around models: data, checkpoint."""
 
-from brisk.utils import data, model_zoo
+from brisk.utils import checkpoint, data, model_zoo
 
-__all__ = ["data", "model_zoo"]
+__all__ = ["checkpoint", "data", "model_zoo"]

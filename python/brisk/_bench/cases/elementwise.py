@@ -15,6 +15,12 @@ def expression_case(count, name, target):
         half, tenth = np.float32(0.5), np.float32(0.1)
         return lambda: np.tanh(x * y + half) * (1 / (1 + np.exp(-x))) - y**2 * tenth
 
+    @expression.compile
+    def _(torch):
+        x, y = torch.from_numpy(numbers(count)), torch.from_numpy(numbers(count, seed=1))
+        f = torch.compile(lambda x, y: torch.tanh(x * y + 0.5) * torch.sigmoid(x) - y**2 * 0.1)
+        return lambda: f(x, y)
+
     @expression.jax
     def _(jax):
         x, y = jax.numpy.asarray(numbers(count)), jax.numpy.asarray(numbers(count, seed=1))

@@ -1,0 +1,150 @@
+/* fuse.c: two arithmetic steps of a program become one.
+ *
+ * A step that adds, subtracts or multiplies costs less than the way of its operands through L1. Where such a step only
+ * feeds another one, (x * y) + z and the like run as one pass with both roundings: results do not depend on it.
+ *
+ * The steps are read as values, one per step that writes a register; then pairs are joined, and the values get
+ * registers anew. Invariant: a joined step runs at the place of its second half, so nothing between the halves may
+ * write what the first half reads: no port, that is, since values are written once. */
+#include "cpu/fuse.h"
+
+#include "cpu/ew.h"
+
+enum {
+    MOST_STEPS = 2048, /* the tables are on the stack; what is longer runs as it is */
+    REACH = 32,        /* steps between two halves: keeps the search linear */
+};
+
+typedef struct fuser {
+    ew_program *p;
+    const ew_table *kernels;
+    int32_t reads[MOST_STEPS];  /* of the value of step i */
+    int32_t reader[MOST_STEPS]; /* the last step that reads it */
+    int32_t place[MOST_STEPS];  /* its register */
+    bool gone[MOST_STEPS];
+} fuser;
+
+/* A register's value is named by the step that wrote it: -1 - i. Ports keep their numbers. */
+static void name_values(fuser *f, int32_t *writer)
+{
+    ew_program *p = f->p;
+    for (int i = 0; i < p->steps; i++) {
+        ew_step *s = &p->step[i];
+        int32_t *operands[] = { &s->x, &s->y, &s->z };
+        for (int k = 0; k < 3; k++)
+            if (*operands[k] >= p->ports) {
+                int32_t w = writer[*operands[k] - p->ports];
+                *operands[k] = -1 - w;
+                f->reads[w]++;
+                f->reader[w] = i;
+            }
+        f->reads[i] = 0;
+        f->reader[i] = i;
+        f->gone[i] = false;
+        if (s->to >= p->ports) {
+            writer[s->to - p->ports] = i;
+            s->to = -1 - i;
+        }
+    }
+}
+
+/* --- pairs ------------------------------------------------------------------------------------------------------ */
+
+typedef struct arithmetic {
+    int op; /* EW_PAIR_add and so on; -1: something else */
+    int compute;
+    int32_t x, y;
+} arithmetic;
+
+static arithmetic arithmetic_of(const ew_table *t, const ew_step *s)
+{
+    static const uint8_t ops[EW_PAIR_FIRSTS] = { EW_add, EW_sub, EW_mul };
+    for (int c = 0; c < EW_PAIR_TYPES; c++) {
+        for (int i = 0; i < EW_PAIR_FIRSTS; i++)
+            if (s->run == t->op[ops[i]][c])
+                return (arithmetic){ i, c, s->x, s->y };
+        if (s->run == t->op[EW_square][c])
+            return (arithmetic){ EW_PAIR_mul, c, s->x, s->x };
+    }
+    return (arithmetic){ .op = -1 };
+}
+
+/* The only reader of step i's value, if the two can be one; -1 otherwise. */
+static int second_half(const fuser *f, int i)
+{
+    const ew_program *p = f->p;
+    int j = f->reader[i];
+    if (p->step[i].to >= 0 || f->reads[i] != 1 || j - i > REACH)
+        return -1;
+    for (int k = i + 1; k < j; k++)
+        if (p->step[k].to >= 0)
+            return -1;
+    return j;
+}
+
+static void join(fuser *f, int i)
+{
+    ew_program *p = f->p;
+    arithmetic a = arithmetic_of(f->kernels, &p->step[i]);
+    int j = a.op < 0 ? -1 : second_half(f, i);
+    if (j < 0)
+        return;
+    arithmetic b = arithmetic_of(f->kernels, &p->step[j]);
+    if (b.op < 0 || b.compute != a.compute || b.x == b.y)
+        return;
+    bool left = b.x == -1 - i;
+    int second = b.op == EW_PAIR_sub && !left ? EW_PAIR_from : b.op;
+    p->step[j] = (ew_step){ f->kernels->pair[a.op][second][a.compute], p->step[j].to, a.x, a.y, left ? b.y : b.x };
+    f->gone[i] = true;
+    int32_t moved[] = { a.x, a.y };
+    for (int k = 0; k < 2; k++)
+        if (moved[k] < 0 && f->reader[-1 - moved[k]] < j)
+            f->reader[-1 - moved[k]] = j;
+}
+
+/* --- registers -------------------------------------------------------------------------------------------------- */
+
+/* A value's register is free again after its last reader. Nothing is computed in place: sizes may differ. */
+static void place_values(fuser *f)
+{
+    ew_program *p = f->p;
+    int32_t free[MOST_STEPS], free_count = 0, steps = 0;
+    p->registers = 0;
+    for (int i = 0; i < p->steps; i++) {
+        if (f->gone[i])
+            continue;
+        ew_step s = p->step[i];
+        if (s.to < 0) {
+            f->place[i] = free_count ? free[--free_count] : p->registers++;
+            s.to = p->ports + f->place[i];
+        }
+        int32_t *operands[] = { &s.x, &s.y, &s.z };
+        for (int k = 0; k < 3; k++)
+            if (*operands[k] < 0) {
+                int32_t w = -1 - *operands[k];
+                *operands[k] = p->ports + f->place[w];
+                if (f->reader[w] == i) {
+                    free[free_count++] = f->place[w];
+                    f->reader[w] = -1; /* given back once, however often this step reads it */
+                }
+            }
+        if (p->step[i].to < 0 && f->reader[i] == i)
+            free[free_count++] = f->place[i];
+        p->step[steps++] = s;
+    }
+    p->steps = steps;
+}
+
+void program_fuse(ew_program *p)
+{
+    if (p->steps < 2 || p->steps > MOST_STEPS || p->registers > MOST_STEPS)
+        return;
+    fuser f;
+    int32_t writer[MOST_STEPS] = { 0 };
+    f.p = p;
+    f.kernels = ew_kernels();
+    name_values(&f, writer);
+    for (int i = 0; i < p->steps; i++)
+        join(&f, i);
+    place_values(&f);
+}

@@ -1,0 +1,84 @@
+"""What random programs once found: extra names, strides, tapes, 16-bit floats and numbers, memory that changes."""
+
+import brisk
+import pytest
+
+from tests.torch.compare import REF, check_tensor
+
+
+def test_tensor_has_no_method_that_pytorch_has_not():
+    extra = {n for n in dir(brisk.Tensor) if not n.startswith("_")} - set(dir(REF.Tensor))
+    assert extra - {"names"} == set()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "x / 3.3",
+        "x * 0.1",
+        "x + 0.1",
+        "x - 0.1",
+        "0.1 - x",
+        "x * s",
+        "x / s",
+        "s * x",
+        "x == 0.1",
+        "x % 0.7",
+        "x ** 1.3",
+    ],
+)
+def test_a_number_beside_a_16_bit_float_keeps_the_precision_it_has_in_pytorch(dtype, expression):
+    for count in (1, 39):
+        results = []
+        for module in (brisk, REF):
+            x = module.arange(1, count + 1, dtype=getattr(module, dtype)) / 7
+            results.append(eval(expression, {"x": x, "s": module.tensor(0.1)}))
+        check_tensor(*results, f"{expression} of {count}")
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (6,), (3, 2, 1), (0,), ()])
+def test_resize_keeps_the_elements_that_fit(sizes):
+    ours, theirs = brisk.arange(6.0), REF.arange(6.0)
+    check_tensor(ours.resize_(sizes), theirs.resize_(sizes), f"resize_{sizes}")
+
+
+def test_resize_to_more_begins_with_what_was_there():
+    x = brisk.arange(3.0)
+    assert x.resize_(2, 2) is x
+    assert x.shape == (2, 2) and x.flatten()[:3].tolist() == [0, 1, 2]
+    assert x.resize_as_(brisk.zeros(1, 2)).tolist() == [[0, 1]]
+
+
+def test_resize_refuses_what_requires_grad():
+    with pytest.raises(RuntimeError, match="cannot resize variables that require grad"):
+        brisk.ones(3, requires_grad=True).resize_(2)
+
+
+def test_set_shares_the_memory_of_its_source():
+    x, y = brisk.zeros(0), brisk.arange(3.0)
+    x.set_(y)
+    y[0] = 5
+    assert x.tolist() == [5, 1, 2]
+    assert x.set_().tolist() == []
+    with pytest.raises(RuntimeError):
+        x.set_(brisk.arange(3))
+
+
+@pytest.mark.parametrize("strides", [(1, 3, 9), (1, 3, 1), (9, 3, 1), (1, 1, 2), (3, 1, 7)])
+@pytest.mark.parametrize("sizes", [(2, 1, 1), (2, 3, 1), (2, 3, 4)])
+def test_the_strides_of_what_is_read_at_indices_follow_those_of_the_source(sizes, strides):
+    ours, theirs = (m.as_strided(m.arange(100.0), sizes, strides)[:, [0, -1]] for m in (brisk, REF))
+    check_tensor(ours, theirs, f"{sizes} by {strides}")
+
+
+def test_what_is_read_from_a_tensor_on_the_tape_is_on_the_tape():
+    flags = []
+    for module in (brisk, REF):
+        x = module.zeros(3, 4, requires_grad=True)
+        joined = module.cat([module.ones(3, 4), x], 0)
+        corner = joined[0, 0:1]
+        y = module.stack([corner, corner])
+        y.sum().backward()
+        flags.append((corner.requires_grad, y.requires_grad, x.grad.tolist()))
+    assert flags[0] == flags[1]
