@@ -317,6 +317,9 @@ BK_API bk_tensor *bk_index_copy(const bk_tensor *t, int dim, const bk_tensor *in
 BK_API int bk_index_copy_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *source);
 BK_API bk_tensor *bk_index_fill(const bk_tensor *t, int dim, const bk_tensor *index, double value);
 BK_API int bk_index_fill_(bk_tensor *t, int dim, const bk_tensor *index, double value);
+/* The value is a tensor without dimensions, which gets its gradient. */
+BK_API bk_tensor *bk_index_fill_t(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *value);
+BK_API int bk_index_fill_t_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *value);
 BK_API bk_tensor *bk_take(const bk_tensor *t, const bk_tensor *index);
 BK_API bk_tensor *bk_put(const bk_tensor *t, const bk_tensor *index, const bk_tensor *source, bool accumulate);
 BK_API int bk_put_(bk_tensor *t, const bk_tensor *index, const bk_tensor *source, bool accumulate);

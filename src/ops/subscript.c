@@ -480,7 +480,7 @@ bk_tensor *bk_index_put(const bk_tensor *t, bk_tensor *const *indices, int count
 {
     bk_tensor *c = bk_clone(t);
     if (c && bk_index_put_(c, indices, count, values, accumulate) < 0) {
-        bk_release(bk_scope_keep(c));
+        scope_drop(c);
         return NULL;
     }
     return c;
