@@ -24,6 +24,7 @@ enum {
     DOT_STEP = 4096,    /* k per dot product; their sums are added up in order */
     DOT_BLOCK_ROWS = 8, /* rows of a gathered at a time when they aren't contiguous */
     MAX_ROW_BLOCKS = 256,
+    LINE_BYTES = 64,
     SLICE_BYTES = STEP_K * GEMM_MAX_PANEL_BYTES,
 };
 
@@ -265,7 +266,8 @@ static void run_edge_tile(const tile_step *s, gemm_tile_fn run, int rows, int64_
 }
 
 /* All rows of the block against `panels` panels of b. The rows are dealt out evenly: 16 rows are 8 and 8, not 14 and
- * 2, since a low tile runs slower. Each brings its share of the slice of b at `next`, if any, into L2. */
+ * 2, since a low tile runs slower. Meanwhile the slice of b at `next`, if any, is brought into L2: a packed one in
+ * equal shares, from another each tile a line of all rows. */
 static void run_tiles(const tile_step *s, int64_t cols, int panels, const char *b, const char *next, char *c)
 {
     const gemm_kernels *kernels = s->kernels;
@@ -273,10 +275,13 @@ static void run_tiles(const tile_step *s, int64_t cols, int panels, const char *
     const int64_t tiles = ceil_div(s->rows, kernels->mr), low = s->rows / tiles, higher = s->rows % tiles;
     const bool edge = cols < kernels->nr || s->c_col != 1;
     gemm_steps steps = s->steps;
-    steps.next_step = next ? ceil_div(kernels->nr * size, tiles) : 0;
+    const bool packed = steps.b_row == kernels->nr;
+    const int64_t row_bytes = kernels->nr * size, share = ceil_div(row_bytes, tiles);
     int64_t row = 0;
     for (int64_t i = 0; i < tiles; i++) {
-        steps.next = next ? next + i * steps.next_step * steps.k : b;
+        const bool fetch = next && (packed || i * LINE_BYTES < row_bytes);
+        steps.next = !fetch ? b : next + i * (packed ? share * steps.k : LINE_BYTES);
+        steps.next_step = !fetch ? 0 : packed ? share : steps.b_row * size;
         const int rows = (int)(low + (i < higher));
         const char *a = s->a + row * s->steps.a_row * size;
         char *to = c + row * s->steps.c_row * size;
@@ -332,6 +337,7 @@ static void run_step(const tile_job *job, tile_step *s, int64_t k, int64_t col, 
             next = col + nr < col_end ? b + nr * t->k * size : after;
         } else if (direct && cols == nr) {
             b = (const char *)t->b + (k * t->b_row + col) * size;
+            next = b + panels * nr * size;
             s->steps.b_row = t->b_row;
             s->steps.b_panel = nr;
         } else {
@@ -407,14 +413,14 @@ static void run_pieces(void *arg, int64_t begin, int64_t end)
 }
 
 /* Whether a's rows should be copied before use. Kernels read any strides, but when many panels read the same tile,
- * elements far apart cost more than the copy; contiguous rows never do, not even rows on the same cache sets. */
+ * rows that fall on the same cache sets (4 KB apart) or elements far apart cost more than the copy. */
 static bool should_copy_a(const gemm_task *t, const gemm_kernels *kernels)
 {
     const int64_t panels = ceil_div(t->n, kernels->nr);
-    if (t->a_col == 1)
-        return false;
     if (t->m == 1)
-        return panels > 4;
+        return t->a_col != 1 && panels > 4;
+    if (t->a_col == 1)
+        return panels > 4 && t->a_row * kernels->size % 4096 == 0;
     return panels >= (t->a_row == 1 ? 16 : 3) && t->k > 16;
 }
 
@@ -425,18 +431,24 @@ static bool should_pack_b(const gemm_task *t, const gemm_kernels *kernels)
     const int64_t bytes = t->k * t->n * kernels->size;
     if (t->m <= 2 * kernels->mr)
         return false;
-    return t->b_col != 1 || bytes > 64 * 1024 || t->b_row * kernels->size % 4096 == 0;
+    if (t->b_col != 1 || t->b_row * kernels->size % 4096 == 0)
+        return true;
+    return t->m > 10 * kernels->mr && bytes > 64 * 1024;
 }
 
-/* Blocks for the threads: four pieces each, so that one that is held up does not keep the others waiting, of at least
- * 10 us; eight when they are long. Rows are cut first: whole rows keep the epilogue local. */
+/* Blocks for the threads: a piece each, of at least 10 us; where there are 0.3 ms of work for each piece up to eight,
+ * so that a thread that is held up does not keep the others waiting. More pieces would only read their operands more
+ * often. Rows are cut first, alike for all threads: whole rows keep the epilogue local. */
 static void choose_grid(tile_job *job, double work_ns)
 {
     const gemm_task *t = job->task;
-    const int threads = bk_get_num_threads(), each = work_ns > threads * 2e6 ? 8 : 4;
+    const int threads = bk_get_num_threads();
+    const int64_t each = 1 + min_i64((int64_t)(work_ns / threads / 300e3), 7);
     const int64_t wanted = threads == 1 ? 1 : min_i64(each * threads, 1 + (int64_t)(work_ns / 10e3));
     const int64_t most_rows = min_i64(1 + t->m / (4 * job->kernels->mr), MAX_ROW_BLOCKS);
     job->row_blocks = min_i64(wanted, most_rows);
+    if (job->row_blocks > threads)
+        job->row_blocks -= job->row_blocks % threads;
     job->col_blocks = min_i64(ceil_div(wanted, job->row_blocks), ceil_div(t->n, job->kernels->nr));
     for (int64_t i = 0; i < job->row_blocks; i++)
         atomic_store_explicit(&job->blocks_left[i], (int)job->col_blocks, memory_order_relaxed);
@@ -459,10 +471,10 @@ static int run_tiled(const gemm_task *t, const gemm_kernels *kernels)
         gemm_pack(t->dtype, t->k, t->n, t->b, t->b_row, t->b_col, packed);
         job.packed = packed;
     }
-    const double flops = 2.0 * (double)t->m * (double)t->n * (double)t->k;
-    double work_ns = flops / kernels->flops_per_ns, read_ns = bytes_ns((double)t->n * (double)t->k * kernels->size);
-    if (t->m < 4 && work_ns < read_ns)
-        work_ns = read_ns;
+    const double flops = 2.0 * (double)t->m * (double)t->n * (double)t->k, compute_ns = flops / kernels->flops_per_ns;
+    const double read_ns = bytes_ns((double)t->n * (double)t->k * kernels->size);
+    const bool turns = !job.packed && t->b_col != 1; /* which takes as long as reading, and waits for it */
+    const double work_ns = turns ? compute_ns + read_ns : t->m < 4 && compute_ns < read_ns ? read_ns : compute_ns;
     choose_grid(&job, work_ns);
     threads_for(job.row_blocks * job.col_blocks, 1, work_ns, run_pieces, &job);
     if (packed)
