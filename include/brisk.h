@@ -317,6 +317,9 @@ BK_API bk_tensor *bk_index_copy(const bk_tensor *t, int dim, const bk_tensor *in
 BK_API int bk_index_copy_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *source);
 BK_API bk_tensor *bk_index_fill(const bk_tensor *t, int dim, const bk_tensor *index, double value);
 BK_API int bk_index_fill_(bk_tensor *t, int dim, const bk_tensor *index, double value);
+/* The value is a tensor without dimensions, which gets its gradient. */
+BK_API bk_tensor *bk_index_fill_t(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *value);
+BK_API int bk_index_fill_t_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *value);
 BK_API bk_tensor *bk_take(const bk_tensor *t, const bk_tensor *index);
 BK_API bk_tensor *bk_put(const bk_tensor *t, const bk_tensor *index, const bk_tensor *source, bool accumulate);
 BK_API int bk_put_(bk_tensor *t, const bk_tensor *index, const bk_tensor *source, bool accumulate);
@@ -436,6 +439,55 @@ BK_API bk_tensor *bk_cdist(const bk_tensor *a, const bk_tensor *b, double p, int
 BK_API bk_tensor *bk_kron(const bk_tensor *a, const bk_tensor *b);
 /* "ij,jk->ik" and the like; letters, repeated letters, "...", spaces. */
 BK_API bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count);
+
+/* --- layers: weights and biases may be NULL ----------------------------------------------------------------------- */
+
+/* Over the last `count` dimensions, which have the given sizes. */
+BK_API bk_tensor *bk_layer_norm(const bk_tensor *x, int count, const int64_t *sizes, const bk_tensor *weight,
+                                const bk_tensor *bias, double eps);
+BK_API bk_tensor *bk_rms_norm(const bk_tensor *x, int count, const int64_t *sizes, const bk_tensor *weight, double eps);
+BK_API bk_tensor *bk_group_norm(const bk_tensor *x, int64_t groups, const bk_tensor *weight, const bk_tensor *bias,
+                                double eps);
+/* By the statistics of the input, which move the running ones (where given), or by the running ones. */
+BK_API bk_tensor *bk_batch_norm(const bk_tensor *x, bk_tensor *running_mean, bk_tensor *running_var,
+                                const bk_tensor *weight, const bk_tensor *bias, bool training, double momentum,
+                                double eps);
+BK_API bk_tensor *bk_instance_norm(const bk_tensor *x, bk_tensor *running_mean, bk_tensor *running_var,
+                                   const bk_tensor *weight, const bk_tensor *bias, bool use_input_stats,
+                                   double momentum, double eps);
+
+/* pads: before and after, the last dimension first; negative ones cut off. */
+BK_API bk_tensor *bk_pad(const bk_tensor *x, int pairs, const int64_t *pads, double value);
+/* x: (N, C, spatial...) or without N; weight: (O, C / groups, kernel...) with one to three spatial dimensions, for each
+ * of which there is a stride, a padding and a dilation. */
+BK_API bk_tensor *bk_conv(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias, const int64_t *stride,
+                          const int64_t *padding, const int64_t *dilation, int64_t groups);
+/* weight: (C, O / groups, kernel...) */
+BK_API bk_tensor *bk_conv_transpose(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias,
+                                    const int64_t *stride, const int64_t *padding, const int64_t *output_padding,
+                                    int64_t groups, const int64_t *dilation);
+
+typedef enum bk_rnn_kind { BK_RNN_TANH, BK_RNN_RELU, BK_LSTM, BK_GRU } bk_rnn_kind;
+typedef struct bk_rnn_weights {
+    const bk_tensor *input, *hidden; /* (gates * hidden, features), gates in PyTorch's order */
+    const bk_tensor *input_bias, *hidden_bias;
+    const bk_tensor *projection; /* an LSTM's, from its cells to its state */
+} bk_rnn_weights;
+/* The next state of x: (N, features), h: (N, hidden); an LSTM reads c and sets *c_out (owned). */
+BK_API bk_tensor *bk_rnn_step(bk_rnn_kind kind, const bk_tensor *x, const bk_tensor *h, const bk_tensor *c,
+                              const bk_rnn_weights *w, bk_tensor **c_out);
+/* One direction of one layer. x: the rows of all steps, batch_sizes[t] of them at step t, never more than before.
+ * Returns the states after each step in the same order, and the last ones in *h_n and (LSTM) *c_n (owned). */
+BK_API bk_tensor *bk_rnn_layer(bk_rnn_kind kind, const bk_tensor *x, const int64_t *batch_sizes, int steps,
+                               const bk_tensor *h0, const bk_tensor *c0, const bk_rnn_weights *w, bool reverse,
+                               bk_tensor **h_n, bk_tensor **c_n);
+
+/* softmax(q k^T scale + mask) v. mask: bool (true: attend) or added; scale NaN: 1 / sqrt of the last size of q. */
+BK_API bk_tensor *bk_attention(const bk_tensor *q, const bk_tensor *k, const bk_tensor *v, const bk_tensor *mask,
+                               double dropout_p, bool causal, double scale);
+
+/* An orthogonal matrix along the shorter side of t, seen as (first dimension, all others), times gain. */
+BK_API int bk_orthogonal_(bk_tensor *t, double gain, bk_generator *g);
 
 /* --- gradients ------------------------------------------------------------------------------------------------------
  */

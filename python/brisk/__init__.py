@@ -9,6 +9,8 @@ from brisk import _copy, _memory, autograd, linalg, nn, random
 from brisk._legacy import *  # noqa: F403
 from brisk._making import *  # noqa: F403
 from brisk.functional import cdist, chain_matmul, einsum, tensordot
+from brisk import func, utils
+from brisk.func import vmap
 from brisk.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 __version__ = "0.1.0"

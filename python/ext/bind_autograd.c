@@ -3,6 +3,8 @@
 #include "autograd/backward.h"
 #include "autograd/hooks.h"
 #include "core/lock.h"
+#include "core/memory.h"
+#include "ops/elementwise.h"
 
 static PyObject *py_backward(const arg *a)
 {
@@ -48,7 +50,8 @@ static PyObject *py_run_backward(const arg *a)
                            .input_count = count,
                            .results = accumulate ? NULL : results,
                            .retain_graph = a[3].b,
-                           .create_graph = a[4].b };
+                           .create_graph = a[4].b,
+                           .inputs_are_ends = a[6].b };
     if (backward_record(&call) < 0)
         return py_raise();
     PyObject *tuple = accumulate ? Py_NewRef(Py_None) : results_tuple(results, count);
@@ -209,7 +212,10 @@ static PyObject *get_retains_grad(PyObject *self, void *unused)
 static PyObject *get_data(PyObject *self, void *unused)
 {
     (void)unused;
-    return py_wrap(bk_detach(((py_tensor *)self)->t));
+    bk_tensor *data = bk_detach(((py_tensor *)self)->t);
+    if (data)
+        data->flags |= TENSOR_DATA;
+    return py_wrap(data);
 }
 
 static int set_data(PyObject *self, PyObject *value, void *unused)
@@ -242,62 +248,67 @@ PyGetSetDef autograd_attributes[] = {
     { NULL, NULL, NULL, NULL, NULL },
 };
 
-/* --- custom functions
- * ------------------------------------------------------------------------------------------------- */
+/* --- the tables, for tests that ask something of every row ---------------------------------------------------------
+ */
 
-/* Calls ctx._run_backward(grads) -> a tuple of gradients or None, one for each input. */
-static int call_backward(void *data, bk_tensor *const *output_grads, int outputs, bk_tensor **input_grads, int inputs)
+/* (name, number of operands, lo, hi, the operands that have a gradient) of an elementwise row. */
+static PyObject *describe_row(int op)
 {
-    PyGILState_STATE gil = PyGILState_Ensure();
-    int status = -1;
-    PyObject *grads = PyTuple_New(outputs), *result = NULL;
-    for (int i = 0; grads && i < outputs; i++) {
-        PyObject *g = output_grads[i] ? py_wrap(bk_retain(output_grads[i])) : Py_NewRef(Py_None);
-        if (!g)
-            Py_CLEAR(grads);
-        else
-            PyTuple_SET_ITEM(grads, i, g);
+    const ew_info *row = &ew_infos[op];
+    PyObject *smooth = PyList_New(0);
+    for (int k = 0; smooth && k < row->arity; k++) {
+        PyObject *number = strcmp(row->gradient[k], "NONDIFF") ? PyLong_FromLong(k) : NULL;
+        if (number && PyList_Append(smooth, number) < 0)
+            Py_CLEAR(smooth);
+        Py_XDECREF(number);
     }
-    if (grads)
-        result = PyObject_CallMethod(data, "_run_backward", "(O)", grads);
-    if (result && PyTuple_Check(result) && PyTuple_GET_SIZE(result) == inputs) {
-        status = 0;
-        for (int i = 0; i < inputs; i++) {
-            PyObject *g = PyTuple_GET_ITEM(result, i);
-            input_grads[i] = py_is_tensor(g) ? bk_retain(((py_tensor *)g)->t) : NULL;
-        }
-    }
-    if (status < 0)
-        callback_failed();
-    Py_XDECREF(grads);
-    Py_XDECREF(result);
-    PyGILState_Release(gil);
-    return status;
+    return smooth ? Py_BuildValue("(siddN)", row->name, row->arity, row->lo, row->hi, smooth) : NULL;
 }
 
-/* (ctx, inputs, outputs): the outputs, put on the tape with ctx as their function. */
-static PyObject *py_function_apply(const arg *a)
+/* (the rows of ops.def, the names of the rows of nodes.def that have a gradient) */
+static PyObject *py_tables(const arg *a)
 {
-    PyObject *ctx = a[0].object;
-    int inputs = a[1].tensors.n, outputs = a[2].tensors.n;
-    bk_tensor *out[outputs + 1];
-    for (int i = 0; i < outputs; i++)
-        out[i] = bk_retain(a[2].tensors.v[i]);
-    bk_function fn = {
-        .name = Py_TYPE(ctx)->tp_name, .backward = call_backward, .free = drop_object, .data = Py_NewRef(ctx)
-    };
-    int status = bk_function_apply(&fn, a[1].tensors.v, inputs, out, outputs);
-    PyObject *result = status == 0 ? PyTuple_New(outputs) : py_raise();
-    for (int i = 0; i < outputs; i++) {
-        PyObject *o = result ? py_wrap(out[i]) : NULL;
-        if (!result)
-            bk_release(out[i]);
-        else if (!o)
-            Py_CLEAR(result);
-        else
-            PyTuple_SET_ITEM(result, i, o);
+    (void)a;
+    PyObject *rows = PyList_New(0), *nodes = PyList_New(0);
+    for (int op = 0; rows && nodes && op < OP_COUNT; op++) {
+        bool elementwise = op < EW_COUNT;
+        if (!elementwise && !op_get(op)->gradient)
+            continue;
+        PyObject *row = elementwise ? describe_row(op) : PyUnicode_FromString(op_get(op)->name);
+        if (!row || PyList_Append(elementwise ? rows : nodes, row) < 0)
+            Py_CLEAR(rows);
+        Py_XDECREF(row);
     }
-    return result;
+    if (rows && nodes)
+        return Py_BuildValue("(NN)", rows, nodes);
+    Py_XDECREF(rows);
+    Py_XDECREF(nodes);
+    return NULL;
+}
+
+/* (bytes of tensors in use, nodes in use), when everything recorded has been evaluated */
+static PyObject *py_in_use(const arg *a)
+{
+    (void)a;
+    return py_flush() < 0 ? NULL : Py_BuildValue("(LL)", (long long)pool_bytes_in_use(), (long long)nodes_live());
+}
+
+/* The elementwise row of that number over these operands. */
+static PyObject *py_apply_row(const arg *a)
+{
+    operand in[MAX_INPUTS] = { { 0 } };
+    int64_t op = a[0].i;
+    if (op < 0 || op >= EW_COUNT || a[1].tensors.n != ew_infos[op].arity) {
+        PyErr_SetString(PyExc_ValueError, "no such row, or another number of operands");
+        return NULL;
+    }
+    lock_take();
+    bool good = true;
+    for (int k = 0; good && k < a[1].tensors.n; k++)
+        good = tensor_read(a[1].tensors.v[k], &in[k]);
+    bk_tensor *t = good ? ew_apply((int)op, in) : NULL;
+    lock_give();
+    return t ? py_wrap(t) : py_raise();
 }
 
 const binding autograd_rows[] = {
@@ -305,14 +316,16 @@ const binding autograd_rows[] = {
       py_backward, NULL },
     { AS_FUNCTION,
       "_run_backward(Tensor[] outputs, Tensor[] gradients, Tensor[]? inputs, bool retain_graph, bool create_graph, "
-      "bool accumulate)",
+      "bool accumulate, bool ends=False)",
       py_run_backward, NULL },
     { AS_METHOD, "_hooks(Tensor self)", py_hooks, NULL },
+    { AS_FUNCTION, "_tables()", py_tables, NULL },
+    { AS_FUNCTION, "_in_use()", py_in_use, NULL },
+    { AS_FUNCTION, "_apply_row(int row, Tensor[] operands)", py_apply_row, NULL },
     { AS_METHOD, "retain_grad(Tensor self)", py_retain_grad, "Keeps the gradient although this is no leaf." },
     { AS_FUNCTION | AS_METHOD, "detach(Tensor self)", py_detach, "The same memory, on no tape." },
     { AS_METHOD, "requires_grad_(Tensor self, bool requires_grad=True)", py_requires_grad_, NULL },
     { AS_FUNCTION, "is_grad_enabled()", py_is_grad_enabled, NULL },
     { AS_FUNCTION, "_set_grad_enabled(bool mode)", py_set_grad_enabled, NULL },
-    { AS_FUNCTION, "_function_apply(Object ctx, Tensor[] inputs, Tensor[] outputs)", py_function_apply, NULL },
 };
 const size_t autograd_row_count = sizeof autograd_rows / sizeof *autograd_rows;

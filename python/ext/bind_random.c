@@ -19,6 +19,7 @@ static PyObject *default_generator;
 static bk_generator *generator_of(PyObject *o) { return ((generator_object *)o)->g; }
 /* The generator an argument names; none means the default one. */
 static bk_generator *chosen(const arg *a) { return a->given ? generator_of(a->object) : NULL; }
+bk_generator *py_generator_of(const arg *a) { return chosen(a); }
 
 static PyObject *generator_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {

@@ -11,6 +11,7 @@
     X(info)                                                                                                            \
     X(interop)                                                                                                         \
     X(autograd)                                                                                                        \
+    X(tape)                                                                                                            \
     X(index)                                                                                                           \
     X(shape)                                                                                                           \
     X(basics)                                                                                                          \
@@ -24,6 +25,7 @@
     extern const size_t topic##_row_count;
 ROW_LISTS(DECLARE_ROWS)
 DECLARE_ROWS(functional) /* brisk._C._nn: what PyTorch has in nn.functional only */
+DECLARE_ROWS(layers)     /* there too: layers with weights */
 #undef DECLARE_ROWS
 /* Takes back the names that rows of the op table give and PyTorch does not have. */
 int elementwise_forget_names(PyObject *module);
@@ -58,6 +60,7 @@ int py_tensor_setitem(PyObject *self, PyObject *key, PyObject *value);
 
 /* bind_random.c, interop.c, storage_object.c */
 int random_init(PyObject *module);
+bk_generator *py_generator_of(const arg *a); /* of a Generator argument; NULL for the default one */
 int interop_init(PyObject *module);
 int storage_init(PyObject *module);
 int info_init(PyObject *module);
@@ -78,6 +81,9 @@ PyObject *py_where_places(const arg *a);
 /* grad_fn.c: NULL with an exception set, None for a leaf */
 int grad_fn_init(void);
 PyObject *py_grad_fn(const bk_tensor *t);
+
+/* bind_function.c: autograd.Function */
+int function_init(PyObject *module);
 
 /* repr.c */
 PyObject *py_tensor_repr(PyObject *self);

@@ -3,13 +3,13 @@
  * On CPython 3.11 the frame is read where it lies: 2 ns. The frame API of other versions makes an object for every
  * call, which would cost more than recording the op, so there records carry no line. */
 #define Py_BUILD_CORE 1
+#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000
 #include "internal/pycore_frame.h"
 #define HAVE_FRAMES 1
 #endif
 
-#include "core/node.h"
 #include "lines.h"
 
 #ifdef HAVE_FRAMES
@@ -22,7 +22,46 @@ static void note_line(source_line *line)
     line->code = frame->f_code;
     line->at = (int32_t)((const char *)frame->prev_instr - (const char *)frame->f_code);
 }
+
+static PyObject *kept; /* a set of code objects, whose addresses records hold */
+
+static void note_line_and_keep(source_line *line)
+{
+    static const void *last;
+    note_line(line);
+    if (!line->code || line->code == last || !kept)
+        return;
+    if (PySet_Add(kept, (PyObject *)line->code) < 0)
+        PyErr_Clear();
+    last = line->code;
+}
 #endif
+
+int lines_keep(bool on)
+{
+#ifdef HAVE_FRAMES
+    if (on && !kept && !(kept = PySet_New(NULL))) /* never emptied: records made meanwhile may outlive the mode */
+        return -1;
+    line_hook = on ? note_line_and_keep : note_line;
+#else
+    (void)on;
+#endif
+    return 0;
+}
+
+PyObject *lines_describe(const source_line *line)
+{
+#ifdef HAVE_FRAMES
+    if (line->code && kept && PySet_Contains(kept, (PyObject *)line->code) == 1) {
+        PyCodeObject *code = (PyCodeObject *)line->code;
+        int byte = line->at - (int)offsetof(PyCodeObject, co_code_adaptive);
+        return Py_BuildValue("(OiO)", code->co_filename, PyCode_Addr2Line(code, byte), code->co_name);
+    }
+#else
+    (void)line;
+#endif
+    Py_RETURN_NONE;
+}
 
 void lines_init(void)
 {

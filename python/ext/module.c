@@ -3,6 +3,7 @@
 #include "core/memory.h"
 #include "graph/plan.h"
 #include "lines.h"
+#include "module_object.h"
 #include "return_types.h"
 
 extern PyGetSetDef autograd_attributes[], shape_attributes[];
@@ -65,7 +66,8 @@ static int add_rows(PyObject *module)
 static int add_functional(PyObject *module)
 {
     PyObject *nn = PyImport_AddModule("brisk._C._nn"); /* in sys.modules, so that it can be imported from; borrowed */
-    if (!nn || args_add_functions(nn, functional_rows, functional_row_count) < 0)
+    if (!nn || args_add_functions(nn, functional_rows, functional_row_count) < 0 ||
+        args_add_functions(nn, layers_rows, layers_row_count) < 0)
         return -1;
     return PyModule_AddObjectRef(module, "_nn", nn);
 }
@@ -77,8 +79,9 @@ PyMODINIT_FUNC PyInit__C(void)
         return NULL;
     if (tensor_init(module) < 0 || types_init(module) < 0 || size_init(module) < 0 || device_init(module) < 0 ||
         limits_init(module) < 0 || random_init(module) < 0 || interop_init(module) < 0 || storage_init(module) < 0 ||
-        info_init(module) < 0 || grad_fn_init() < 0 || args_init(module) < 0 || return_types_init(module) < 0 ||
-        add_rows(module) < 0 || elementwise_forget_names(module) < 0 || add_functional(module) < 0 ||
+        info_init(module) < 0 || grad_fn_init() < 0 || function_init(module) < 0 || args_init(module) < 0 ||
+        module_object_init(module) < 0 || return_types_init(module) < 0 || add_rows(module) < 0 ||
+        elementwise_forget_names(module) < 0 || add_functional(module) < 0 ||
         py_add_attributes(py_tensor_type, autograd_attributes) < 0 ||
         py_add_attributes(py_tensor_type, shape_attributes) < 0) {
         Py_DECREF(module);

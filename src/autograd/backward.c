@@ -20,14 +20,17 @@
 #include "graph/log.h"
 #include "ops/elementwise.h"
 
+int (*anomaly_check)(const node *n, const char *name, bk_tensor *const *grads, int count);
+
 typedef struct step {
     node *node;
     bk_tensor *grad;
     bk_tensor **outputs; /* OP_function: a gradient per output */
     bool own;
-    bool asked;  /* the place of an input */
-    bool wanted; /* it, or what it leads to, was asked for */
-    bool leads;  /* what it leads to was */
+    bool asked;    /* the place of an input */
+    bool wanted;   /* it, or what it leads to, was asked for */
+    bool leads;    /* what it leads to was */
+    int32_t visit; /* of the node, in the pass around this one: a function's backward may run one of its own */
 } step;
 
 typedef struct pass {
@@ -35,6 +38,7 @@ typedef struct pass {
     node **outputs, **inputs; /* their places (owned; NULL: none) */
     step *steps;
     int count, capacity;
+    bool numbered;
 } pass;
 
 /* --- collecting ----------------------------------------------------------------------------------------------------
@@ -69,6 +73,61 @@ static int latest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
+static bool in_order(const pass *p)
+{
+    for (int i = 1; i < p->count; i++)
+        if (p->steps[i - 1].node->sequence < p->steps[i].node->sequence)
+            return false;
+    return true;
+}
+
+/* Nodes of one tape were numbered one after the other, so that a table of the range puts them in order in one go; a
+ * chain is in order already. Leaves, numbered 0, come last. -1: the range is too wide, or memory is out. */
+static int order_by_table(pass *p)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    for (int i = 0; i < p->count; i++) {
+        uint64_t s = p->steps[i].node->sequence;
+        low = s && s < low ? s : low;
+        high = s > high ? s : high;
+    }
+    if (!high || high - low > 16 * (uint64_t)p->count)
+        return -1;
+    int32_t *table = mem_alloc_zero((high - low + 1) * sizeof *table);
+    step *steps = table ? mem_alloc((size_t)p->capacity * sizeof *steps) : NULL;
+    int count = 0;
+    for (int i = 0; steps && i < p->count; i++)
+        if (p->steps[i].node->sequence)
+            table[high - p->steps[i].node->sequence] = i + 1;
+    for (uint64_t i = 0; steps && i <= high - low; i++)
+        if (table[i])
+            steps[count++] = p->steps[table[i] - 1];
+    for (int i = 0; steps && i < p->count; i++)
+        if (!p->steps[i].node->sequence)
+            steps[count++] = p->steps[i];
+    mem_free(table);
+    if (!steps)
+        return -1;
+    mem_free(p->steps);
+    p->steps = steps;
+    return 0;
+}
+
+static void order(pass *p)
+{
+    if (!in_order(p) && order_by_table(p) < 0)
+        qsort(p->steps, (size_t)p->count, sizeof *p->steps, latest_first);
+}
+
+/* Whether the walk stops at n. */
+static bool is_end(const pass *p, const node *n)
+{
+    for (int i = 0; p->call->inputs_are_ends && i < p->call->input_count; i++)
+        if (p->inputs[i] == n)
+            return true;
+    return false;
+}
+
 /* All tape nodes under the outputs: the steps themselves are the work list. */
 static bool collect(pass *p)
 {
@@ -78,6 +137,8 @@ static bool collect(pass *p)
     for (int i = 0; good && i < p->count; i++) {
         int count;
         node *const *edges = edges_of(p->steps[i].node, &count);
+        if (is_end(p, p->steps[i].node))
+            continue;
         for (int k = 0; good && k < count; k++)
             good = visit(p, edges[k]);
     }
@@ -85,9 +146,12 @@ static bool collect(pass *p)
         p->steps[i].node->flags &= (uint8_t)~NODE_MARK;
     if (!good)
         return false;
-    qsort(p->steps, (size_t)p->count, sizeof *p->steps, latest_first);
-    for (int i = 0; i < p->count; i++)
+    order(p);
+    for (int i = 0; i < p->count; i++) {
+        p->steps[i].visit = p->steps[i].node->visit;
         p->steps[i].node->visit = i;
+    }
+    p->numbered = true;
     return true;
 }
 
@@ -109,7 +173,7 @@ static void find_wanted(pass *p)
         int count;
         node *const *edges = edges_of(s->node, &count);
         s->leads = all;
-        for (int k = 0; k < count; k++)
+        for (int k = 0; k < count && !(s->asked && p->call->inputs_are_ends); k++)
             s->leads |= edges[k] && p->steps[edges[k]->visit].wanted;
         s->wanted = s->leads || s->asked;
     }
@@ -131,7 +195,7 @@ static void places_free(node **p, int count)
 {
     for (int i = 0; p && i < count; i++)
         if (p[i])
-            node_release(p[i]);
+            node_release_value(p[i]);
     mem_free(p);
 }
 
@@ -152,7 +216,9 @@ static void pass_free(pass *p)
     lock_take();
     for (int i = 0; i < p->count; i++) {
         step_clear(&p->steps[i]);
-        node_release(p->steps[i].node);
+        if (p->numbered)
+            p->steps[i].node->visit = p->steps[i].visit;
+        node_release_value(p->steps[i].node);
     }
     places_free(p->outputs, p->call->output_count);
     places_free(p->inputs, p->call->input_count);
@@ -163,14 +229,18 @@ static void pass_free(pass *p)
 /* --- sending -------------------------------------------------------------------------------------------------------
  */
 
-/* More gradient for the edge's node; g is borrowed. */
-static int send(pass *p, node *edge, bk_tensor *g)
+/* More gradient for the edge's node; g is borrowed. fresh: nobody else will look at that handle. */
+static int send_as(pass *p, node *edge, bk_tensor *g, bool fresh)
 {
     step *s = &p->steps[edge->visit];
     if (!s->wanted)
         return 0;
+    if (tensor_dtype(g) != edge->dtype &&
+        !(g = bk_to(g, (bk_dtype)edge->dtype))) /* a number of more precision met it */
+        return -1;
     if (!s->grad) {
         s->grad = bk_retain(g);
+        s->own = fresh;
         return 0;
     }
     bk_tensor *sum = bk_add(s->grad, g);
@@ -181,6 +251,8 @@ static int send(pass *p, node *edge, bk_tensor *g)
     s->own = true;
     return 0;
 }
+
+static int send(pass *p, node *edge, bk_tensor *g) { return send_as(p, edge, g, false); }
 
 /* T reads of x[t] fill one buffer, slice by slice. */
 static int send_view(pass *p, node *n, bk_tensor *g)
@@ -244,6 +316,16 @@ static int collect_output(pass *p, node *n, bk_tensor *g)
     return 0;
 }
 
+static int look_at(const node *n, const char *name, bk_tensor *const *grads, int count)
+{
+    if (!anomaly_check)
+        return 0;
+    scope_close(); /* it is the front end's code, which owns what it makes */
+    int status = anomaly_check(n, name, grads, count);
+    bk_scope_pop();
+    return status;
+}
+
 static int send_function(pass *p, step *s)
 {
     node *n = s->node;
@@ -252,6 +334,8 @@ static int send_function(pass *p, step *s)
     if (!grads)
         return -1;
     int status = function_backward(n, s->outputs, grads);
+    if (status == 0)
+        status = look_at(n, function_name(n), grads, count);
     for (int i = 0; i < count; i++) {
         if (status == 0 && grads[i] && function_edges(n)[i])
             status = send(p, function_edges(n)[i], grads[i]);
@@ -281,16 +365,98 @@ static bool reads_saved(const node *n)
     return false;
 }
 
+/* --- leaves that were written since they were read ------------------------------------------------------------------
+ */
+
+/* The leaf that an edge leads to through views only; NULL: none. */
+static const track *leaf_under(const node *edge)
+{
+    for (int depth = 0; depth < 4 && (edge->op == OP_view || edge->op == OP_expand); depth++)
+        edge = edge->edge[0];
+    return edge->op == OP_leaf ? edge->extra : NULL;
+}
+
+static int refuse_stale(const track *k, const node *saved)
+{
+    char sizes[200];
+    return error_int(
+        BK_RUNTIME_ERROR,
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        "[torch.%sTensor %s] is at version %u; expected version %u instead. Hint: enable anomaly detection to find "
+        "the operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, "
+        "check_nan=False).",
+        dtypes[saved->dtype].type_name, layout_text(saved->layout, sizes), k->cell->version, k->cell->expected);
+}
+
+/* What stands now where the edge's value was read. Owned. */
+static node *current_value(const node *edge)
+{
+    if (edge->op == OP_leaf) {
+        const track *k = edge->extra;
+        node *whole = k->cell->value;
+        return k->layout == whole->layout ? node_retain(whole) : node_view(whole, NULL, k->layout, k->offset);
+    }
+    node *base = current_value(edge->edge[0]); /* as deep as leaf_under went */
+    node *n = !base                   ? NULL
+              : edge->op == OP_expand ? node_expand(base, NULL, edge->layout)
+                                      : node_view(base, NULL, edge->layout, edge->attr.region.offset);
+    if (base)
+        node_release(base);
+    return n;
+}
+
+/* A write through .data is not seen by the tape: its gradients are those of the new value, as PyTorch's are. */
+static int take_current(node *n, int k)
+{
+    if (n->flags & NODE_PENDING && log_flush() < 0) /* the log still needs the old one */
+        return -1;
+    node *now = current_value(n->edge[k]);
+    if (!now)
+        return -1;
+    if (now->layout->plain == n->in[k]->layout->plain && now->dtype == n->in[k]->dtype) {
+        node_drop_input(n, k);
+        n->in[k] = node_retain(now);
+    }
+    node_release(now);
+    return 0;
+}
+
+/* Of the values that the gradients wanted of n read, those of leaves must be what they were when n was recorded. */
+static int check_leaves(node *n)
+{
+    const op_info *info = op_get(n->op);
+    uint8_t needs = 0;
+    for (int k = 0; k < MAX_INPUTS; k++)
+        needs |= n->edge[k] ? info->needs[k] : 0;
+    for (int k = 0; k < n->inputs; k++) {
+        const track *leaf = needs & 1 << k && n->edge[k] ? leaf_under(n->edge[k]) : NULL;
+        if (!leaf || !leaf->cell || leaf->cell->moved <= n->sequence)
+            continue;
+        if (leaf->cell->written > n->sequence)
+            return refuse_stale(leaf, n->in[k]);
+        lock_take();
+        int status = take_current(n, k);
+        lock_give();
+        if (status < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int send_rule(pass *p, step *s)
 {
     node *n = s->node;
     bk_tensor *grads[MAX_INPUTS] = { 0 };
     if (n->flags & NODE_FREED && reads_saved(n))
         return refuse_second_time();
+    if (check_leaves(n) < 0)
+        return -1;
     if (op_get(n->op)->gradient(n, s->grad, grads) < 0)
         return -1;
+    if (look_at(n, op_get(n->op)->grad_name, grads, MAX_INPUTS) < 0)
+        return -1;
     for (int k = 0; k < MAX_INPUTS; k++)
-        if (grads[k] && n->edge[k] && send(p, n->edge[k], grads[k]) < 0)
+        if (grads[k] && n->edge[k] && send_as(p, n->edge[k], grads[k], n->op == OP_update && update_clears(n)) < 0)
             return -1;
     return 0;
 }
@@ -309,7 +475,10 @@ static int run_hooks(step *s, bool create_graph)
         if (status < 0)
             return -1;
     }
-    return h->keeper ? accumulate(h->keeper, s->grad, create_graph) : 0;
+    int status = 0;
+    for (track *k = h->keepers; k && status == 0; k = k->next_keeper)
+        status = accumulate(k, s->grad, create_graph);
+    return status;
 }
 
 /* The results of the inputs at this place: handles of their own. */
@@ -346,13 +515,17 @@ static int run_step(pass *p, step *s)
 /* Saved values go, edges stay: a second backward fails only where it would read one. */
 static void free_saved(node *n)
 {
+    if (n->op == OP_function) {
+        function_free_saved(n);
+        return;
+    }
     if (n->flags & NODE_PENDING) {
         n->flags |= NODE_FREED; /* the log still needs its inputs */
         return;
     }
+    n->flags |= NODE_FREED;
     if (!reads_saved(n))
         return;
-    n->flags |= NODE_FREED;
     for (int k = 0; k < MAX_INPUTS; k++)
         node_drop_input(n, k);
 }
@@ -370,7 +543,7 @@ static int run_pass(pass *p)
             return -1;
         lock_take();
         step_clear(s);
-        if (!p->call->retain_graph && !p->call->create_graph)
+        if (!p->call->retain_graph && !p->call->create_graph && s->leads)
             free_saved(s->node);
         lock_give();
     }
@@ -422,6 +595,9 @@ static int prepare(pass *p)
     for (int i = 0; i < c->input_count; i++)
         if (!p->inputs[i])
             return error_int(BK_RUNTIME_ERROR, "One of the differentiated Tensors does not require grad");
+    for (int i = 0; i < c->input_count && !c->results; i++)
+        if (bk_retain_grad(c->inputs[i]) < 0) /* what is no leaf takes its gradient too */
+            return -1;
     if (!collect(p))
         return -1;
     find_wanted(p);
@@ -469,6 +645,7 @@ int bk_grad(bk_tensor *const *outputs, bk_tensor *const *gradients, int output_c
     for (int i = 0; i < output_count + input_count; i++)
         if (!(i < output_count ? outputs[i] : inputs[i - output_count]))
             return -1;
-    backward_call call = { outputs, gradients, output_count, inputs, input_count, results, retain_graph, create_graph };
+    backward_call call = { outputs, gradients,    output_count, inputs, input_count,
+                           results, retain_graph, create_graph, false };
     return backward_record(&call) < 0 ? -1 : bk_sync();
 }

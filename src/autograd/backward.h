@@ -3,6 +3,8 @@
 #define BK_AUTOGRAD_BACKWARD_H
 #include "brisk.h"
 
+struct node;
+
 typedef struct backward_call {
     bk_tensor *const *outputs;
     bk_tensor *const *gradients; /* NULL, or one for each output (NULL: ones) */
@@ -11,9 +13,14 @@ typedef struct backward_call {
     int input_count;
     bk_tensor **results; /* the inputs' gradients (owned; NULL: not used); NULL: the inputs' leaves take them */
     bool retain_graph, create_graph;
+    bool inputs_are_ends; /* an input that was computed from another one stands for itself: nothing goes on behind it */
 } backward_call;
 
 int backward_record(const backward_call *call);
+/* Looks at what each gradient function of a pass has computed; -1: the pass fails, and the hook keeps the error. NULL:
+ * off.
+ */
+extern int (*anomaly_check)(const struct node *n, const char *name, bk_tensor *const *grads, int count);
 /* A callback has failed and keeps its own error. */
 void callback_failed(void);
 

@@ -12,6 +12,7 @@
 
 typedef struct closure {
     bk_function fn;
+    void (*free_saved)(void *data); /* NULL: nothing is kept that a backward could let go of */
     int inputs, outputs;
     node *edges[];
 } closure;
@@ -19,6 +20,8 @@ typedef struct closure {
 node *const *function_edges(const node *n) { return ((const closure *)n->extra)->edges; }
 int function_inputs(const node *n) { return ((const closure *)n->extra)->inputs; }
 int function_outputs(const node *n) { return ((const closure *)n->extra)->outputs; }
+
+const char *function_name(const node *n) { return ((const closure *)n->extra)->fn.name; }
 
 int function_backward(node *n, bk_tensor *const *output_grads, bk_tensor **input_grads)
 {
@@ -63,49 +66,71 @@ static node *call_node(const bk_function *fn, bk_tensor *const *inputs, int coun
     return n;
 }
 
-static bk_tensor *output_handle(bk_tensor *out, bk_tensor *const *inputs, int count)
+static bk_tensor *output_handle(bk_tensor *out, bk_tensor *const *inputs, int count, bool same)
 {
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count && !same; i++)
         if (inputs[i] == out) /* the function returned its input: another place on the tape for the same memory */
             return scope_own(tensor_alias(out, out->layout, out->offset, false));
     return bk_retain(out);
 }
 
-static int place_output(node *call, bk_tensor **slot, int number, bk_tensor *const *inputs, int input_count)
+int function_place_output(node *call, bk_tensor *out, int number)
 {
-    bk_tensor *out = output_handle(*slot, inputs, input_count);
-    node *place = out ? node_new(OP_output, tensor_dtype(out), out->layout) : NULL;
-    if (!place) {
-        bk_release(out);
+    node *place = node_new(OP_output, tensor_dtype(out), out->layout);
+    if (!place)
         return -1;
-    }
     place->attr.i[0] = number;
     place->edge[0] = node_retain(call);
     call->tape_refs++;
     place->flags = NODE_TAPED;
     int status = tensor_set_place(out, place);
     node_release(place);
-    bk_release(*slot);
-    *slot = out;
     return status;
 }
 
-int bk_function_apply(const bk_function *fn, bk_tensor *const *inputs, int input_count, bk_tensor **outputs,
-                      int output_count)
+static int place_slot(node *call, bk_tensor **slot, int number, bk_tensor *const *inputs, int input_count, bool same)
+{
+    bk_tensor *out = output_handle(*slot, inputs, input_count, same);
+    if (!out)
+        return -1;
+    bk_release(*slot);
+    *slot = out;
+    return function_place_output(call, out, number);
+}
+
+int function_record(const bk_function *fn, void (*free_saved)(void *data), bk_tensor *const *inputs, int input_count,
+                    bk_tensor **outputs, const bool *same, int output_count, node **call_place)
 {
     lock_take();
     bool wanted = false;
     node *call = call_node(fn, inputs, input_count, output_count, &wanted);
     int status = call ? 0 : -1;
+    if (wanted)
+        ((closure *)call->extra)->free_saved = free_saved;
     for (int i = 0; status == 0 && wanted && i < output_count; i++)
         if (outputs[i] && dtype_is_float(tensor_dtype(outputs[i])))
-            status = place_output(call, &outputs[i], i, inputs, input_count);
+            status = place_slot(call, &outputs[i], i, inputs, input_count, same && same[i]);
+    if (call_place)
+        *call_place = wanted && call && call->refs > 1 ? call : NULL;
     if (call)
         node_release(call);
     lock_give();
     if (!wanted && fn->free)
         fn->free(fn->data);
     return status;
+}
+
+int bk_function_apply(const bk_function *fn, bk_tensor *const *inputs, int input_count, bk_tensor **outputs,
+                      int output_count)
+{
+    return function_record(fn, NULL, inputs, input_count, outputs, NULL, output_count, NULL);
+}
+
+void function_free_saved(node *n)
+{
+    const closure *c = n->extra;
+    if (c->free_saved)
+        c->free_saved(c->fn.data);
 }
 
 void callback_failed(void) { error_int(BK_CALLBACK_ERROR, "a callback failed"); }

@@ -3,13 +3,23 @@
  * A call is one OP_function node with an edge per input; each output has an OP_output node that leads to it. */
 #ifndef BK_AUTOGRAD_FUNCTION_H
 #define BK_AUTOGRAD_FUNCTION_H
+#include "brisk.h"
 #include "core/node.h"
 
 node *const *function_edges(const node *n);
 int function_inputs(const node *n);
 int function_outputs(const node *n);
+const char *function_name(const node *n);
 /* Calls the user's backward; both arrays as in bk_function. */
 int function_backward(node *n, bk_tensor *const *output_grads, bk_tensor **input_grads);
+/* bk_function_apply with what front ends need besides: free_saved(data) is called when a backward lets go of saved
+ * values; same[i] says that output i is an input written to in place, whose own handle moves; *call_place is the call's
+ * place on the tape (borrowed: fn.free is called when it goes), NULL when no output is on it. */
+int function_record(const bk_function *fn, void (*free_saved)(void *data), bk_tensor *const *inputs, int input_count,
+                    bk_tensor **outputs, const bool *same, int output_count, node **call_place);
+/* Another handle on output `number` of a call. */
+int function_place_output(node *call, bk_tensor *out, int number);
+void function_free_saved(node *n);
 void function_free(node *n); /* its closure; the edges are the caller's to drop */
 
 #endif

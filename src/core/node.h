@@ -93,7 +93,7 @@ typedef union attr {
         const layout *layout; /* VIEW: that of the input; UPDATE: of the region */
         int64_t offset;       /* elements from the first element of the whole */
         int64_t add;          /* UPDATE: increase the region instead of replacing it */
-        int64_t unused;
+        int64_t fresh;        /* UPDATE: nobody wrote the region before; for the tape, set after recording */
     } region;
     struct {
         int64_t dims; /* a bit for each dimension that is reduced */
@@ -172,12 +172,22 @@ static inline void node_release(node *n)
     if (--n->refs == 0)
         node_free(n);
 }
+/* One holder of the value less. A value that only the tape still holds, and whose own gradient does not read it, goes:
+ * the place on the tape stays. */
+void node_forget_value(node *n);
+static inline void node_release_value(node *n)
+{
+    if (--n->refs == 0)
+        node_free(n);
+    else if (n->refs == n->tape_refs && n->memory)
+        node_forget_value(n);
+}
 static inline void node_drop_input(node *n, int k)
 {
     node *in = n->in[k];
     n->in[k] = NULL;
     if (in)
-        node_release(in);
+        node_release_value(in);
 }
 void node_drop_edge(node *n, int k);
 

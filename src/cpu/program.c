@@ -113,7 +113,7 @@ static void look_far(ew_program *p)
     p->lines_per_step = p->steps > 1 && p->numel * element > NEAR_BYTES ? (int)(lines / p->steps + 1) : 0;
 }
 
-void program_shape(ew_program *p, const view *ports, const bool *writes)
+void program_shape(ew_program *p, const view *ports, const bool *writes, const view *leader)
 {
     program_fuse(p);
     const view *lead = &ports[0];
@@ -125,7 +125,7 @@ void program_shape(ew_program *p, const view *ports, const bool *writes)
         if (p->port[i].size > widest)
             widest = p->port[i].size;
     }
-    collapse(p, ports, lead);
+    collapse(p, ports, leader ? leader : lead);
     int64_t most = p->registers + p->ports;
     int64_t tile = TILE_BYTES / 4;
     while (tile > 64 && tile * 8 * most > STACK_BYTES)
@@ -362,33 +362,77 @@ static void run_steps(const ew_program *p, int64_t n, char *const *address, bool
     }
 }
 
+/* What a thread needs to run tiles: the registers, and where every port and register is to be found. */
+static void open_bench(const ew_program *p, char *const *bases, char *registers, char **address)
+{
+    for (int i = 0; i < p->registers; i++)
+        address[p->ports + i] = registers + i * p->register_bytes;
+    tile all = { .rows = p->rows_per_tile, .columns = p->columns_per_tile };
+    for (int i = 0; i < p->ports; i++) {
+        const ew_port *port = &p->port[i];
+        if (port->mode != PORT_FIXED)
+            continue;
+        address[i] = registers + port->reg * p->register_bytes;
+        move_rows(p, port, all, bases[i], address[i]);
+    }
+}
+
+static void run_tile(const ew_program *p, char *const *bases, const tile *t, char *registers, char **address,
+                     bool ahead)
+{
+    show_ports(p, bases, t, registers, address);
+    run_steps(p, t->rows * t->columns, address, ahead);
+    store_ports(p, bases, t, address);
+}
+
 static void run_tiles(void *arg, int64_t begin, int64_t end)
 {
     const run *r = arg;
     const ew_program *p = r->program;
     char registers[p->registers * p->register_bytes + 64] __attribute__((aligned(64)));
     char *address[p->ports + p->registers];
-    for (int i = 0; i < p->registers; i++)
-        address[p->ports + i] = registers + i * p->register_bytes;
-    tile first = tile_at(p, begin);
-    first.rows = p->rows_per_tile;
-    for (int i = 0; i < p->ports; i++) {
-        const ew_port *port = &p->port[i];
-        if (port->mode != PORT_FIXED)
-            continue;
-        address[i] = registers + port->reg * p->register_bytes;
-        tile all = first;
-        all.column = 0;
-        all.columns = p->columns_per_tile;
-        move_rows(p, port, all, r->bases[i], address[i]);
-    }
+    open_bench(p, r->bases, registers, address);
     tile t = tile_at(p, begin);
     for (int64_t number = begin; number < end; number++) {
         if (number > begin)
             tile_next(p, &t, number);
-        show_ports(p, r->bases, &t, registers, address);
-        run_steps(p, t.rows * t.columns, address, p->lines_per_step && number + 1 < end);
-        store_ports(p, r->bases, &t, address);
+        run_tile(p, r->bases, &t, registers, address, p->lines_per_step && number + 1 < end);
+    }
+}
+
+/* The largest tile that begins with element `at` and ends before element `end`. */
+static tile tile_from(const ew_program *p, int64_t at, int64_t end)
+{
+    int64_t row = at / p->inner, left = end - at;
+    tile t = { .start = at, .column = at % p->inner, .rows = 1 };
+    if (t.column == 0 && p->rows_per_tile > 1 && left >= p->inner) {
+        t.rows = left / p->inner < p->rows_per_tile ? left / p->inner : p->rows_per_tile;
+        t.columns = p->inner;
+    } else {
+        t.columns = p->inner - t.column < left ? p->inner - t.column : left;
+        t.columns = t.columns < p->columns_per_tile ? t.columns : p->columns_per_tile;
+    }
+    for (int d = p->ndim - 2; d >= 0; d--) {
+        t.index[d] = row % p->sizes[d];
+        row /= p->sizes[d];
+    }
+    return t;
+}
+
+void program_run_range(const ew_program *p, char *const *bases, int64_t begin, int64_t end)
+{
+    char registers[p->registers * p->register_bytes + 64] __attribute__((aligned(64)));
+    char *address[p->ports + p->registers];
+    open_bench(p, bases, registers, address);
+    for (int64_t n; begin < end; begin += n) {
+        tile t = tile_from(p, begin, end);
+        n = t.rows * t.columns;
+        for (int i = 0; i < p->ports; i++) { /* a tile may begin within a row, whole rows of which are at hand */
+            const ew_port *port = &p->port[i];
+            if (port->mode == PORT_FIXED && port->strides[p->ndim - 1])
+                address[i] = registers + port->reg * p->register_bytes + t.column * port->size;
+        }
+        run_tile(p, bases, &t, registers, address, false);
     }
 }
 

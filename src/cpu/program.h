@@ -42,9 +42,13 @@ typedef struct ew_program {
 
 /* Fills in the iteration space and the port modes from the views that the ports will be bound to (data unset), all of
  * the same sizes; `writes[p]` tells outputs. Steps and registers are the caller's. Ports that are not lines take
- * registers from program->registers on. */
-void program_shape(ew_program *p, const view *ports, const bool *writes);
+ * registers from program->registers on. Elements are walked in the order of the leader's memory; NULL: of the first
+ * output's. */
+void program_shape(ew_program *p, const view *ports, const bool *writes, const view *leader);
 /* bases[p] is the address of port p's first element. */
 void program_run(const ew_program *p, char *const *bases);
+/* Elements [begin, end) of that order, on the calling thread: for whoever consumes them at once, or has just made what
+ * they are made of. */
+void program_run_range(const ew_program *p, char *const *bases, int64_t begin, int64_t end);
 
 #endif

@@ -24,6 +24,7 @@ enum {
     FEW_TILES = 16,         /* so many tiles keep all threads busy without chunks */
     GRAIN = 1 << 15,        /* elements per piece */
     FOLDED = 512,           /* columns that narrow dense rows are widened to */
+    NARROW = 64,            /* fewer columns than this are folded into wider rows */
     SMALL = 512             /* accumulators that fit on the stack */
 };
 
@@ -175,7 +176,7 @@ static void column_rows(const reduction *r, const char *p, int64_t rows, int64_t
 {
     int64_t size = (int64_t)dtype_size(r->kept.dtype), step = r->kept.strides[r->kept.ndim - 1] * size;
     int64_t taken = 0;
-    if (n < 64 && !r->paired && before == 0 && step == size && row_step == n * size)
+    if (n < NARROW && !r->paired && before == 0 && step == size && row_step == n * size)
         taken = narrow_columns(r, p, rows, row_step, n, a);
     if (taken < rows)
         r->columns(p + taken * row_step, rows - taken, row_step, n, step, before + taken, a, b);
@@ -291,6 +292,14 @@ static void fill_empty(reduction *r)
     }
 }
 
+static void join_chunks(const reduction *r)
+{
+    for (int64_t c = 1; c < r->chunks; c++) {
+        int64_t at = c * r->outputs * 8, count = least(r->chunk, r->count - c * r->chunk);
+        join(r, r->a, r->b, r->a + at, r->b + at, r->outputs, c * r->chunk, count);
+    }
+}
+
 static void run(reduction *r, bool columns)
 {
     if (r->count == 0) {
@@ -301,10 +310,7 @@ static void run(reduction *r, bool columns)
         reduce_columns(r);
     else
         reduce_rows(r);
-    for (int64_t c = 1; c < r->chunks; c++) {
-        int64_t at = c * r->outputs * 8, count = least(r->chunk, r->count - c * r->chunk);
-        join(r, r->a, r->b, r->a + at, r->b + at, r->outputs, c * r->chunk, count);
-    }
+    join_chunks(r);
 }
 
 static void deliver(view *dst, char *data, bk_dtype dtype)
@@ -405,4 +411,189 @@ int reduce_mean(const view *dst, const view *src, uint32_t dims)
 int reduce_variance(const view *mean, const view *variance, const view *src, uint32_t dims, double divide, bool root)
 {
     return reduce(REDUCE_MOMENTS, mean, variance, src, dims, &(finish){ divide, root });
+}
+
+/* --- reducing values as they are made -------------------------------------------------------------------------
+ *
+ * The geometry is that of the same reduction over memory, at an address that is made up: an address is only ever a
+ * number of elements from it. Values pass through a scratch of one REDUCE_BLOCK, or of REDUCE_ROWS rows: what the
+ * kernels join at a time, so that neither they nor the result can tell the difference. */
+
+enum { ROWS_SCRATCH = REDUCE_ROWS * REDUCE_TILE * 4 }; /* whole tiles of floats: in L2 */
+#define MADE_UP ((char *)4096)
+
+typedef struct stream {
+    reduction r[REDUCE_SINKS];
+    const reduce_sink *sinks;
+    const reduce_source *source;
+    int count;
+} stream;
+
+static int64_t item_size(const reduction *r) { return (int64_t)dtype_size(r->kept.dtype); }
+
+/* Where sink i finds elements from `begin` on. */
+static const char *made(const stream *s, int i, int64_t begin, char *const *scratch)
+{
+    return s->sinks[i].memory ? s->sinks[i].memory + begin * item_size(&s->r[i]) : scratch[s->sinks[i].from];
+}
+
+/* `outputs` whole outputs, or one piece of a long one, from element `begin` on. */
+static void stream_row_piece(const stream *s, int64_t begin, int64_t outputs, int64_t n, int64_t before, int64_t at)
+{
+    _Alignas(64) char scratch[s->count][REDUCE_BLOCK * 8];
+    char *to[REDUCE_SINKS];
+    for (int i = 0; i < s->count; i++)
+        to[i] = scratch[i];
+    s->source->make(s->source->arg, begin, begin + outputs * n, to);
+    for (int i = 0; i < s->count; i++) {
+        const reduction *r = &s->r[i];
+        int64_t size = item_size(r);
+        r->rows(made(s, i, begin, to), outputs, n * size, n, size, before, r->a + at, r->a + at);
+    }
+}
+
+static void stream_rows(void *arg, int64_t begin, int64_t end)
+{
+    const stream *s = arg;
+    const reduction *r = s->r;
+    for (int64_t t = begin, outputs = 1; t < end; t += outputs) {
+        if (r->count <= REDUCE_BLOCK) {
+            outputs = least(end - t, REDUCE_BLOCK / r->count);
+            stream_row_piece(s, t * r->count, outputs, r->count, 0, t * 8);
+            continue;
+        }
+        int64_t output = t / r->chunks, c = t % r->chunks, first = c * r->chunk;
+        int64_t last = least(first + r->chunk, r->count), at = (c * r->outputs + output) * 8;
+        for (int64_t i = first; i < last; i += REDUCE_BLOCK)
+            stream_row_piece(s, output * r->count + i, 1, least(REDUCE_BLOCK, last - i), i - first, at);
+    }
+}
+
+/* `rows` rows of n columns, `row_step` elements apart, into the accumulators at `at`. */
+static void stream_some_rows(const stream *s, int64_t first, int64_t rows, int64_t row_step, int64_t n, int64_t before,
+                             int64_t at)
+{
+    _Alignas(64) char scratch[s->count][ROWS_SCRATCH];
+    char *to[REDUCE_SINKS];
+    bool together = row_step == n;
+    for (int64_t row = 0; row < rows; row += together ? rows : 1) {
+        int64_t begin = first + row * row_step;
+        for (int i = 0; i < s->count; i++)
+            to[i] = scratch[i] + row * n * item_size(&s->r[i]);
+        s->source->make(s->source->arg, begin, begin + (together ? rows : 1) * n, to);
+    }
+    for (int i = 0; i < s->count; i++)
+        to[i] = scratch[i];
+    for (int i = 0; i < s->count; i++) {
+        const reduction *r = &s->r[i];
+        int64_t size = item_size(r), step = (s->sinks[i].memory ? row_step : n) * size;
+        r->columns(made(s, i, first, to), rows, step, n, size, before, r->a + at, r->a + at);
+    }
+}
+
+static int64_t elements_from(const reduction *r, const char *p) { return (p - MADE_UP) / item_size(r); }
+
+/* Columns [first, first + n) of one outer index, over one chunk of the rows. */
+static void stream_column_task(const stream *s, int64_t output, int64_t n, int64_t c)
+{
+    const reduction *r = s->r;
+    int64_t begin = c * r->chunk, end = least(begin + r->chunk, r->count);
+    walk start = walk_start((const view *const[]){ &r->kept }, 1, output);
+    view reduced = r->reduced;
+    reduced.data = start.p[0];
+    walk w = walk_start((const view *const[]){ &reduced }, 1, begin);
+    for (int64_t i = begin, rows; i < end; i += rows, walk_skip(&w, rows)) {
+        rows = walk_run(&w, end - i);
+        int64_t row_step = walk_step(&w, 0) / item_size(r), first = elements_from(r, w.p[0]);
+        for (int64_t row = 0; row < rows; row += REDUCE_ROWS)
+            stream_some_rows(s, first + row * row_step, least(REDUCE_ROWS, rows - row), row_step, n, i - begin + row,
+                             (c * r->outputs + output) * 8);
+    }
+}
+
+/* How many columns pass at a time: a multiple of every vector, so that the last columns are the same ones. */
+static int64_t stream_width(const stream *s)
+{
+    int64_t size = 1;
+    for (int i = 0; i < s->count; i++)
+        size = item_size(&s->r[i]) > size ? item_size(&s->r[i]) : size;
+    return least(REDUCE_TILE, ROWS_SCRATCH / REDUCE_ROWS / size);
+}
+
+static void stream_columns(void *arg, int64_t begin, int64_t end)
+{
+    const stream *s = arg;
+    const reduction *r = s->r;
+    int64_t width = stream_width(s);
+    for (int64_t t = begin; t < end; t++) {
+        int64_t first = t / r->chunks % r->tiles * REDUCE_TILE, n = least(REDUCE_TILE, r->width - first);
+        int64_t output = t / r->chunks / r->tiles * r->width + first;
+        for (int64_t column = 0; column < n; column += width)
+            stream_column_task(s, output + column, least(width, n - column), t % r->chunks);
+    }
+}
+
+bool reduce_streams(const view *src, uint32_t dims)
+{
+    reduction r = { .kind = REDUCE_SUM };
+    view made_up = *src;
+    made_up.data = MADE_UP;
+    split(&r, &made_up, dims);
+    if (r.outputs == 0 || r.count == 0)
+        return false;
+    order(&r, NULL, NULL);
+    return by_columns(&r) ? r.kept.sizes[r.kept.ndim - 1] >= NARROW : r.reduced.ndim <= 1;
+}
+
+static bool stream_begin(reduction *r, const reduce_sink *sink, uint32_t dims, view *dst)
+{
+    view src = sink->src;
+    src.data = MADE_UP;
+    *r = (reduction){ .kind = sink->kind, .floating = dtype_is_float(src.dtype) };
+    r->rows = table()->rows[src.dtype][sink->kind];
+    r->columns = table()->columns[src.dtype][sink->kind];
+    split(r, &src, dims);
+    *dst = kept_part(&sink->dst, dims);
+    order(r, dst, NULL);
+    bool columns = by_columns(r);
+    cut(r, columns);
+    return columns;
+}
+
+static void stream_run(stream *s, bool columns)
+{
+    const reduction *r = s->r;
+    double work = s->source->work_ns + (double)r->outputs * ((double)r->count * 0.2 * s->count + 2);
+    if (columns)
+        threads_for(r->outputs / r->width * r->tiles * r->chunks,
+                    1 + GRAIN / 4 / (least(r->width, REDUCE_TILE) * r->chunk + 64), work, stream_columns, s);
+    else
+        threads_for(r->outputs * r->chunks, 1 + GRAIN / 4 / (least(r->count, r->chunk) + 8), work, stream_rows, s);
+}
+
+int reduce_stream(const reduce_sink *sinks, int count, uint32_t dims, const reduce_source *source)
+{
+    stream s = { .sinks = sinks, .source = source, .count = count };
+    view dst[REDUCE_SINKS];
+    bool columns = false;
+    for (int i = 0; i < count; i++)
+        columns = stream_begin(&s.r[i], &sinks[i], dims, &dst[i]);
+    _Alignas(16) char small[SMALL * 8];
+    size_t each = (size_t)(s.r->outputs * s.r->chunks) * 8, bytes = each * (size_t)count;
+    char *accumulators = bytes <= sizeof small ? small : pool_take(bytes);
+    if (!accumulators)
+        return -1;
+    for (int i = 0; i < count; i++)
+        s.r[i].a = s.r[i].b = accumulators + (size_t)i * each;
+    stream_run(&s, columns);
+    for (int i = 0; i < count; i++) {
+        reduction *r = &s.r[i];
+        join_chunks(r);
+        if (sinks[i].mean)
+            finish_run((double *)r->a, r->outputs, (finish){ (double)r->count, false });
+        deliver(&dst[i], r->a, r->floating ? BK_FLOAT64 : BK_INT64);
+    }
+    if (accumulators != small)
+        pool_give(accumulators, bytes);
+    return 0;
 }

@@ -31,6 +31,32 @@ int reduce_mean(const view *dst, const view *src, uint32_t dims);
 /* The sum of squared differences from the mean over `divide`, or its square root. Either destination may be NULL. */
 int reduce_variance(const view *mean, const view *variance, const view *src, uint32_t dims, double divide, bool root);
 
+/* --- reducing values as they are made ----------------------------------------------------------------------- */
+
+enum { REDUCE_SINKS = 4 }; /* reductions that take part in one pass */
+
+typedef struct reduce_sink {
+    reduce_kind kind; /* REDUCE_SUM to REDUCE_ALL */
+    bool mean;        /* the sum divided by the count, in float64 */
+    view src;         /* dense; all of one pass have the same sizes and strides */
+    view dst;
+    int from;     /* the sink whose values it takes: itself, or an earlier one */
+    char *memory; /* where src is in memory, once it is made; NULL: it only passes through */
+} reduce_sink;
+
+/* Makes elements [begin, end) of memory order: those of sink i at to[i], unless it has memory of its own. Each element
+ * is asked for once, from any thread. */
+typedef struct reduce_source {
+    void (*make)(const void *arg, int64_t begin, int64_t end, char *const *to);
+    const void *arg;
+    double work_ns;
+} reduce_source;
+
+/* Whether the reduction of src can take its values piece by piece, in an order that gives what reduce_run gives. */
+bool reduce_streams(const view *src, uint32_t dims);
+/* All sinks in one pass; bit for bit the results of reduce_run and reduce_mean over src in memory. */
+int reduce_stream(const reduce_sink *sinks, int count, uint32_t dims, const reduce_source *source);
+
 /* --- the inner loops, one table per ISA -------------------------------------------------------------------- */
 
 /* Accumulators a (float64 or int64) and b (the index, or the second moment), one per output. `before` says how many
@@ -48,6 +74,10 @@ typedef struct reduce_table {
 
 extern const reduce_table reduce_table_baseline, reduce_table_avx2, reduce_table_avx512;
 
-enum { REDUCE_TILE = 1024 }; /* columns reduced at a time: a row of 4 KB of floats, lanes that stay in L1 */
+enum {
+    REDUCE_TILE = 1024,  /* columns reduced at a time: a row of 4 KB of floats, lanes that stay in L1 */
+    REDUCE_BLOCK = 2048, /* elements in float lanes: 32 per lane at 64 lanes; 2048 * 32768 fits into 32 bits */
+    REDUCE_ROWS = 32,    /* rows in float lanes; so many rows of a part of the columns, as they are made, fit into L2 */
+};
 
 #endif

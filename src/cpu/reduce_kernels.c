@@ -1,6 +1,6 @@
 /* reduce_kernels.c: the inner loops of reductions, compiled once per ISA level (ISA_NAME names the table).
  *
- * Lanes are float for float32 and the halves, but only over blocks of BLOCK elements (LANE_ROWS rows for columns);
+ * Lanes are float for float32 and the halves, but only over REDUCE_BLOCK elements (REDUCE_ROWS rows for columns);
  * blocks are joined in double. A sum of any length thus has the rounding errors of a sum of at most a few hundred
  * terms per lane. Small integers have 32-bit lanes over the same blocks, joined in int64.
  *
@@ -20,9 +20,7 @@
 #endif
 
 enum {
-    BLOCK = 2048,    /* elements in float lanes: 32 per lane at 64 lanes; 2048 * 32768 fits into 32 bits */
     ARG_BLOCK = 256, /* elements searched one by one for a place */
-    LANE_ROWS = 128, /* rows in float lanes */
     MOMENT_ROWS = 32 /* rows read twice: 128 KB of floats, in L2 at the second reading */
 };
 

@@ -135,14 +135,14 @@ ELEMENT_INLINE ACC N(block)(reduce_kind kind, const char *p, int64_t n)
     return N(across)(kind, N(join_vec)(kind, N(join_vec)(kind, a, b), N(join_vec)(kind, c, d)));
 }
 
-ELEMENT_INLINE ACC N(dense)(reduce_kind kind, const char *p, int64_t n)
+/* Goes on from `total`: a row that comes in pieces of REDUCE_BLOCK gives what it gives as a whole. */
+ELEMENT_INLINE ACC N(dense_on)(reduce_kind kind, ACC total, const char *p, int64_t n)
 {
     enum { GROUP = 4 * N(width) };
-    ACC total = N(identity)(kind);
     if (NARROW && kind == REDUCE_PROD)
-        return N(strided)(kind, p, n, sizeof(HELD));
+        return N(join)(kind, total, N(strided)(kind, p, n, sizeof(HELD)));
     while (n >= GROUP) {
-        int64_t m = n < BLOCK ? n / GROUP * GROUP : BLOCK;
+        int64_t m = n < REDUCE_BLOCK ? n / GROUP * GROUP : REDUCE_BLOCK;
         total = N(join)(kind, total, N(block)(kind, p, m));
         p += m * (int64_t)sizeof(HELD);
         n -= m;
@@ -154,6 +154,11 @@ ELEMENT_INLINE ACC N(dense)(reduce_kind kind, const char *p, int64_t n)
         total = N(join)(kind, total, N(across)(kind, v));
     }
     return N(join)(kind, total, N(strided)(kind, p, n, sizeof(HELD)));
+}
+
+ELEMENT_INLINE ACC N(dense)(reduce_kind kind, const char *p, int64_t n)
+{
+    return N(dense_on)(kind, N(identity)(kind), p, n);
 }
 
 /* Rows of a few elements: a constant length lets the compiler unroll, and rows overlap in the pipeline. */
@@ -175,8 +180,9 @@ ELEMENT_INLINE void N(rows)(reduce_kind kind, const char *p, int64_t outputs, in
         N(short_rows)(kind, p, outputs, output_step, n, step, a);
     else
         for (int64_t o = 0; o < outputs; o++, p += output_step) {
-            ACC row = step == sizeof(HELD) ? N(dense)(kind, p, n) : N(strided)(kind, p, n, step);
-            a[o] = before ? N(join)(kind, a[o], row) : row;
+            ACC start = before ? a[o] : N(identity)(kind);
+            a[o] = step == sizeof(HELD) ? N(dense_on)(kind, start, p, n)
+                                        : N(join)(kind, start, N(strided)(kind, p, n, step));
         }
 }
 
@@ -207,7 +213,7 @@ ELEMENT_INLINE void N(one_row)(reduce_kind kind, const char *p, int64_t n, int64
         lane[c] = (LANE)N(join)(kind, lane[c], N(get)(kind, p + c * step));
 }
 
-/* At most REDUCE_TILE columns and LANE_ROWS rows, into fresh lanes. */
+/* At most REDUCE_TILE columns and REDUCE_ROWS rows, into fresh lanes. */
 ELEMENT_INLINE void N(tile)(reduce_kind kind, const char *p, int64_t rows, int64_t row_step, int64_t n, int64_t step,
                             LANE *lane)
 {
@@ -224,8 +230,8 @@ ELEMENT_INLINE void N(columns)(reduce_kind kind, const char *p, int64_t rows, in
                                int64_t before, ACC *a)
 {
     _Alignas(64) LANE lane[REDUCE_TILE];
-    for (int64_t r = 0; r < rows; r += LANE_ROWS, before += LANE_ROWS) {
-        int64_t m = rows - r < LANE_ROWS ? rows - r : LANE_ROWS;
+    for (int64_t r = 0; r < rows; r += REDUCE_ROWS, before += REDUCE_ROWS) {
+        int64_t m = rows - r < REDUCE_ROWS ? rows - r : REDUCE_ROWS;
         if (NARROW && kind == REDUCE_PROD) {
             for (int64_t c = 0; c < n; c++) {
                 ACC column = N(strided)(kind, p + r * row_step + c * step, m, row_step);
@@ -316,8 +322,8 @@ ELEMENT_INLINE void N(arg_columns)(reduce_kind extreme, const char *p, int64_t r
 {
     LANE best[REDUCE_TILE];
     MASK place[REDUCE_TILE];
-    for (int64_t r = 0; r < rows; r += LANE_ROWS, before += LANE_ROWS) {
-        int64_t m = rows - r < LANE_ROWS ? rows - r : LANE_ROWS;
+    for (int64_t r = 0; r < rows; r += REDUCE_ROWS, before += REDUCE_ROWS) {
+        int64_t m = rows - r < REDUCE_ROWS ? rows - r : REDUCE_ROWS;
         if (step == sizeof(HELD))
             N(arg_tile)(extreme, p + r * row_step, m, row_step, n, sizeof(HELD), best, place);
         else
@@ -367,8 +373,8 @@ static void N(moment_rows)(const char *p, int64_t outputs, int64_t output_step, 
                            void *a, void *b)
 {
     for (int64_t o = 0; o < outputs; o++, p += output_step)
-        for (int64_t i = 0; i < n; i += BLOCK) {
-            int64_t m = n - i < BLOCK ? n - i : BLOCK;
+        for (int64_t i = 0; i < n; i += REDUCE_BLOCK) {
+            int64_t m = n - i < REDUCE_BLOCK ? n - i : REDUCE_BLOCK;
             const char *q = p + i * step;
             bool dense = step == sizeof(HELD);
             double mean = (dense ? N(dense)(REDUCE_SUM, q, m) : N(strided)(REDUCE_SUM, q, m, step)) / (double)m;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "graph/kernels.h"
 
 /* While a program is being built, a place is a port (>= 0) or a register r as ~r. */
 typedef struct assembly {
@@ -26,6 +27,7 @@ typedef struct assembly {
     int32_t *uses;  /* per value: reads by members still to come */
     int32_t *free;  /* registers */
     int free_count, free_capacity, registers;
+    int32_t sink_port[REDUCE_SINKS]; /* of the group's sinks */
 } assembly;
 
 static bool grow(void *array, int *capacity, size_t item)
@@ -124,6 +126,14 @@ static ew_kernel kernel_for(const assembly *a, int32_t i)
     return a->kernels->op[key->op][compute];
 }
 
+/* The port is what the group's reductions of record i read. Without memory it is bound to a scratch, piece by piece. */
+static void note_sinks(assembly *a, int32_t i, int32_t port)
+{
+    for (int s = 0; s < a->group->sink_count; s++)
+        if (input_of(a->p, a->group->sinks[s], 0) == i)
+            a->sink_port[s] = port;
+}
+
 /* The step of record i; its result lands in its port when it has memory of its compute type, else in a register. */
 static bool add_member(assembly *a, int32_t i)
 {
@@ -137,7 +147,10 @@ static bool add_member(assembly *a, int32_t i)
         in[k] = a->place[input_of(a->p, i, k)];
     }
     drop_inputs(a, i, dtype_size(wide), true);
-    int32_t port = x->buffer >= 0 ? add_port(a, (plan_view){ x->buffer, d, x->offset, x->layout }, true) : INT32_MAX;
+    int32_t port =
+        x->buffer >= 0 || x->sunk ? add_port(a, (plan_view){ x->buffer, d, x->offset, x->layout }, true) : INT32_MAX;
+    if (x->sunk)
+        note_sinks(a, i, port);
     int32_t to = port != INT32_MAX && d == wide ? port : take_register(a);
     if (port == INT32_MIN || to == INT32_MIN || !add_step(a, kernel_for(a, i), to, in[0], in[1], in[2]))
         return false;
@@ -173,6 +186,7 @@ static bool add_accumulation(assembly *a)
 
 static void count_uses(assembly *a)
 {
+    a->uses[a->group->record] = 0; /* a product is of its epilogue's group, but no member */
     for (int32_t i = a->group->first_member; i >= 0; i = a->p->next_member[i]) {
         a->uses[i] = 0;
         for (int k = 0; k < a->p->key->record[i].inputs; k++) {
@@ -211,11 +225,32 @@ static view port_view(plan_view v, const layout *plain)
 
 static int32_t final_place(const assembly *a, int32_t place) { return place < 0 ? a->port_count + ~place : place; }
 
-static bool finish(assembly *a, instruction *out)
+static void build_sinks(const assembly *a, plan_program *out, plan_sink *sinks)
 {
-    size_t ports = (size_t)a->port_count, steps = (size_t)a->step_count;
+    const planner *p = a->p;
+    out->sinks = sinks;
+    out->sink_count = a->group->sink_count;
+    for (int s = 0; s < a->group->sink_count; s++) {
+        int32_t i = a->group->sinks[s];
+        const attr *at = &p->key->record[i].attr;
+        const value *x = &p->values[i];
+        out->dims = (uint32_t)at->reduce.dims;
+        sinks[s] = (plan_sink){ .kind = (reduce_kind)at->reduce.kind,
+                                .mean = op_get(p->key->record[i].op)->run == run_mean,
+                                .from = s,
+                                .port = a->sink_port[s],
+                                .out = { x->buffer, (bk_dtype)x->dtype, x->offset, x->layout } };
+        for (int t = s - 1; t >= 0; t--)
+            if (a->sink_port[t] == a->sink_port[s])
+                sinks[s].from = t;
+    }
+}
+
+static bool finish(assembly *a, plan_program *out)
+{
+    size_t ports = (size_t)a->port_count, steps = (size_t)a->step_count, sinks = (size_t)a->group->sink_count;
     ew_program *q = mem_alloc_zero(sizeof *q + ports * sizeof(ew_port) + steps * sizeof(ew_step));
-    plan_view *bound = mem_alloc(ports * sizeof *bound);
+    plan_view *bound = mem_alloc(ports * sizeof *bound + sinks * sizeof(plan_sink));
     view *views = mem_alloc(ports * sizeof *views);
     if (q && bound && views) {
         q->port = (ew_port *)(q + 1);
@@ -231,7 +266,9 @@ static bool finish(assembly *a, instruction *out)
         memcpy(bound, a->ports, ports * sizeof *bound);
         for (size_t i = 0; i < ports; i++)
             views[i] = port_view(a->ports[i], a->group->plain);
-        program_shape(q, views, a->writes);
+        view rows = port_view((plan_view){ .layout = a->group->plain }, a->group->plain);
+        const view *leader = sinks ? &views[a->sink_port[0]] : a->group->kind == DO_KERNEL ? &rows : NULL;
+        program_shape(q, views, a->writes, leader);
     }
     mem_free(views);
     if (!q || !bound || !views) {
@@ -239,8 +276,9 @@ static bool finish(assembly *a, instruction *out)
         mem_free(bound);
         return false;
     }
-    out->elementwise.program = q;
-    out->elementwise.ports = bound;
+    out->program = q;
+    out->ports = bound;
+    build_sinks(a, out, (plan_sink *)(bound + ports));
     return true;
 }
 
@@ -248,7 +286,7 @@ static bool finish(assembly *a, instruction *out)
 static bool build_copy(const planner *p, const draft *d, instruction *out)
 {
     int32_t i = d->first_member;
-    if (d->members != 1 || p->key->record[i].op != OP_cast || p->values[i].buffer < 0)
+    if (d->members != 1 || d->sink_count || p->key->record[i].op != OP_cast || p->values[i].buffer < 0)
         return false;
     const value *to = &p->values[i], *from = &p->values[input_of(p, i, 0)];
     if (from->layout->plain != to->layout->plain)
@@ -259,7 +297,7 @@ static bool build_copy(const planner *p, const draft *d, instruction *out)
     return true;
 }
 
-static bool build_program(assembly *a, const draft *d, instruction *out)
+static bool build_program(assembly *a, const draft *d, plan_program *out)
 {
     a->group = d;
     a->step_count = a->port_count = a->free_count = a->registers = 0;
@@ -274,6 +312,8 @@ static void build_kernel(const planner *p, const draft *d, instruction *out)
     out->kernel.has_second = d->has_second;
     out->kernel.inputs = key->inputs;
     out->kernel.attr = key->attr;
+    out->kernel.packed = d->packed;
+    out->kernel.packs = d->packs;
     memcpy(out->kernel.in, d->in, sizeof d->in);
 }
 
@@ -292,12 +332,14 @@ static bool build_code(planner *p, plan *made)
         if (d->kind == DO_PROGRAM && build_copy(p, d, out)) {
             good = true;
         } else if (d->kind == DO_PROGRAM) {
-            good = build_program(&a, d, out);
+            good = build_program(&a, d, &out->elementwise);
         } else if (d->kind == DO_COPY) {
             out->copy.to = d->copy.to;
             out->copy.from = d->copy.from;
         } else {
             build_kernel(p, d, out);
+            if (d->members)
+                good = build_program(&a, d, &out->kernel.epilogue);
         }
         made->code_count += good;
     }
@@ -398,7 +440,17 @@ static void list_kept(const planner *p, plan *made)
 {
     for (int i = 0; i < p->key->records; i++)
         if (p->key->bits[i] & RECORD_KEPT)
-            made->kept[made->kept_count++] = (kept_value){ i, p->values[i].buffer, p->values[i].offset };
+            made->kept[made->kept_count++] =
+                (kept_value){ i, p->values[p->same[i]].buffer, p->values[p->same[i]].offset };
+}
+
+/* The fused group of an instruction; NULL when it has none. */
+static const plan_program *program_of(const instruction *in)
+{
+    const plan_program *q = in->kind == DO_PROGRAM  ? &in->elementwise
+                            : in->kind == DO_KERNEL ? &in->kernel.epilogue
+                                                    : NULL;
+    return q && q->program ? q : NULL;
 }
 
 static int64_t size_of(const plan *made)
@@ -407,11 +459,10 @@ static int64_t size_of(const plan *made)
                     made->key.leaves * (int64_t)sizeof(leaf_key) + made->code_count * (int64_t)sizeof(instruction) +
                     made->buffer_count * (int64_t)sizeof(plan_buffer);
     for (int i = 0; i < made->code_count; i++) {
-        if (made->code[i].kind != DO_PROGRAM)
-            continue;
-        const ew_program *q = made->code[i].elementwise.program;
-        bytes += (int64_t)sizeof *q + q->ports * (int64_t)(sizeof(ew_port) + sizeof(plan_view)) +
-                 q->steps * (int64_t)sizeof(ew_step);
+        const plan_program *q = program_of(&made->code[i]);
+        if (q)
+            bytes += (int64_t)sizeof *q->program + q->program->ports * (int64_t)(sizeof(ew_port) + sizeof(plan_view)) +
+                     q->program->steps * (int64_t)sizeof(ew_step) + q->sink_count * (int64_t)sizeof(plan_sink);
     }
     return bytes;
 }
@@ -431,16 +482,18 @@ plan *plan_build(planner *p)
     }
     list_kept(p, made);
     made->bytes = size_of(made);
+    made->report = p->report;
     return made;
 }
 
 void plan_free(plan *made)
 {
     for (int i = 0; i < made->code_count; i++) {
-        if (made->code[i].kind != DO_PROGRAM)
-            continue;
-        mem_free(made->code[i].elementwise.program);
-        mem_free(made->code[i].elementwise.ports);
+        const plan_program *q = program_of(&made->code[i]);
+        if (q) {
+            mem_free(q->program);
+            mem_free(q->ports);
+        }
     }
     mem_free(made->code);
     mem_free(made->buffers);

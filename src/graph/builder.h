@@ -3,7 +3,10 @@
 #define BK_GRAPH_BUILDER_H
 #include "graph/plan.h"
 
-enum { FAMILIES = 8 };
+enum {
+    FAMILIES = 8,
+    OPERANDS = 6 /* whose memory a group's results may take over */
+};
 
 /* Values of one layout at a range of offsets: all x[t] of a sequence are one family. */
 typedef struct family {
@@ -36,18 +39,25 @@ typedef struct value {
     int32_t next;     /* in its buffer's list */
     int32_t touched;  /* the last instruction that reads or writes it in memory */
     uint8_t dtype;
+    bool sunk; /* a reduction takes it as it is made */
 } value;
 
 typedef struct draft {
     instruction_kind kind;
     int32_t record;
-    int32_t first_member, last_member, members; /* DO_PROGRAM */
+    int32_t first_member, last_member, members; /* DO_PROGRAM, and the epilogue of a product */
     const layout *plain;
     struct {
         plan_view to, from;
     } copy;
     plan_view out, second, in[MAX_INPUTS]; /* DO_KERNEL */
     bool has_second;
+    int32_t sinks[REDUCE_SINKS]; /* DO_PROGRAM: records that reduce a member */
+    int sink_count;
+    int32_t operands[OPERANDS]; /* the first values that the group reads from memory and that end with the log */
+    int operand_count;
+    int32_t packed; /* a product: the buffer with its second factor in packed form, or -1 */
+    bool packs;     /* it is the first to need it */
 } draft;
 
 /* Values are numbered: records first, then leaves. */
@@ -56,17 +66,24 @@ typedef struct planner {
     const plan_key *key;
     value *values;
     int32_t *next_member; /* per record: the next of its group */
+    int32_t *same;        /* per record: the first record that computes the same, mostly itself */
     int32_t *latest_group;
     draft_buffer *buffers;
     int buffer_count, buffer_capacity;
     draft *drafts;
     int draft_count, draft_capacity;
+    plan_report report;
 } planner;
+
+static inline void note(planner *p, plan_fact fact, int32_t record)
+{
+    report_fact(&p->report, fact, record, op_get(p->key->record[record].op)->name);
+}
 
 static inline int32_t input_of(const planner *p, int32_t record, int k)
 {
     int32_t in = p->key->record[record].in[k];
-    return in >= 0 ? in : p->key->records + (-1 - in);
+    return in >= 0 ? p->same[in] : p->key->records + (-1 - in);
 }
 
 /* The plan; NULL when memory is out. */

@@ -94,15 +94,24 @@ static bool same_view(const plan_view *a, const plan_view *b)
     return a->buffer == b->buffer && a->dtype == b->dtype && a->offset == b->offset && a->layout == b->layout;
 }
 
-static bool same_program(const instruction *a, const instruction *b)
+static bool same_program(const plan_program *a, const plan_program *b)
 {
-    const ew_program *p = a->elementwise.program, *q = b->elementwise.program;
+    const ew_program *p = a->program, *q = b->program;
+    if (!p || !q)
+        return p == q;
     if (p->ports != q->ports || p->steps != q->steps || p->registers != q->registers || p->numel != q->numel ||
         memcmp(p->step, q->step, (size_t)p->steps * sizeof *p->step))
         return false;
     for (int i = 0; i < p->ports; i++)
-        if (!same_view(&a->elementwise.ports[i], &b->elementwise.ports[i]))
+        if (!same_view(&a->ports[i], &b->ports[i]))
             return false;
+    if (a->sink_count != b->sink_count || a->dims != b->dims)
+        return false;
+    for (int i = 0; i < a->sink_count; i++) {
+        const plan_sink *s = &a->sinks[i], *t = &b->sinks[i];
+        if (s->kind != t->kind || s->mean != t->mean || s->port != t->port || !same_view(&s->out, &t->out))
+            return false;
+    }
     return true;
 }
 
@@ -114,7 +123,8 @@ static bool same_kernel(const instruction *a, const instruction *b)
     for (int k = 0; k < a->kernel.inputs; k++)
         if (!same_view(&a->kernel.in[k], &b->kernel.in[k]))
             return false;
-    return true;
+    return a->kernel.packed == b->kernel.packed && a->kernel.packs == b->kernel.packs &&
+           same_program(&a->kernel.epilogue, &b->kernel.epilogue);
 }
 
 static bool same_instruction(const instruction *a, const instruction *b)
@@ -122,7 +132,7 @@ static bool same_instruction(const instruction *a, const instruction *b)
     if (a->kind != b->kind || a->record != b->record)
         return false;
     switch (a->kind) {
-    case DO_PROGRAM: return same_program(a, b);
+    case DO_PROGRAM: return same_program(&a->elementwise, &b->elementwise);
     case DO_COPY: return same_view(&a->copy.to, &b->copy.to) && same_view(&a->copy.from, &b->copy.from);
     case DO_KERNEL: return same_kernel(a, b);
     }

@@ -103,7 +103,10 @@ static void sweep(const op_log *log)
         const node *r = log->nodes[i];
         if (r->refs - 1 - r->tape_refs - r->cache_refs - scratch.inner[i] > 0)
             scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
-        bool taped = r->flags & NODE_TAPED && (r->tape_refs > scratch.inner_tape[i] || scratch.alive_tape[i] > 0);
+        if (r->extra) /* hooks: the handle that remembers this view must find it again */
+            scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
+        bool taped =
+            r->flags & NODE_TAPED && (r->tape_refs > scratch.inner_tape[i] || scratch.alive_tape[i] > 0 || r->extra);
         if (taped)
             keep_for_tape(log, i);
         if (!(scratch.bits[i] & RECORD_NEEDED))
@@ -149,6 +152,9 @@ static void describe_leaves(const op_log *log)
             bits |= LEAF_FORCED;
         else if (!s || s->refs > s->dying)
             bits |= LEAF_HELD;
+        if (s && !s->release && leaf->data == s->data &&
+            leaf->layout->span * (int64_t)dtype_size((bk_dtype)leaf->dtype) * 2 >= (int64_t)s->bytes)
+            bits |= LEAF_WHOLE;
         scratch.leaves[l] = (leaf_key){ .layout = leaf->layout->id,
                                         .dtype = leaf->dtype,
                                         .bits = bits,
@@ -206,7 +212,7 @@ static void settle(op_log *log)
     log->reads_shared = false;
     log->epoch++;
     for (int i = 0; i < count; i++)
-        node_release(log->nodes[i]);
+        node_release_value(log->nodes[i]);
 }
 
 static bool check_plans(void)

@@ -22,7 +22,12 @@ int run_matmul(const kernel_call *call)
                        .b_col = b->strides[last],
                        .c = c->data,
                        .c_row = c->strides[last - 1],
-                       .c_col = c->strides[last] };
+                       .c_col = c->strides[last],
+                       .epilogue = call->epilogue,
+                       .epilogue_arg = call->epilogue_arg };
+    if (call->packs)
+        gemm_pack(task.dtype, task.k, task.n, task.b, task.b_row, task.b_col, call->packed);
+    task.packed_b = call->packed;
     if (c->ndim == 2)
         return gemm_run(&task);
     gemm_batch batch = { .ndim = c->ndim - 2 };
@@ -33,6 +38,14 @@ int run_matmul(const kernel_call *call)
         batch.c[d] = c->strides[d];
     }
     return gemm_run_batch(&task, &batch);
+}
+
+/* One product whose rows are contiguous and more than a number each: others are computed as something else, and are
+ * finished all at once. */
+bool matmul_finishes_rows(const kernel_call *call)
+{
+    const view *c = &call->out;
+    return c->ndim == 2 && c->sizes[0] > 0 && c->sizes[1] > 1 && c->strides[1] == 1 && call->in[0].sizes[1] > 0;
 }
 
 /* attr: the diagonal; tril and triu differ by their op. */

@@ -6,6 +6,8 @@
 
 struct kernel_call;
 int run_matmul(const struct kernel_call *call);
+/* Whether run_matmul will call the epilogue as rows of the result are finished; it is not set otherwise. */
+bool matmul_finishes_rows(const struct kernel_call *call);
 int run_triangle(const struct kernel_call *call);
 
 /* kernels_index.c */

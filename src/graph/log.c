@@ -90,6 +90,13 @@ static int check_size(const node *n, int64_t bytes)
                      (long long)bytes);
 }
 
+/* What a record adds to memory in use: an update is mostly done in place, so only its region counts. */
+static inline int64_t new_bytes(const node *n)
+{
+    const layout *l = n->op == OP_update ? n->attr.region.layout : n->layout;
+    return l->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
+}
+
 /* The checks that a record of usual size in a log of usual length need not make. */
 static __attribute__((noinline)) int make_room(op_log *log, const node *n, int64_t bytes)
 {
@@ -119,7 +126,7 @@ static inline int32_t input_number(op_log *log, node *in)
 int log_append(node *n)
 {
     op_log *log = &the_log;
-    int64_t bytes = n->layout->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
+    int64_t bytes = new_bytes(n);
     if (__builtin_expect(log->count >= log->room || log->bytes + bytes >= SOFT_BYTES, 0) &&
         make_room(log, n, bytes) < 0)
         return -1;

@@ -15,7 +15,9 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "cpu/gemm.h"
 #include "graph/builder.h"
+#include "graph/kernels.h"
 
 enum {
     LONGEST_GROUP = 4096, /* members: bounds the ports of a program */
@@ -59,24 +61,6 @@ static void value_place(planner *p, int32_t v, int32_t b, int64_t offset, const 
     x->next = p->buffers[b].values;
     p->buffers[b].values = v;
     p->buffers[b].value_count++;
-}
-
-/* Gives an elementwise member memory of its own; other values have theirs already. */
-static bool materialise(planner *p, int32_t v)
-{
-    value *x = &p->values[v];
-    if (x->buffer >= 0)
-        return true;
-    int64_t size = (int64_t)dtype_size((bk_dtype)x->dtype);
-    int32_t b = buffer_new(p, BUFFER_TEMPORARY, x->layout->span * size);
-    if (b < 0)
-        return false;
-    value_place(p, v, b, 0, x->layout);
-    if (x->born >= 0) {
-        buffer_touch(p, b, x->born);
-        x->touched = x->born;
-    }
-    return true;
 }
 
 /* --- in place or not ---------------------------------------------------------------------------------------------- */
@@ -158,6 +142,81 @@ static bool untouched_since(const planner *p, plan_view region, int32_t since)
     return true;
 }
 
+/* Whether nothing but reads of v itself touches its region from instruction g on. */
+static bool only_read_as(const planner *p, const value *v, int32_t g)
+{
+    const draft_buffer *b = &p->buffers[v->buffer];
+    if (b->touched >= g || b->crowded)
+        return false;
+    for (int f = 0; f < b->family_count; f++)
+        if (b->families[f].touched >= g)
+            return false;
+    int watched = 0;
+    for (int32_t w = b->values; w >= 0; w = p->values[w].next) {
+        const value *x = &p->values[w];
+        bool same = x->layout == v->layout && x->offset == v->offset;
+        if (++watched > WATCHED_VALUES || x->touched > g || (x->touched == g && !same))
+            return false;
+    }
+    return true;
+}
+
+/* Whether v fills a buffer that may change hands. */
+static bool fills_buffer(const planner *p, const value *v)
+{
+    const draft_buffer *b = &p->buffers[v->buffer];
+    if (v->offset != 0)
+        return false;
+    if (b->kind == BUFFER_LEAF)
+        return p->key->leaf[b->leaf].bits == LEAF_WHOLE &&
+               p->values[p->key->records + b->leaf].layout->numel == v->layout->numel;
+    return b->bytes == v->layout->span * (int64_t)dtype_size((bk_dtype)v->dtype);
+}
+
+/* A member of a group may be written over an operand that ends with it, element by element. What a product reads must
+ * stay: each of its rows needs all of it. */
+static bool take_over(planner *p, int32_t i)
+{
+    value *x = &p->values[i];
+    if (x->group < 0 || !x->layout->dense)
+        return false;
+    const draft *d = &p->drafts[x->group];
+    for (int k = 0; k < d->operand_count; k++) {
+        value *v = &p->values[d->operands[k]];
+        if (v->last_use > i || v->layout != x->layout ||
+            dtype_size((bk_dtype)v->dtype) != dtype_size((bk_dtype)x->dtype) || !fills_buffer(p, v))
+            continue;
+        if (d->kind == DO_KERNEL && (v->buffer == d->in[0].buffer || v->buffer == d->in[1].buffer))
+            continue;
+        if (!only_read_as(p, v, x->group) || !may_overwrite(p, d->operands[k], v->layout, v->offset, i))
+            continue;
+        note(p, FACT_REUSED, i);
+        value_place(p, i, v->buffer, 0, x->layout);
+        return true;
+    }
+    return false;
+}
+
+/* Gives an elementwise member memory; other values have theirs already. */
+static bool materialise(planner *p, int32_t v)
+{
+    value *x = &p->values[v];
+    if (x->buffer >= 0)
+        return true;
+    if (!take_over(p, v)) {
+        int64_t size = (int64_t)dtype_size((bk_dtype)x->dtype);
+        int32_t b = buffer_new(p, BUFFER_TEMPORARY, x->layout->span * size);
+        if (b < 0)
+            return false;
+        value_place(p, v, b, 0, x->layout);
+    }
+    if (x->born >= 0) {
+        buffer_touch(p, x->buffer, x->born);
+        x->touched = x->born;
+    }
+    return true;
+}
+
 /* --- instructions --------------------------------------------------------------------------------------------------
  */
 
@@ -175,7 +234,7 @@ static draft *draft_new(planner *p, instruction_kind kind, int32_t record)
     memset(d, 0, sizeof *d);
     d->kind = kind;
     d->record = record;
-    d->first_member = d->last_member = -1;
+    d->first_member = d->last_member = d->packed = -1;
     return d;
 }
 
@@ -241,13 +300,25 @@ static int32_t group_for(planner *p, int32_t i, const layout *plain)
         const value *x = &p->values[input_of(p, i, k)];
         joins = x->born < g || x->group == g;
     }
-    if (joins)
+    if (joins) {
+        if (p->drafts[g].kind == DO_KERNEL)
+            note(p, FACT_EPILOGUE, i);
         return g;
+    }
     draft *d = draft_new(p, DO_PROGRAM, i);
     if (!d)
         return -1;
     d->plain = plain;
+    note(p, FACT_GROUP, i);
     return *slot = p->draft_count - 1;
+}
+
+/* The group reads v: its memory may serve a result of the group, if it is not needed afterwards. */
+static void offer_operand(planner *p, int32_t g, int32_t v)
+{
+    draft *d = &p->drafts[g];
+    if (d->operand_count < OPERANDS && p->values[v].last_use < INT32_MAX && p->values[v].layout->dense)
+        d->operands[d->operand_count++] = v;
 }
 
 /* Reads every input of record i that is not a register of the group. */
@@ -255,8 +326,11 @@ static bool group_reads(planner *p, int32_t i, int32_t g)
 {
     for (int k = 0; k < p->key->record[i].inputs; k++) {
         int32_t v = input_of(p, i, k);
-        if (p->values[v].group != g && !read_value(p, v, g))
+        if (p->values[v].group == g)
+            continue;
+        if (!read_value(p, v, g))
             return false;
+        offer_operand(p, g, v);
     }
     return true;
 }
@@ -324,6 +398,7 @@ static bool start_from(planner *p, int32_t i, const layout *region, int64_t offs
     value_place(p, i, b, 0, x->layout);
     if (replaces)
         return true;
+    note(p, FACT_OLD_HELD, i);
     if (!copy_memory(p, view_of(p, i), view_of(p, old), i))
         return false;
     x->born = p->draft_count - 1;
@@ -345,10 +420,11 @@ static plan_view region_of(const planner *p, int32_t i)
 static bool place_in_region(planner *p, int32_t i, int32_t v, plan_view region)
 {
     value *x = &p->values[v];
-    if (x->group < 0 || x->buffer >= 0 || v >= p->key->records || p->key->bits[v] & RECORD_KEPT)
+    if (x->group < 0 || x->buffer >= 0 || v >= p->key->records || x->last_use == INT32_MAX || x->sunk)
         return false;
     if (p->values[i].born >= x->group || !untouched_since(p, region, x->group))
         return false;
+    note(p, FACT_PLACED, v);
     value_place(p, v, region.buffer, region.offset, region.layout);
     touch(p, v, x->group);
     if (x->group > p->values[i].born)
@@ -416,11 +492,65 @@ static bool plan_update(planner *p, int32_t i)
     int32_t v = input_of(p, i, 1);
     if (!a->region.add && place_in_region(p, i, v, region))
         return true;
+    if (!a->region.add)
+        note(p, FACT_COPIED, i);
     return write_region(p, i, v, region, a->region.add);
 }
 
 /* --- kernels -------------------------------------------------------------------------------------------------------
  */
+
+/* A reduction of a group's member takes its values as they are made, unless their order forbids it. The result is born
+ * with the group: no member can read it. */
+static bool is_streamed(planner *p, int32_t i)
+{
+    const record_key *key = &p->key->record[i];
+    int (*run)(const struct kernel_call *) = op_get(key->op)->run;
+    if ((run != run_reduce && run != run_mean) || key->attr.reduce.kind > REDUCE_ALL)
+        return false;
+    const value *x = &p->values[input_of(p, i, 0)];
+    if (x->group < 0 || p->drafts[x->group].kind != DO_PROGRAM || x->layout != key->attr.reduce.from)
+        return false;
+    const draft *d = &p->drafts[x->group];
+    view src = { .dtype = (bk_dtype)x->dtype, .ndim = x->layout->ndim };
+    memcpy(src.sizes, x->layout->sizes, sizeof src.sizes);
+    memcpy(src.strides, x->layout->strides, sizeof src.strides);
+    plan_fact refused = FACT_COUNT;
+    if (!x->layout->dense || !reduce_streams(&src, (uint32_t)key->attr.reduce.dims)) {
+        refused = FACT_REDUCED_APART;
+    } else if (d->sink_count) {
+        int32_t other = d->sinks[0];
+        if (d->sink_count == REDUCE_SINKS || p->key->record[other].attr.reduce.dims != key->attr.reduce.dims ||
+            p->values[input_of(p, other, 0)].layout != x->layout)
+            refused = FACT_REDUCED_MANY;
+    }
+    if (refused != FACT_COUNT)
+        note(p, refused, i);
+    return refused == FACT_COUNT;
+}
+
+static bool plan_sink_of(planner *p, int32_t i)
+{
+    int32_t v = input_of(p, i, 0), g = p->values[v].group;
+    p->values[v].sunk = true;
+    p->drafts[g].sinks[p->drafts[g].sink_count++] = i;
+    p->values[i].born = g;
+    note(p, FACT_REDUCED, i);
+    return materialise(p, i);
+}
+
+/* What is computed from a product in its own shape joins it, as groups are joined. */
+static void open_epilogue(planner *p, int32_t i)
+{
+    value *x = &p->values[i];
+    int32_t g = x->born;
+    if (x->layout != x->layout->plain || !x->layout->numel)
+        return;
+    p->drafts[g].plain = x->layout;
+    x->group = g;
+    *group_slot(p, x->layout) = g;
+    offer_operand(p, g, i);
+}
 
 static bool plan_kernel(planner *p, int32_t i, node_kind kind)
 {
@@ -454,6 +584,8 @@ static bool plan_kernel(planner *p, int32_t i, node_kind kind)
         buffer_touch(p, d->in[k].buffer, at);
     }
     d->out = view_of(p, i);
+    if (op_get(key->op)->run == run_matmul)
+        open_epilogue(p, i);
     return true;
 }
 
@@ -477,7 +609,7 @@ static bool plan_record(planner *p, int32_t i)
     case KIND_UPDATE: return plan_update(p, i);
     case KIND_SECOND: return plan_second(p, i);
     case KIND_EMPTY: return materialise(p, i);
-    case KIND_KERNEL:
+    case KIND_KERNEL: return is_streamed(p, i) ? plan_sink_of(p, i) : plan_kernel(p, i, kind);
     case KIND_KERNEL_IN_PLACE: return plan_kernel(p, i, kind);
     case KIND_SOURCE: break;
     }
@@ -493,8 +625,9 @@ static bool planner_init(planner *p, const op_log *log, const plan_key *key)
     int values = key->records + key->leaves;
     p->values = mem_alloc((size_t)values * sizeof *p->values + 1);
     p->next_member = mem_alloc((size_t)key->records * sizeof *p->next_member + 1);
+    p->same = mem_alloc((size_t)key->records * sizeof *p->same + 1);
     p->latest_group = mem_alloc(GROUP_CACHE * sizeof *p->latest_group);
-    if (!p->values || !p->next_member || !p->latest_group)
+    if (!p->values || !p->next_member || !p->same || !p->latest_group)
         return false;
     for (int g = 0; g < GROUP_CACHE; g++)
         p->latest_group[g] = -1;
@@ -508,10 +641,130 @@ static bool planner_init(planner *p, const op_log *log, const plan_key *key)
                                 .touched = -1,
                                 .layout = n->layout,
                                 .dtype = n->dtype };
-        if (v < key->records && key->bits[v] & RECORD_KEPT)
-            p->values[v].last_use = INT32_MAX;
+        if (v < key->records) {
+            p->same[v] = v;
+            if (key->bits[v] & RECORD_KEPT)
+                p->values[v].last_use = INT32_MAX;
+        }
     }
     return true;
+}
+
+/* --- what is equal is computed once --------------------------------------------------------------------------------
+ */
+
+/* Whether an equal record could stand for record i. Memory with contents to come is nobody else's; a kernel with a
+ * second result stands before it. */
+static bool is_shareable(const planner *p, int32_t i)
+{
+    node_kind kind = op_get(p->key->record[i].op)->kind;
+    if (kind == KIND_KERNEL)
+        return i + 1 == p->key->records || p->key->record[i + 1].op != OP_second;
+    return kind == KIND_ELEMENTWISE || kind == KIND_VIEW;
+}
+
+static uint64_t record_hash(const planner *p, int32_t i)
+{
+    const record_key *key = &p->key->record[i];
+    uint64_t h = (uint64_t)key->op << 40 | (uint64_t)key->dtype << 32 | key->layout;
+    for (int k = 0; k < key->inputs; k++)
+        h = (h ^ (uint64_t)input_of(p, i, k)) * 0x9E3779B97F4A7C15ull;
+    if (key->op >= EW_COUNT)
+        for (int k = 0; k < 4; k++)
+            h = (h ^ (uint64_t)key->attr.i[k]) * 0xBF58476D1CE4E5B9ull;
+    return h ^ h >> 32;
+}
+
+static bool same_record(const planner *p, int32_t i, int32_t j)
+{
+    const record_key *a = &p->key->record[i], *b = &p->key->record[j];
+    if (a->op != b->op || a->dtype != b->dtype || a->inputs != b->inputs || a->layout != b->layout)
+        return false;
+    for (int k = 0; k < a->inputs; k++)
+        if (input_of(p, i, k) != input_of(p, j, k))
+            return false;
+    return !memcmp(&a->attr, &b->attr, sizeof a->attr);
+}
+
+/* Records are immutable values, so equal ops over equal inputs are equal, whatever is written in between. Two values
+ * that both outlive the plan stay apart: they may be written to. A slot of the table remembers its last record only. */
+static bool share_equal(planner *p)
+{
+    int records = p->key->records;
+    size_t slots = 64;
+    while (slots < (size_t)records)
+        slots *= 2;
+    int32_t *table = mem_alloc(slots * sizeof *table);
+    if (!table)
+        return false;
+    memset(table, -1, slots * sizeof *table);
+    for (int32_t i = 0; i < records; i++) {
+        if (!(p->key->bits[i] & RECORD_NEEDED) || !is_shareable(p, i))
+            continue;
+        int32_t *slot = &table[record_hash(p, i) & (slots - 1)], j = *slot;
+        *slot = i;
+        if (j < 0 || !same_record(p, i, j))
+            continue;
+        bool kept = p->values[i].last_use == INT32_MAX;
+        if (kept && p->values[j].last_use == INT32_MAX)
+            continue;
+        if (kept)
+            p->values[j].last_use = INT32_MAX;
+        p->same[i] = *slot = j;
+        note(p, FACT_SHARED, i);
+    }
+    mem_free(table);
+    return true;
+}
+
+/* --- packed factors --------------------------------------------------------------------------------------------------
+ */
+
+enum { LEAST_PACKED = 1024, MOST_PACKED = 1 << 23 }; /* elements */
+
+/* Whether a product would rather read its second factor packed: rows of it are far apart, or many rows read it. */
+static bool wants_packed(const planner *p, const draft *d)
+{
+    enum { MANY_ROWS = 24 };
+    if (d->kind != DO_KERNEL || op_get(p->key->record[d->record].op)->run != run_matmul || d->out.layout->ndim != 2)
+        return false;
+    const layout *b = d->in[1].layout;
+    return b->numel >= LEAST_PACKED && b->numel <= MOST_PACKED && b->sizes[1] > 1 &&
+           (b->strides[1] != 1 || d->out.layout->sizes[0] > MANY_ROWS);
+}
+
+/* A factor that several products read is packed by the first of them. */
+static bool share_packed(planner *p)
+{
+    size_t values = (size_t)(p->key->records + p->key->leaves);
+    int32_t *last = mem_alloc_zero(values * sizeof *last + 1); /* per value: 1 + the latest product that reads it */
+    if (!last)
+        return false;
+    bool good = true;
+    for (int32_t i = 0; good && i < p->draft_count; i++) {
+        draft *d = &p->drafts[i];
+        if (!wants_packed(p, d))
+            continue;
+        int32_t *slot = &last[input_of(p, d->record, 1)];
+        draft *before = *slot ? &p->drafts[*slot - 1] : NULL;
+        if (before && before->packed < 0) {
+            const layout *b = d->in[1].layout;
+            before->packed =
+                buffer_new(p, BUFFER_TEMPORARY, (int64_t)gemm_packed_bytes(d->in[1].dtype, b->sizes[0], b->sizes[1]));
+            before->packs = true;
+            good = before->packed >= 0;
+            if (good)
+                buffer_touch(p, before->packed, *slot - 1);
+        }
+        if (before && good) {
+            d->packed = before->packed;
+            buffer_touch(p, d->packed, i);
+            note(p, FACT_PACKED, d->record);
+        }
+        *slot = i + 1;
+    }
+    mem_free(last);
+    return good;
 }
 
 static bool place_leaves(planner *p)
@@ -535,7 +788,7 @@ static bool place_leaves(planner *p)
 static void find_last_uses(planner *p)
 {
     for (int i = 0; i < p->key->records; i++) {
-        if (!(p->key->bits[i] & RECORD_NEEDED))
+        if (!(p->key->bits[i] & RECORD_NEEDED) || p->same[i] != i)
             continue;
         for (int k = 0; k < p->key->record[i].inputs; k++) {
             value *x = &p->values[input_of(p, i, k)];
@@ -550,9 +803,9 @@ static bool keep_results(planner *p)
     for (int i = 0; i < p->key->records; i++) {
         if (!(p->key->bits[i] & RECORD_KEPT))
             continue;
-        if (!materialise(p, i))
+        if (!materialise(p, p->same[i]))
             return false;
-        draft_buffer *b = &p->buffers[p->values[i].buffer];
+        draft_buffer *b = &p->buffers[p->values[p->same[i]].buffer];
         if (b->kind == BUFFER_TEMPORARY)
             b->kind = BUFFER_RESULT;
     }
@@ -563,6 +816,7 @@ static void planner_free(planner *p)
 {
     mem_free(p->values);
     mem_free(p->next_member);
+    mem_free(p->same);
     mem_free(p->latest_group);
     mem_free(p->buffers);
     mem_free(p->drafts);
@@ -572,14 +826,16 @@ plan *plan_make(const op_log *log, const plan_key *key)
 {
     planner p;
     plan *made = NULL;
-    bool good = planner_init(&p, log, key) && place_leaves(&p);
+    bool good = planner_init(&p, log, key) && place_leaves(&p) && share_equal(&p);
     if (good)
         find_last_uses(&p);
     for (int i = 0; good && i < key->records; i++)
-        if (key->bits[i] & RECORD_NEEDED)
+        if (key->bits[i] & RECORD_NEEDED && p.same[i] == i)
             good = plan_record(&p, i);
-    if (good && keep_results(&p))
+    if (good && keep_results(&p) && share_packed(&p))
         made = plan_build(&p);
+    if (made)
+        report_done(&p.report, key->records, made->code_count, made->arena_bytes);
     planner_free(&p);
     return made;
 }

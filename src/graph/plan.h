@@ -5,7 +5,9 @@
 #ifndef BK_GRAPH_PLAN_H
 #define BK_GRAPH_PLAN_H
 #include "cpu/program.h"
+#include "cpu/reduce.h"
 #include "graph/log.h"
+#include "graph/report.h"
 
 /* What the flush found out about a record; part of the key. */
 enum {
@@ -19,7 +21,8 @@ enum {
 enum {
     LEAF_HELD = 1,   /* somebody may read its memory after the flush: no writing into it */
     LEAF_FORCED = 2, /* writes must go into its memory */
-    LEAF_CONSTANT = 4
+    LEAF_CONSTANT = 4,
+    LEAF_WHOLE = 8 /* it fills memory of the pool: who takes it over keeps nothing else alive */
 };
 
 typedef struct leaf_key {
@@ -56,16 +59,31 @@ typedef struct plan_view {
     const layout *layout;
 } plan_view;
 
+/* A reduction of what a program computes, done as it is computed. */
+typedef struct plan_sink {
+    reduce_kind kind;
+    bool mean;
+    int32_t from; /* the first sink with the same port */
+    int32_t port; /* that of its values; without a buffer when they only pass through */
+    plan_view out;
+} plan_sink;
+
+/* A fused group as it is run: the program, what its ports are bound to, and what is reduced on the way. */
+typedef struct plan_program {
+    ew_program *program;
+    plan_view *ports;
+    plan_sink *sinks;
+    int sink_count;
+    uint32_t dims; /* that the sinks reduce */
+} plan_program;
+
 typedef enum instruction_kind { DO_PROGRAM, DO_COPY, DO_KERNEL } instruction_kind;
 
 typedef struct instruction {
     instruction_kind kind;
     int32_t record; /* the record it runs for: its source line, its op */
     union {
-        struct {
-            ew_program *program;
-            plan_view *ports;
-        } elementwise;
+        plan_program elementwise;
         struct {
             plan_view to, from;
         } copy;
@@ -74,6 +92,9 @@ typedef struct instruction {
             int inputs;
             bool has_second;
             attr attr;
+            int32_t packed;        /* the buffer with in[1] in packed form, or -1 */
+            bool packs;            /* it is packed now */
+            plan_program epilogue; /* run as rows of the result are finished; program is NULL when there is none */
         } kernel;
     };
 } instruction;
@@ -96,6 +117,7 @@ typedef struct plan {
     int64_t arena_bytes;
     kept_value *kept;
     int kept_count;
+    plan_report report;
 } plan;
 
 /* What a kernel of nodes.def is called with. */
@@ -105,6 +127,10 @@ typedef struct kernel_call {
     int inputs;
     bool has_second;
     const attr *attr;
+    void (*epilogue)(void *arg, int64_t row_begin, int64_t row_end); /* products: see gemm.h; or NULL */
+    void *epilogue_arg;
+    void *packed; /* products: in[1] as gemm_pack packs it; or NULL */
+    bool packs;   /* it is to be packed first */
 } kernel_call;
 
 /* Plans the log of this key; NULL when memory is out. */

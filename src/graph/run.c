@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "cpu/move.h"
+#include "graph/kernels.h"
 
 typedef struct binding {
     char *base;
@@ -19,21 +20,72 @@ static char *address(const binding *bound, const plan_view *v)
     return bound[v->buffer].base + v->offset * (int64_t)dtype_size(v->dtype);
 }
 
-static view bind_view(const binding *bound, const plan_view *v)
+static view layout_view(const plan_view *v)
 {
-    view w = { .data = address(bound, v), .dtype = v->dtype, .ndim = v->layout->ndim };
+    view w = { .dtype = v->dtype, .ndim = v->layout->ndim };
     memcpy(w.sizes, v->layout->sizes, sizeof w.sizes);
     memcpy(w.strides, v->layout->strides, sizeof w.strides);
     return w;
 }
 
-static void run_program(const instruction *in, const binding *bound)
+static view bind_view(const binding *bound, const plan_view *v)
 {
-    const ew_program *p = in->elementwise.program;
+    view w = layout_view(v);
+    w.data = address(bound, v);
+    return w;
+}
+
+/* A program whose values go to reductions piece by piece. */
+typedef struct streaming {
+    const plan_program *in;
+    char *const *bases;
+} streaming;
+
+static void make_piece(const void *arg, int64_t begin, int64_t end, char *const *to)
+{
+    const streaming *s = arg;
+    const plan_program *in = s->in;
+    const ew_program *p = in->program;
     char *bases[p->ports];
-    for (int i = 0; i < p->ports; i++)
-        bases[i] = address(bound, &in->elementwise.ports[i]);
-    program_run(p, bases);
+    memcpy(bases, s->bases, sizeof bases);
+    for (int i = 0; i < in->sink_count; i++) {
+        int32_t port = in->sinks[i].port;
+        if (in->ports[port].buffer < 0 && in->sinks[i].from == i)
+            bases[port] = (char *)((uintptr_t)to[i] - (uintptr_t)(begin * p->port[port].size));
+    }
+    program_run_range(p, bases, begin, end);
+}
+
+static int run_sinks(const plan_program *in, const binding *bound, char *const *bases)
+{
+    reduce_sink sinks[REDUCE_SINKS];
+    for (int i = 0; i < in->sink_count; i++) {
+        const plan_sink *s = &in->sinks[i];
+        const plan_view *from = &in->ports[s->port];
+        sinks[i] = (reduce_sink){ .kind = s->kind, .mean = s->mean, .from = s->from };
+        sinks[i].src = layout_view(from);
+        sinks[i].memory = from->buffer < 0 ? NULL : bases[s->port];
+        view out = bind_view(bound, &s->out);
+        sinks[i].dst = kept_dims(&out, sinks[i].src.ndim, in->dims);
+    }
+    streaming s = { in, bases };
+    return reduce_stream(sinks, in->sink_count, in->dims, &(reduce_source){ make_piece, &s, in->program->work_ns });
+}
+
+static void bind_ports(const plan_program *in, const binding *bound, char **bases)
+{
+    for (int i = 0; i < in->program->ports; i++)
+        bases[i] = in->ports[i].buffer < 0 ? NULL : address(bound, &in->ports[i]);
+}
+
+static int run_program(const plan_program *in, const binding *bound)
+{
+    char *bases[in->program->ports];
+    bind_ports(in, bound, bases);
+    if (in->sink_count)
+        return run_sinks(in, bound, bases);
+    program_run(in->program, bases);
+    return 0;
 }
 
 static void run_copy(const instruction *in, const binding *bound)
@@ -45,17 +97,53 @@ static void run_copy(const instruction *in, const binding *bound)
         move_fill(&to, from.data); /* a constant, of the same dtype */
 }
 
+typedef struct finishing {
+    const ew_program *program;
+    char *const *bases;
+    int64_t width;
+} finishing;
+
+static void finish_rows(void *arg, int64_t begin, int64_t end)
+{
+    const finishing *f = arg;
+    program_run_range(f->program, f->bases, begin * f->width, end * f->width);
+}
+
+/* Rows pass through the epilogue while they are in cache. A product with few rows would leave a long epilogue to one
+ * thread: then it runs afterwards, on all of them. */
+static int run_product(const plan_program *tail, const binding *bound, kernel_call *call)
+{
+    enum { MANY_ROWS = 256 };
+    char *bases[tail->program->ports];
+    bind_ports(tail, bound, bases);
+    const view *c = &call->out;
+    finishing f = { tail->program, bases, c->sizes[c->ndim - 1] };
+    bool hooked = matmul_finishes_rows(call) && (c->sizes[0] >= MANY_ROWS || tail->program->work_ns < 20e3);
+    if (hooked) {
+        call->epilogue = finish_rows;
+        call->epilogue_arg = &f;
+    }
+    int status = run_matmul(call);
+    if (status == 0 && !hooked)
+        program_run(tail->program, bases);
+    return status;
+}
+
 static int run_kernel(const instruction *in, const binding *bound, int op)
 {
     kernel_call call = {
         .op = op, .inputs = in->kernel.inputs, .has_second = in->kernel.has_second, .attr = &in->kernel.attr
     };
+    if (in->kernel.packed >= 0) {
+        call.packed = bound[in->kernel.packed].base;
+        call.packs = in->kernel.packs;
+    }
     call.out = bind_view(bound, &in->kernel.out);
     if (call.has_second)
         call.second = bind_view(bound, &in->kernel.second);
     for (int k = 0; k < call.inputs; k++)
         call.in[k] = bind_view(bound, &in->kernel.in[k]);
-    return op_get(op)->run(&call);
+    return in->kernel.epilogue.program ? run_product(&in->kernel.epilogue, bound, &call) : op_get(op)->run(&call);
 }
 
 /* The memory of the plan's buffers. -1: out of memory, nothing is held. */
@@ -106,7 +194,10 @@ static int run_code(const plan *p, const op_log *log, const binding *bound)
         const instruction *in = &p->code[i];
         counts.instructions[in->kind]++;
         switch (in->kind) {
-        case DO_PROGRAM: run_program(in, bound); break;
+        case DO_PROGRAM:
+            if (run_program(&in->elementwise, bound) < 0)
+                return -1;
+            break;
         case DO_COPY: run_copy(in, bound); break;
         case DO_KERNEL:
             if (run_kernel(in, bound, log->nodes[in->record]->op) < 0)

@@ -453,7 +453,7 @@ int tensor_assign(bk_tensor *t, operand in, const char *op)
     owned_release(cast);
     if (!wide.value)
         return -1;
-    int status = tensor_write(t, owned_operand(wide), false);
+    int status = tensor_overwrite(t, owned_operand(wide));
     owned_release(wide);
     return status;
 }

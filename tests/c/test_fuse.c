@@ -92,7 +92,7 @@ static void random_programs(compute_type c, bk_dtype dtype)
         throw_steps(&d, ew_kernels(), c);
         int steps = d.p.steps;
         run_plainly(&d, plain, size);
-        program_shape(&d.p, views, writes);
+        program_shape(&d.p, views, writes, NULL);
         program_run(&d.p, joined);
         saved += steps - d.p.steps;
         for (int i = INPUTS; i < PORTS; i++)
@@ -123,7 +123,7 @@ static void an_expression(void)
     view views[5];
     for (int i = 0; i < 5; i++)
         views[i] = (view){ .dtype = BK_FLOAT32, .ndim = 1, .sizes = { N }, .strides = { i != C && i != D } };
-    program_shape(&p, views, (bool[]){ [OUT] = true });
+    program_shape(&p, views, (bool[]){ [OUT] = true }, NULL);
     tap_ok(p.steps == 5, "tanh(x*y + c)*sigmoid(x) - y**2*d takes five passes");
 }
 

@@ -82,3 +82,24 @@ def test_what_is_read_from_a_tensor_on_the_tape_is_on_the_tape():
         y.sum().backward()
         flags.append((corner.requires_grad, y.requires_grad, x.grad.tolist()))
     assert flags[0] == flags[1]
+
+
+def test_the_gradient_of_a_16_bit_number_has_its_dtype():
+    for dtype in ("float16", "bfloat16"):
+        x = brisk.ones((), dtype=getattr(brisk, dtype), requires_grad=True)
+        (x / 2 * 0.3).double().backward()
+        assert x.grad.dtype is x.dtype
+
+
+def test_what_is_joined_with_an_empty_tensor_on_the_tape_is_on_the_tape():
+    x = brisk.zeros(0, requires_grad=True)
+    y = brisk.cat([brisk.ones(2, 3), x * 2, brisk.ones(2, 3)], 1)
+    assert y.requires_grad and y.tolist() == [[1.0] * 6] * 2
+    y.sum().backward()
+    assert x.grad.shape == (0,)
+
+
+def test_a_value_that_does_not_fit_is_refused_before_the_subscript():
+    x = brisk.zeros(1, 1, dtype=brisk.uint8)
+    with pytest.raises(RuntimeError, match="overflow"):
+        x[0, 1] = -1.5

@@ -3,10 +3,6 @@
 import pytest
 
 LINES = """
-torch.nn.init.xavier_uniform_(torch.empty(3, 4))
-torch.nn.init.kaiming_normal_(torch.empty(3, 4))
-torch.nn.init.normal_(torch.empty(3, 4), std=0.02)
-torch.nn.Linear(3, 2)(torch.ones(2, 3))
 torch.nn.functional.cross_entropy(torch.ones(2, 3), torch.tensor([0, 1]))
 torch.nn.functional.mse_loss(torch.ones(2), torch.ones(2))
 torch.save({'w': torch.arange(3.)}, __import__('io').BytesIO())
@@ -14,6 +10,6 @@ torch.save({'w': torch.arange(3.)}, __import__('io').BytesIO())
 
 
 @pytest.mark.parametrize("line", LINES)
-@pytest.mark.xfail(raises=AttributeError, strict=True, reason="nn and saving are not written yet")
+@pytest.mark.xfail(raises=AttributeError, strict=True, reason="losses and saving are not written yet")
 def test_a_line_that_does_not_run_yet(torch, line):
     exec(line, {"torch": torch})

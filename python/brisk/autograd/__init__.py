@@ -1,15 +1,37 @@
 """Gradients: backward(), grad(), grad modes, custom functions."""
 
+import threading
+
 from brisk import _C
 from brisk._C import Tensor
-from brisk.autograd import function, hooks
+from brisk.autograd import anomaly_mode, forward_ad, function, functional, graph, hooks
+from brisk.autograd import gradcheck as _gradcheck
+from brisk.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from brisk.autograd.function import Function
-from brisk.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from brisk.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
+
+gradcheck, gradgradcheck, GradcheckError = _gradcheck.gradcheck, _gradcheck.gradgradcheck, _gradcheck.GradcheckError
 
 __all__ = [
-    "Function", "Variable", "backward", "enable_grad", "function", "grad", "hooks", "inference_mode", "no_grad",
-    "set_grad_enabled",
+    "Function", "GradcheckError", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad", "forward_ad",
+    "function", "functional", "grad", "gradcheck", "gradgradcheck", "graph", "hooks", "inference_mode", "no_grad",
+    "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled",
 ]  # fmt: skip
+
+_pass = threading.local()  # .only_inputs: the running pass gives gradients to some tensors, not to the leaves
+
+
+def _accumulates():
+    return not getattr(_pass, "only_inputs", False)
+
+
+def _run(outputs, gradients, inputs, retain, create, accumulate):
+    before = getattr(_pass, "only_inputs", False)
+    _pass.only_inputs = inputs is not None
+    try:
+        return _C._run_backward(outputs, gradients, inputs, retain, create, accumulate)
+    finally:
+        _pass.only_inputs = before
 
 
 def _listed(tensors):
@@ -37,10 +59,8 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         inputs = _listed(inputs)
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-        if not all(t.is_leaf for t in inputs):
-            raise NotImplementedError("backward(): inputs that are no leaves")
     retain = create_graph if retain_graph is None else retain_graph
-    _C._run_backward(tensors, list(_first_gradients(tensors, grad_tensors)), inputs, retain, create_graph, True)
+    _run(tensors, list(_first_gradients(tensors, grad_tensors)), inputs, retain, create_graph, True)
 
 
 def grad(
@@ -59,7 +79,7 @@ def grad(
         raise ValueError("grad requires non-empty inputs.")
     retain = create_graph if retain_graph is None else retain_graph
     gradients = list(_first_gradients(outputs, grad_outputs))
-    results = _C._run_backward(outputs, gradients, inputs, retain, create_graph, False)
+    results = _run(outputs, gradients, inputs, retain, create_graph, False)
     if materialize_grads:
         return tuple(_C.zeros_like(x) if g is None else g for g, x in zip(results, inputs))
     for index, g in enumerate(results):

@@ -1,116 +1,165 @@
-"""Custom functions: a forward and a backward of the user's own."""
+"""Custom functions: a forward and a backward of the user's own. The calls themselves are python/ext/bind_function.c."""
+
+import functools
+import inspect
 
 from brisk import _C
 from brisk._C import Tensor
-from brisk.autograd.grad_mode import no_grad, set_grad_enabled
+from brisk.autograd.grad_mode import no_grad
 
+__all__ = ["Function", "FunctionCtx", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
 
-class FunctionCtx:
-    """What a custom function keeps between its forward and its backward."""
-
-    def __init__(self):
-        self._saved = ()
-        self._non_differentiable = ()
-        self._dirty = ()
-        self._materialize = True
-        self.needs_input_grad = ()
-
-    def save_for_backward(self, *tensors):
-        self._saved = tensors
-
-    @property
-    def saved_tensors(self):
-        if self._saved is None:
-            raise RuntimeError(
-                "Trying to backward through the graph a second time (or directly access saved tensors after they have "
-                "already been freed). Specify retain_graph=True if you need to backward through the graph twice."
-            )
-        return tuple(self._saved)
-
-    def mark_non_differentiable(self, *tensors):
-        self._non_differentiable = tensors
-
-    def mark_dirty(self, *tensors):
-        self._dirty = tensors
-
-    def set_materialize_grads(self, value):
-        self._materialize = value
+FunctionCtx = _C._FunctionBase
 
 
 class Function(FunctionCtx):
-    """Subclass with static forward and backward; call with apply. As torch.autograd.Function."""
+    """Subclass with static forward and backward; call with apply. As torch.autograd.Function.
+
+    >>> class Square(Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 2 * x * grad
+    >>> y = Square.apply(x)
+    """
+
+    generate_vmap_rule = False
+
+    def __init__(self, *args, **kwargs):
+        raise TypeError(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should "
+            "invoke them on the class itself."
+        )
+
+    def __call__(self, *args, **kwargs):
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
+            "function with static forward method."
+        )
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object: it belongs to a tape")
 
     @staticmethod
-    def forward(ctx, *args):
+    def forward(*args, **kwargs):
+        """Computes the outputs from the inputs. forward(ctx, *inputs), or forward(*inputs) beside a setup_context."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
-    def backward(ctx, *grads):
-        raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function."
-        )
-
-    @classmethod
-    def apply(cls, *args):
-        ctx = cls()
-        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
-        with no_grad():
-            if "setup_context" in cls.__dict__ or cls.setup_context is not Function.setup_context:
-                out = cls.forward(*args)
-                cls.setup_context(ctx, args, out)
-            else:
-                out = cls.forward(ctx, *args)
-        return ctx._record(args, out)
+    def setup_context(ctx, inputs, output):
+        """Saves what backward needs, for a forward that takes no ctx."""
+        raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
-        raise NotImplementedError
+    def backward(ctx, *grad_outputs):
+        """The gradients of the inputs from those of the outputs: one for each input, None where there is none."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
+        )
 
-    def _record(self, args, out):
-        single = not isinstance(out, tuple)
-        outputs = (out,) if single else out
-        self._inputs = len(args)
-        self._tensors = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
-        if not _C.is_grad_enabled() or not any(self.needs_input_grad):
-            return out
-        taped = [
-            i
-            for i, o in enumerate(outputs)
-            if isinstance(o, Tensor) and o.dtype.is_floating_point and not any(o is n for n in self._non_differentiable)
-        ]
-        self._outputs = len(outputs)
-        self._taped = taped
-        self._shapes = [(outputs[i].shape, outputs[i].dtype) for i in taped]
-        placed = _C._function_apply(self, [args[i] for i in self._tensors], [outputs[i] for i in taped])
-        result = list(outputs)
-        for i, o in zip(taped, placed):
-            result[i] = o
-        return result[0] if single else tuple(result)
+    vjp = backward
 
-    def _run_backward(self, grads):
-        """Called by the reverse pass: the gradients of the taped outputs in, those of the tensor inputs out."""
-        full = [None] * self._outputs
-        for i, g in zip(self._taped, grads):
-            full[i] = g
-        if self._materialize:
-            for i, (shape, dtype) in zip(self._taped, self._shapes):
-                if full[i] is None:
-                    full[i] = _C.zeros(shape, dtype=dtype)
-        result = type(self).backward(self, *full)
-        result = result if isinstance(result, tuple) else (result,)
-        if len(result) < self._inputs or any(g is not None for g in result[self._inputs :]):
-            raise RuntimeError(
-                f"function {type(self).__name__}Backward returned an incorrect number of gradients "
-                f"(expected {self._inputs}, got {len(result)})"
-            )
-        return tuple(result[i] for i in self._tensors)
+    @staticmethod
+    def jvp(ctx, *grad_inputs):
+        """Forward mode, which brisk does not have: torch.func.jvp differentiates backward instead."""
+        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with "
+                                  "forward mode AD.")  # fmt: skip
+
+    @staticmethod
+    def vmap(info, in_dims, *args):
+        """Accepted and not used: brisk's vmap calls the function once for each example."""
+        raise NotImplementedError("vmap of a custom function calls its forward for each example; this is never called")
+
+    def maybe_clear_saved_tensors(self):
+        """Saved tensors go with the tape."""
+
+    def save_for_forward(self, *tensors):
+        """Forward mode is not there: nothing is kept."""
+
+    def mark_shared_storage(self, *pairs):
+        raise NotImplementedError("mark_shared_storage is not needed: aliasing is known")
+
+
+@functools.lru_cache(maxsize=256)
+def _signature(forward):
+    signature = inspect.signature(forward)
+    plain = all(
+        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        for p in signature.parameters.values()
+    )
+    return signature, plain
+
+
+def _by_position(cls, has_setup, args, kwargs):
+    """All arguments by position: a gradient is returned for each. setup_context sees defaults too."""
+    signature, plain = _signature(cls.forward)
+    if plain and not kwargs:
+        return args
+    bound = signature.bind(*args, **kwargs) if has_setup else signature.bind(None, *args, **kwargs)
+    if has_setup:
+        bound.apply_defaults()
+    if bound.kwargs:
+        raise TypeError(f"forward() got an unexpected keyword argument '{next(iter(bound.kwargs))}'")
+    return bound.args if has_setup else bound.args[1:]
+
+
+_C._function_setup(Function.setup_context, _by_position)
+
+
+class InplaceFunction(Function):
+    """A function that may work in place; the name is from old programs."""
+
+
+class NestedIOFunction(Function):
+    """The name is from old programs; inputs and outputs are tensors, not nested."""
+
+
+class _Refused(Function):
+    """Passes values through and refuses to be differentiated."""
+
+    @staticmethod
+    def forward(ctx, message, *values):
+        ctx.message = message
+        return tuple(v.detach() for v in values)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        raise RuntimeError(ctx.message)
+
+
+class _Undefined(Function):
+    """Passes values through and sends no gradient back."""
+
+    @staticmethod
+    def forward(ctx, *values):
+        return tuple(v.clone() for v in values) if len(values) > 1 else values[0].clone()
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return (None,) * len(grads)
 
 
 def once_differentiable(backward):
-    """Decorates a backward that is not to be differentiated itself."""
+    """Decorates a backward that is not to be differentiated itself: doing so raises an error."""
 
+    @functools.wraps(backward)
     def wrapper(ctx, *grads):
-        with set_grad_enabled(False):
-            return backward(ctx, *grads)
+        with no_grad():
+            results = backward(ctx, *grads)
+        if not _C.is_grad_enabled() or not any(isinstance(g, Tensor) and g.requires_grad for g in grads):
+            return results
+        results = results if isinstance(results, tuple) else (results,)
+        at = [k for k, r in enumerate(results) if isinstance(r, Tensor) and r.dtype.is_floating_point]
+        message = "trying to differentiate twice a function that was marked with @once_differentiable"
+        refused = _Refused.apply(message, *(results[k].detach().requires_grad_() for k in at))
+        results = list(results)
+        for k, r in zip(at, refused):
+            results[k] = r
+        return tuple(results)
 
     return wrapper

@@ -1,5 +1,6 @@
 """Whether ops are put on the tape: no_grad, enable_grad, set_grad_enabled, inference_mode."""
 
+import contextlib
 import functools
 import inspect
 
@@ -112,3 +113,14 @@ class inference_mode(_GradMode):
 
     def clone(self):
         return inference_mode(not self.mode)
+
+
+class set_multithreading_enabled(contextlib.nullcontext):
+    """Accepted: a backward pass runs in the thread that called it, and its evaluation in all of brisk's."""
+
+    def __init__(self, mode):
+        super().__init__()
+        self.mode = mode
+
+    def clone(self):
+        return set_multithreading_enabled(self.mode)

@@ -10,12 +10,14 @@ _ids = itertools.count()
 class RemovableHandle:
     """Takes a hook off again: remove(), or the end of a with statement."""
 
-    def __init__(self, hooks):
+    def __init__(self, hooks, extra=()):
         self.hooks = hooks
+        self.extra = extra  # tables that may say something about the hook
         self.id = next(_ids)
 
     def remove(self):
-        self.hooks.pop(self.id, None)
+        for table in (self.hooks, *self.extra):
+            table.pop(self.id, None)
 
     def __enter__(self):
         return self

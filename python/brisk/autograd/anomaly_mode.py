@@ -1,0 +1,90 @@
+"""detect_anomaly: the gradient function that first makes a NaN is named, with the line that called its forward."""
+
+import linecache
+import warnings
+
+from brisk import _C
+from brisk.autograd.grad_mode import no_grad
+
+__all__ = ["detect_anomaly", "set_detect_anomaly"]
+
+_enabled = _nan = False
+
+
+def is_anomaly_enabled():
+    """Whether anomaly mode is on."""
+    return _enabled
+
+
+def is_anomaly_check_nan_enabled():
+    """Whether it looks for NaN."""
+    return _nan
+
+
+def _set(enabled, nan):
+    global _enabled, _nan
+    _enabled, _nan = bool(enabled), bool(nan)
+    _C._set_anomaly_check(_check if _enabled else None)
+
+
+def _check(name, line, gradients):
+    """Called after every gradient function of a pass."""
+    if not _nan:
+        return
+    with no_grad():
+        for k, g in enumerate(gradients):
+            if g is None or not g.isnan().any().item():
+                continue
+            _C._set_anomaly_check(None)  # what warns may compute
+            try:
+                _warn(name, line)
+            finally:
+                _C._set_anomaly_check(_check)
+            raise RuntimeError(f"Function '{name}' returned nan values in its {k}th output.")
+
+
+def _warn(name, line):
+    if line is None:
+        text = (
+            f"Error detected in {name}. No forward pass information available. Enable detect anomaly during forward "
+            "pass."
+        )
+    else:
+        file, number, function = line
+        source = linecache.getline(file, number).strip()
+        text = (
+            f"Error detected in {name}. Traceback of forward call that caused the error:\n"
+            f'  File "{file}", line {number}, in {function}\n    {source}\n'
+        )
+    warnings.warn(text, stacklevel=4)
+
+
+class set_detect_anomaly:
+    """Turns anomaly mode on or off; as a context manager it puts the old mode back."""
+
+    def __init__(self, mode, check_nan=True):
+        self.before = _enabled, _nan
+        _set(mode, check_nan)
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *exception):
+        _set(*self.before)
+
+
+class detect_anomaly(set_detect_anomaly):
+    """A context in which a NaN in a gradient raises, naming the function that made it and the line of its forward."""
+
+    def __init__(self, check_nan=True):
+        self.check_nan = check_nan
+        self.before = _enabled, _nan
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
+            "debugging.",
+            stacklevel=2,
+        )
+
+    def __enter__(self):
+        self.before = _enabled, _nan
+        _set(True, self.check_nan)

@@ -1,0 +1,269 @@
+"""Derivatives of functions as functions: they nest, and differentiate with respect to any argument.
+
+A transform opens a level: the arguments it differentiates by get new places on the tape. What it returns stays on the
+tape only where it leads to something outside the level (an argument of an outer transform, a tensor the function
+captured that requires gradients); a result that depends on nothing but the level's own arguments is a plain tensor.
+Forward products differentiate the reverse pass, which is linear in the vector it starts from.
+"""
+
+import functools
+
+from brisk import _C
+from brisk._C import Tensor
+from brisk.autograd.functional import _grad
+from brisk.autograd.grad_mode import enable_grad
+from brisk.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+
+class _Level:
+    """The arguments one transform differentiates by."""
+
+    def __init__(self, trees, caller):
+        self.outer = _C.is_grad_enabled()
+        self.leaves, self.structure = tree_flatten(trees)
+        for t in self.leaves:
+            if not isinstance(t, Tensor):
+                raise RuntimeError(f"{caller}: Expected all inputs to be tensors, got a value of type {type(t)}")
+            if not (t.dtype.is_floating_point or t.is_complex()):
+                raise RuntimeError(
+                    f"{caller}: only tensors of floating point or complex dtype can require gradients, got {t.dtype}"
+                )
+        self.places = [
+            t.view_as(t) if self.outer and t.requires_grad else t.detach().requires_grad_() for t in self.leaves
+        ]
+        self.own = [p for p in self.places if p.is_leaf]
+
+    @property
+    def arguments(self):
+        return tree_unflatten(self.places, self.structure)
+
+    def leads_outside(self, tensors):
+        """Whether gradients of these would reach anything but this level's arguments."""
+        tensors = [t for t in tensors if isinstance(t, Tensor) and t.requires_grad]
+        return self.outer and bool(tensors) and _C._leads_outside(tensors, self.own)
+
+    def leave(self, tree):
+        """Results as the caller of the transform sees them."""
+        return tree_map(lambda t: t if not isinstance(t, Tensor) or self.leads_outside([t]) else t.detach(), tree)
+
+    def gradients(self, outputs, vectors=None, retain=None, create_graph=None):
+        """The gradients by the places, zeros where there is none."""
+        create = self.leads_outside(outputs) if create_graph is None else create_graph
+        found = _grad(outputs, self.places, vectors, create, True if retain else None)
+        return [_C.zeros_like(x) if g is None else g for g, x in zip(found, self.places)]
+
+
+def _selected(args, argnums, caller):
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if not numbers:
+        raise RuntimeError("argnums must be non-empty")
+    places = []
+    for k in numbers:
+        if not isinstance(k, int):
+            raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(k)}")
+        if not -len(args) <= k < len(args):
+            raise RuntimeError(f"Got argnum={k}, but only {len(args)} positional inputs")
+        places.append(k % len(args))
+    if len(set(places)) != len(places):
+        raise RuntimeError(f"argnums elements must be unique, got {tuple(argnums)}")
+    return places
+
+
+def _replaced(args, places, values):
+    args = list(args)
+    for k, value in zip(places, values):
+        args[k] = value
+    return args
+
+
+def _parted(result, has_aux, caller):
+    if not has_aux:
+        return result, None
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise RuntimeError(f"{caller}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    return result
+
+
+def _as_argnums(argnums, trees):
+    return trees[0] if isinstance(argnums, int) else tuple(trees)
+
+
+def grad_and_value(func, argnums=0, has_aux=False):
+    """A function that returns (gradient, value), or (gradient, (value, aux)) of func, whose result is one number."""
+    caller = "grad_and_value(f)(*args)"
+
+    @functools.wraps(func, updated=())
+    def wrapper(*args, **kwargs):
+        places = _selected(args, argnums, caller)
+        level = _Level([args[k] for k in places], caller)
+        with enable_grad():
+            value, aux = _parted(func(*_replaced(args, places, level.arguments), **kwargs), has_aux, caller)
+            if not isinstance(value, Tensor):
+                raise RuntimeError(f"{caller}: Expected f(*args) to return a single tensor, got {type(value)} instead.")
+            if value.dim() != 0:
+                raise RuntimeError(
+                    f"{caller}: Expected f(*args) to return a scalar tensor, got tensor with {value.dim()} dims. Maybe "
+                    "you wanted to use the vjp or jacrev APIs instead?"
+                )
+            gradients = tree_unflatten(level.gradients((value,)), level.structure)
+        result = level.leave(_as_argnums(argnums, gradients))
+        value = level.leave(value)
+        return (result, (value, level.leave(aux))) if has_aux else (result, value)
+
+    return wrapper
+
+
+def grad(func, argnums=0, has_aux=False):
+    """A function that returns the gradient of func by its arguments argnums, or (gradient, aux)."""
+
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func, updated=())
+    def wrapper(*args, **kwargs):
+        gradient, value = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return wrapper
+
+
+def _tensors(tree, caller):
+    leaves, structure = tree_flatten(tree)
+    for t in leaves:
+        if not isinstance(t, Tensor):
+            raise RuntimeError(f"{caller}: expected f(*primals) to return only tensors, got unsupported type {type(t)}")
+    return leaves, structure
+
+
+def _check_like(vectors, structure, tensors, what):
+    leaves, given = tree_flatten(vectors)
+    if len(leaves) != len(tensors):
+        raise RuntimeError(f"Expected {what} to have the same structure: {len(tensors)} tensors, got {len(leaves)}")
+    for v, t in zip(leaves, tensors):
+        if not isinstance(v, Tensor) or v.shape != t.shape:
+            got = tuple(v.shape) if isinstance(v, Tensor) else type(v)
+            raise RuntimeError(f"Expected {what} to have shape {tuple(t.shape)}, got {got}")
+    return leaves
+
+
+def vjp(func, *primals, has_aux=False):
+    """(func(*primals), a function from a vector shaped as the output to its product with the Jacobian[, aux])."""
+    level = _Level(primals, "vjp(f, *primals)")
+    with enable_grad():
+        out, aux = _parted(func(*level.arguments), has_aux, "vjp(f, *primals)")
+        outputs, structure = _tensors(out, "vjp(f, *primals)")
+
+    def product(cotangents, retain_graph=True, create_graph=None):
+        vectors = _check_like(cotangents, structure, outputs, "cotangents")
+        create = create_graph
+        if create is None:
+            create = _C.is_grad_enabled() and (level.leads_outside(outputs) or any(v.requires_grad for v in vectors))
+        gradients = tree_unflatten(level.gradients(outputs, tuple(vectors), retain_graph, create), level.structure)
+        return level.leave(gradients)
+
+    result = level.leave(out)
+    return (result, product, level.leave(aux)) if has_aux else (result, product)
+
+
+def _pushed(level, outputs, tangents, create_graph):
+    """The Jacobian times tangents, for each output."""
+    probe = tuple(_C.zeros_like(o, requires_grad=True) for o in outputs)
+    with enable_grad():
+        gradients = level.gradients(outputs, probe, True, True)
+        found = _grad(gradients, probe, tuple(tangents), create_graph, True)
+    return [_C.zeros_like(o) if t is None else t for t, o in zip(found, outputs)]
+
+
+def jvp(func, primals, tangents, *, strict=False, has_aux=False):
+    """(func(*primals), the Jacobian times tangents[, aux])"""
+    caller = "jvp(f, primals, tangents)"
+    for what, value in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(value, tuple):
+            raise RuntimeError(f"{caller}: Expected {what} to be a tuple. E.g. it should be valid to call f(*primals).")
+    if not primals:
+        raise RuntimeError(f"{caller}: Expected primals to be a non-empty tuple")
+    level = _Level(primals, caller)
+    vectors = _check_like(tangents, level.structure, level.places, "tangents")
+    with enable_grad():
+        out, aux = _parted(func(*level.arguments), has_aux, caller)
+        outputs, structure = _tensors(out, caller)
+    create = level.outer and (level.leads_outside(outputs) or any(v.requires_grad for v in vectors))
+    pushed = level.leave(tree_unflatten(_pushed(level, outputs, vectors, create), structure))
+    result = level.leave(out)
+    return (result, pushed, level.leave(aux)) if has_aux else (result, pushed)
+
+
+def linearize(func, *primals):
+    """(func(*primals), the function that takes tangents to the Jacobian times them)"""
+    level = _Level(primals, "linearize(f, *primals)")
+    with enable_grad():
+        out = func(*level.arguments)
+        outputs, structure = _tensors(out, "linearize(f, *primals)")
+
+    def push(*tangents):
+        vectors = _check_like(tangents, level.structure, level.places, "tangents")
+        create = level.outer and level.leads_outside(outputs)
+        return level.leave(tree_unflatten(_pushed(level, outputs, vectors, create), structure))
+
+    return level.leave(out), push
+
+
+def _jacobian(func, argnums, has_aux, caller, blocks):
+    """A function that returns func's Jacobian; blocks(level, outputs) gives it by output and place."""
+
+    @functools.wraps(func, updated=())
+    def wrapper(*args, **kwargs):
+        places = _selected(args, argnums, caller)
+        level = _Level([args[k] for k in places], caller)
+        with enable_grad():
+            out, aux = _parted(func(*_replaced(args, places, level.arguments), **kwargs), has_aux, caller)
+            outputs, structure = _tensors(out, caller)
+            rows = [_as_argnums(argnums, tree_unflatten(row, level.structure)) for row in blocks(level, outputs)]
+        result = level.leave(tree_unflatten(rows, structure))
+        return (result, level.leave(aux)) if has_aux else result
+
+    return wrapper
+
+
+def _by_rows(level, outputs):
+    create = level.leads_outside(outputs)
+    for o in outputs:
+        flat = o.reshape(-1)
+        rows = [level.gradients((flat[j],), None, True, create) for j in range(flat.numel())]
+        yield [
+            _C.stack([r[k] for r in rows]).view((*o.shape, *x.shape)) if rows else x.new_zeros((*o.shape, *x.shape))
+            for k, x in enumerate(level.places)
+        ]
+
+
+def _by_columns(level, outputs):
+    create = level.leads_outside(outputs)
+    probe = tuple(_C.zeros_like(o, requires_grad=True) for o in outputs)
+    gradients = level.gradients(outputs, probe, True, True)
+    columns = []  # by place: by element: by output
+    for g in gradients:
+        flat = g.reshape(-1)
+        columns.append([_grad((flat[j],), probe, None, create, True) for j in range(flat.numel())])
+    for i, o in enumerate(outputs):
+        yield [
+            _C.stack([_C.zeros_like(o) if c[i] is None else c[i] for c in per_element], -1).view((*o.shape, *x.shape))
+            if per_element
+            else o.new_zeros((*o.shape, *x.shape))
+            for per_element, x in zip(columns, level.places)
+        ]
+
+
+def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
+    """A function that returns the Jacobian of func by argnums, one reverse pass for each element of the output."""
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+    return _jacobian(func, argnums, has_aux, "jacrev(f, argnums)(*args)", _by_rows)
+
+
+def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
+    """The same, one pass for each element of the inputs: for few inputs and many outputs."""
+    return _jacobian(func, argnums, has_aux, "jacfwd(f, argnums)(*args)", _by_columns)
+
+
+def hessian(func, argnums=0):
+    """A function that returns the Hessian of func, whose result is one number, by argnums."""
+    return jacrev(jacrev(func, argnums), argnums)

@@ -1,0 +1,189 @@
+"""MultiheadAttention."""
+
+import math
+
+from brisk import _C
+from brisk.nn import functional as F
+from brisk.nn import init
+from brisk.nn.modules.linear import NonDynamicallyQuantizableLinear
+from brisk.nn.modules.module import Module
+from brisk.nn.parameter import Parameter
+
+__all__ = ["MultiheadAttention"]
+
+
+def _as_added(mask, dtype, name):
+    """A mask of bools (true: do not attend) as numbers to be added."""
+    if mask is None:
+        return None
+    if mask.dtype == _C.bool:
+        return _C.zeros(mask.shape, dtype=dtype).masked_fill_(mask, -math.inf)
+    if not mask.is_floating_point():
+        raise AssertionError(f"only bool and floating types of {name} are supported")
+    return mask
+
+
+class MultiheadAttention(Module):
+    """Attention of several heads over projections of query, key and value."""
+
+    __constants__ = ["batch_first"]
+
+    def __init__(
+        self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None,
+        vdim=None, batch_first=False, device=None, dtype=None,
+    ):  # fmt: skip
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ValueError(
+                f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} "
+                "instead"
+            )
+        super().__init__()
+        self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
+        self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
+        self.head_dim = embed_dim // num_heads
+        if self.head_dim * num_heads != embed_dim:
+            raise AssertionError("embed_dim must be divisible by num_heads")
+        made = {"dtype": dtype, "device": device}
+        if self._qkv_same_embed_dim:
+            self.in_proj_weight = Parameter(_C.empty((3 * embed_dim, embed_dim), **made))
+            for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight"):
+                self.register_parameter(name, None)
+        else:
+            self.q_proj_weight = Parameter(_C.empty((embed_dim, embed_dim), **made))
+            self.k_proj_weight = Parameter(_C.empty((embed_dim, self.kdim), **made))
+            self.v_proj_weight = Parameter(_C.empty((embed_dim, self.vdim), **made))
+            self.register_parameter("in_proj_weight", None)
+        if bias:
+            self.in_proj_bias = Parameter(_C.empty(3 * embed_dim, **made))
+        else:
+            self.register_parameter("in_proj_bias", None)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **made)
+        if add_bias_kv:
+            self.bias_k = Parameter(_C.empty((1, 1, embed_dim), **made))
+            self.bias_v = Parameter(_C.empty((1, 1, embed_dim), **made))
+        else:
+            self.bias_k = self.bias_v = None
+        self.add_zero_attn = add_zero_attn
+        self._reset_parameters()
+
+    def _reset_parameters(self):
+        for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            if weight is not None:
+                init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            init.constant_(self.in_proj_bias, 0.0)
+            init.constant_(self.out_proj.bias, 0.0)
+        for bias in (self.bias_k, self.bias_v):
+            if bias is not None:
+                init.xavier_normal_(bias)
+
+    def _projected(self, query, key, value):
+        """(T, N, E) each."""
+        if self._qkv_same_embed_dim:
+            weights = self.in_proj_weight.chunk(3)
+        else:
+            weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        if self._qkv_same_embed_dim and query is key and key is value:
+            return F.linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, -1)
+        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        return [F.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases)]
+
+    def _check(self, query, key, value, key_padding_mask, attn_mask):
+        if query.dim() not in (2, 3):
+            raise AssertionError(
+                f"query should be unbatched 2D or batched 3D tensor but received {query.dim()}-D query tensor"
+            )
+        if key.dim() != query.dim() or value.dim() != query.dim():
+            raise AssertionError(
+                f"For {'batched' if query.dim() == 3 else 'unbatched'} ({query.dim()}-D) `query`, expected `key` and "
+                f"`value` to be {query.dim()}-D but found {key.dim()}-D and {value.dim()}-D tensors respectively"
+            )
+        if query.shape[-1] != self.embed_dim:
+            raise AssertionError(f"was expecting embedding dimension of {self.embed_dim}, but got {query.shape[-1]}")
+
+    def _mask(self, attn_mask, key_padding_mask, batch, target, source, dtype):
+        """One mask to be added, over (N, heads, T, S) or broadcasting to it; None for none."""
+        attn_mask = _as_added(attn_mask, dtype, "attn_mask")
+        padding = _as_added(key_padding_mask, dtype, "key_padding_mask")
+        if attn_mask is not None:
+            if attn_mask.dim() == 2:
+                if tuple(attn_mask.shape) != (target, source):
+                    raise RuntimeError(
+                        f"The shape of the 2D attn_mask is {attn_mask.shape}, but should be {(target, source)}."
+                    )
+            elif attn_mask.dim() == 3:
+                wanted = (batch * self.num_heads, target, source)
+                if tuple(attn_mask.shape) != wanted:
+                    raise RuntimeError(f"The shape of the 3D attn_mask is {attn_mask.shape}, but should be {wanted}.")
+                attn_mask = attn_mask.view(batch, self.num_heads, target, source)
+            else:
+                raise RuntimeError(f"attn_mask's dimension {attn_mask.dim()} is not supported")
+        if padding is not None:
+            if tuple(padding.shape) != (batch, source):
+                raise AssertionError(
+                    f"Expected key_padded_mask.shape to be {(batch, source)}, but got {tuple(padding.shape)}"
+                )
+            padding = padding.view(batch, 1, 1, source)
+            return padding if attn_mask is None else attn_mask + padding
+        return attn_mask
+
+    def _heads(self, x):
+        """(T, N, E) to (N, heads, T, E / heads)."""
+        return x.unflatten(-1, (self.num_heads, -1)).permute(1, 2, 0, 3)
+
+    def _with_extra_keys(self, k, v, attn_mask, padding):
+        """Keys and values of a learnt place and of zeros, which no mask hides."""
+        more = []
+        if self.bias_k is not None:
+            more.append((self.bias_k.expand(1, *k.shape[1:]), self.bias_v.expand(1, *v.shape[1:])))
+        if self.add_zero_attn:
+            zeros = _C.zeros((1, *k.shape[1:]), dtype=k.dtype)
+            more.append((zeros, zeros))
+        for extra_k, extra_v in more:
+            k, v = _C.cat([k, extra_k]), _C.cat([v, extra_v])
+            attn_mask = attn_mask if attn_mask is None else F.pad(attn_mask, (0, 1))
+            padding = padding if padding is None else F.pad(padding, (0, 1))
+        return k, v, attn_mask, padding
+
+    def forward(
+        self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True,
+        is_causal=False,
+    ):  # fmt: skip
+        """(output, weights); weights is None where they are not needed."""
+        self._check(query, key, value, key_padding_mask, attn_mask)
+        if is_causal and attn_mask is None:
+            raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+        alone = query.dim() == 2
+        same_kv, same_q = key is value, query is key
+        if alone or self.batch_first:
+            move = (lambda x: x.unsqueeze(1)) if alone else (lambda x: x.transpose(1, 0))
+            query = move(query)
+            key = query if same_q else move(key)
+            value = key if same_kv else move(value)
+        if alone and key_padding_mask is not None:
+            key_padding_mask = key_padding_mask.unsqueeze(0)
+        target, batch = query.shape[:2]
+        q, k, v = self._projected(query, key, value)
+        attn_mask = _as_added(attn_mask, q.dtype, "attn_mask")
+        padding = _as_added(key_padding_mask, q.dtype, "key_padding_mask")
+        k, v, attn_mask, padding = self._with_extra_keys(k, v, attn_mask, padding)
+        mask = self._mask(attn_mask, padding, batch, target, k.shape[0], q.dtype)
+        q, k, v = self._heads(q), self._heads(k), self._heads(v)
+        drop = self.dropout if self.training else 0.0
+        weights = None
+        if need_weights:
+            scores = (q * math.sqrt(1.0 / self.head_dim)) @ k.transpose(-2, -1)
+            weights = (scores if mask is None else scores + mask).softmax(-1)
+            if drop > 0:
+                weights = F.dropout(weights, drop)
+            mixed = weights @ v
+            weights = weights.mean(1) if average_attn_weights else weights
+        else:
+            mixed = F.scaled_dot_product_attention(q, k, v, mask, drop)
+        out = mixed.permute(2, 0, 1, 3).reshape(target, batch, self.embed_dim)
+        out = self.out_proj(out)
+        if alone:
+            return out.squeeze(1), None if weights is None else weights.squeeze(0)
+        return out.transpose(1, 0) if self.batch_first else out, weights

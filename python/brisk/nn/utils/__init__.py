@@ -1,0 +1,5 @@
+"""Helpers around modules."""
+
+from brisk.nn.utils import rnn
+
+__all__ = ["rnn"]

@@ -1,0 +1,5 @@
+"""What programs use around models: checkpoint."""
+
+from brisk.utils import checkpoint
+
+__all__ = ["checkpoint"]

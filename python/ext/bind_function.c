@@ -1,0 +1,744 @@
+/* bind_function.c: autograd.Function: a forward and a backward of the user's own.
+ *
+ * The object that forward and backward know as ctx is an instance of the user's class; it lives as long as the call's
+ * place on the tape. Everything between Python's call of apply and the user's code is here, because for small tensors
+ * that is what a custom function costs.
+ *
+ * Invariant: a ctx never holds its own outputs with their places on the tape, which would be a cycle through nodes that
+ * no collector sees. A saved output is kept as plain memory and gets a place again when it is asked for.
+ *
+ * What was saved is what backward sees: a tensor written to after forward is given back as it was. */
+#include "binds.h"
+
+#include "autograd/backward.h"
+#include "autograd/function.h"
+#include "core/lock.h"
+
+typedef struct meta {
+    const layout *layout; /* NULL: no tensor */
+    bk_dtype dtype;
+    bool taped;
+} meta;
+
+typedef struct saved_one {
+    PyObject *tensor; /* a tensor or None */
+    uint64_t stamp;   /* its cell's when forward was done */
+    node *value;      /* and what it was then, with its place (both owned; NULL: none) */
+    node *edge;
+    int output; /* the number of the output it is, or -1 */
+} saved_one;
+
+typedef struct context {
+    PyObject_HEAD PyObject *needs_input_grad, *dirty, *non_differentiable;
+    PyObject *to_save;
+    saved_one *saved;
+    meta *inputs, *outputs;
+    node *call; /* its place on the tape while that lives, borrowed */
+    int saved_count, input_count, output_count;
+    bool materialize, freed;
+} context;
+
+static PyTypeObject *context_type;
+static PyObject *name_forward, *name_backward, *name_setup, *base_setup, *binder;
+
+/* --- a ctx's own memory
+ * ----------------------------------------------------------------------------------------------- */
+
+static void release_value(saved_one *s)
+{
+    lock_take();
+    if (s->edge) {
+        s->edge->tape_refs--;
+        node_release(s->edge);
+    }
+    if (s->value)
+        node_release(s->value);
+    s->value = s->edge = NULL;
+    lock_give();
+}
+
+static void drop_saved(context *c)
+{
+    saved_one *saved = c->saved;
+    int count = c->saved_count;
+    c->saved = NULL;
+    c->saved_count = 0;
+    for (int i = 0; i < count; i++) {
+        release_value(&saved[i]);
+        Py_DECREF(saved[i].tensor);
+    }
+    PyMem_Free(saved);
+}
+
+static int context_clear(PyObject *self)
+{
+    context *c = (context *)self;
+    Py_CLEAR(c->needs_input_grad);
+    Py_CLEAR(c->dirty);
+    Py_CLEAR(c->non_differentiable);
+    Py_CLEAR(c->to_save);
+    drop_saved(c);
+    return 0;
+}
+
+static int context_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    context *c = (context *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(c->needs_input_grad);
+    Py_VISIT(c->dirty);
+    Py_VISIT(c->non_differentiable);
+    Py_VISIT(c->to_save);
+    for (int i = 0; i < c->saved_count; i++)
+        Py_VISIT(c->saved[i].tensor);
+    return 0;
+}
+
+static void context_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    context_clear(self);
+    PyMem_Free(((context *)self)->inputs);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+/* --- what forward says to its ctx
+ * ------------------------------------------------------------------------------------- */
+
+static PyObject *keep_args(PyObject **slot, PyObject *args)
+{
+    Py_XSETREF(*slot, Py_NewRef(args));
+    Py_RETURN_NONE;
+}
+
+static PyObject *save_for_backward(PyObject *self, PyObject *args)
+{
+    return keep_args(&((context *)self)->to_save, args);
+}
+
+static PyObject *mark_dirty(PyObject *self, PyObject *args) { return keep_args(&((context *)self)->dirty, args); }
+
+static PyObject *mark_non_differentiable(PyObject *self, PyObject *args)
+{
+    return keep_args(&((context *)self)->non_differentiable, args);
+}
+
+static PyObject *set_materialize_grads(PyObject *self, PyObject *value)
+{
+    int on = PyObject_IsTrue(value);
+    if (on < 0)
+        return NULL;
+    ((context *)self)->materialize = on;
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_needs_input_grad(PyObject *self, void *unused)
+{
+    (void)unused;
+    PyObject *needs = ((context *)self)->needs_input_grad;
+    return needs ? Py_NewRef(needs) : PyTuple_New(0);
+}
+
+static int set_needs_input_grad(PyObject *self, PyObject *value, void *unused)
+{
+    (void)unused;
+    Py_XSETREF(((context *)self)->needs_input_grad, Py_XNewRef(value));
+    return 0;
+}
+
+static PyObject *get_materialize(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(((context *)self)->materialize);
+}
+
+/* --- saved tensors
+ * ---------------------------------------------------------------------------------------------------- */
+
+static bool among(PyObject *tuple, PyObject *o)
+{
+    for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(tuple); i++)
+        if (PyTuple_GET_ITEM(tuple, i) == o)
+            return true;
+    return false;
+}
+
+static bk_tensor *handle_of(PyObject *o) { return ((py_tensor *)o)->t; }
+
+/* A saved output as memory on no tape. */
+static PyObject *apart(PyObject *output)
+{
+    bk_tensor *t = handle_of(output);
+    lock_take();
+    bk_tensor *alias = tensor_alias(t, t->layout, t->offset, false);
+    lock_give();
+    return py_wrap(alias);
+}
+
+/* A later write moves the tensor's cell on, not these. */
+static int hold_value(saved_one *s, const bk_tensor *t)
+{
+    operand in;
+    lock_take();
+    bool was = grad_set_enabled(true);
+    bool good = tensor_read(t, &in);
+    if (good) {
+        s->stamp = t->cell->stamp;
+        s->value = node_retain(in.value);
+        s->edge = in.edge && s->output < 0 ? node_retain(in.edge) : NULL;
+        if (s->edge)
+            s->edge->tape_refs++;
+    }
+    grad_set_enabled(was);
+    lock_give();
+    if (!good)
+        py_raise();
+    return good ? 0 : -1;
+}
+
+/* Moves what save_for_backward was given to its final form; called before the outputs get their places. */
+static int keep_saved(context *c, PyObject *args, PyObject *const *outputs, int output_count)
+{
+    int count = (int)PyTuple_GET_SIZE(c->to_save);
+    c->saved = PyMem_Calloc((size_t)count + 1, sizeof *c->saved);
+    if (!c->saved) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (int i = 0; i < count; i++) {
+        PyObject *o = PyTuple_GET_ITEM(c->to_save, i);
+        saved_one *s = &c->saved[i];
+        s->output = -1;
+        if (o != Py_None && !py_is_tensor(o)) {
+            PyErr_Format(PyExc_TypeError, "save_for_backward can only save variables, but argument %d is of type %s", i,
+                         py_type_name(o));
+            return -1;
+        }
+        for (int k = 0; k < output_count && o != Py_None && !among(args, o); k++)
+            if (outputs[k] == o)
+                s->output = k;
+        s->tensor = s->output >= 0 ? apart(o) : Py_NewRef(o);
+        if (!s->tensor)
+            return -1;
+        c->saved_count = i + 1;
+        if (o != Py_None && hold_value(s, handle_of(o)) < 0)
+            return -1;
+    }
+    Py_CLEAR(c->to_save);
+    return 0;
+}
+
+/* A saved output on the tape again, for a backward that is to be differentiated. */
+static PyObject *placed_again(const context *c, const saved_one *s)
+{
+    lock_take();
+    bk_tensor *alias = tensor_at(s->value, NULL);
+    if (alias && function_place_output(c->call, alias, s->output) < 0) {
+        bk_release(alias);
+        alias = NULL;
+    }
+    lock_give();
+    return py_wrap(alias);
+}
+
+static PyObject *refuse_freed(void)
+{
+    PyErr_SetString(PyExc_RuntimeError,
+                    "Trying to backward through the graph a second time (or directly access saved tensors after they "
+                    "have already been freed). Saved intermediate values of the graph are freed when you call "
+                    ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+                    "graph a second time or if you need to access saved tensors after calling backward.");
+    return NULL;
+}
+
+/* The tensor as it was when it was saved. */
+static PyObject *as_saved(const saved_one *s)
+{
+    lock_take();
+    bk_tensor *t = tensor_at(s->value, s->edge);
+    lock_give();
+    return py_wrap(t);
+}
+
+static PyObject *unpack(const context *c, const saved_one *s)
+{
+    if (s->tensor == Py_None)
+        Py_RETURN_NONE;
+    if (s->output >= 0 && c->call && c->outputs[s->output].taped && bk_grad_enabled())
+        return placed_again(c, s);
+    return handle_of(s->tensor)->cell->stamp == s->stamp ? Py_NewRef(s->tensor) : as_saved(s);
+}
+
+static PyObject *get_saved_tensors(PyObject *self, void *unused)
+{
+    (void)unused;
+    context *c = (context *)self;
+    if (c->freed)
+        return refuse_freed();
+    if (c->to_save) /* still in forward */
+        return Py_NewRef(c->to_save);
+    PyObject *all = PyTuple_New(c->saved_count);
+    for (int i = 0; all && i < c->saved_count; i++) {
+        PyObject *t = unpack(c, &c->saved[i]);
+        if (t)
+            PyTuple_SET_ITEM(all, i, t);
+        else
+            Py_CLEAR(all);
+    }
+    return all;
+}
+
+/* --- backward
+ * --------------------------------------------------------------------------------------------------------- */
+
+static PyObject *gradient_in(const meta *m, bk_tensor *g, bool materialize)
+{
+    if (g)
+        return py_wrap(bk_retain(g));
+    if (!materialize || !m->layout)
+        Py_RETURN_NONE;
+    return py_wrap(bk_zeros(m->layout->ndim, m->layout->sizes, m->dtype));
+}
+
+static PyObject *call_users_backward(context *c, bk_tensor *const *grads)
+{
+    PyObject *type = (PyObject *)Py_TYPE(c), *result = NULL;
+    PyObject *argv[c->output_count + 2];
+    int n = 1;
+    argv[0] = NULL;
+    argv[n++] = (PyObject *)c;
+    for (int i = 0; i < c->output_count; i++, n++)
+        if (!(argv[n] = gradient_in(&c->outputs[i], c->outputs[i].taped ? grads[i] : NULL, c->materialize)))
+            break;
+    PyObject *function = n == c->output_count + 2 ? PyObject_GetAttr(type, name_backward) : NULL;
+    if (function)
+        result = PyObject_Vectorcall(function, argv + 1, (size_t)(n - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    Py_XDECREF(function);
+    for (int i = 2; i < n; i++)
+        Py_DECREF(argv[i]);
+    return result;
+}
+
+static int refuse_gradient(const context *c, int i, const char *why)
+{
+    PyErr_Format(PyExc_RuntimeError, "Function %sBackward returned an invalid gradient at index %d - %s",
+                 Py_TYPE(c)->tp_name, i, why);
+    return -1;
+}
+
+/* The dimensions of g that a broadcast to its sizes has added to or repeated of m's; NULL without an error: it is none.
+ */
+static PyObject *broadcast_dims(const layout *g, const layout *m)
+{
+    int extra = g->ndim - m->ndim;
+    PyObject *dims = extra < 0 ? NULL : PyList_New(0);
+    for (int d = 0; dims && d < g->ndim; d++) {
+        bool same = d >= extra && g->sizes[d] == m->sizes[d - extra];
+        if (!same && d >= extra && m->sizes[d - extra] != 1) {
+            Py_CLEAR(dims);
+            break;
+        }
+        PyObject *number = same ? NULL : PyLong_FromLong(d);
+        if (!same && (!number || PyList_Append(dims, number) < 0))
+            Py_CLEAR(dims);
+        Py_XDECREF(number);
+    }
+    return dims;
+}
+
+/* A gradient of other sizes is summed where it was broadcast, or refused. */
+static bk_tensor *fitted(const context *c, int i, PyObject *g)
+{
+    const meta *m = &c->inputs[i];
+    char why[500], got[200], want[200];
+    bk_tensor *t = handle_of(g), *out = NULL;
+    if (t->layout->plain == m->layout->plain)
+        return tensor_dtype(t) == m->dtype ? bk_retain(t) : bk_to(t, m->dtype);
+    PyObject *dims = broadcast_dims(t->layout, m->layout);
+    if (!dims && !PyErr_Occurred()) {
+        snprintf(why, sizeof why, "got %s but expected shape compatible with %s", layout_text(t->layout, got),
+                 layout_text(m->layout, want));
+        refuse_gradient(c, i, why);
+        return NULL;
+    }
+    PyObject *size = dims ? py_size(m->layout->ndim, m->layout->sizes) : NULL;
+    PyObject *sum = size ? PyObject_CallMethod(g, "sum", "O", dims) : NULL;
+    PyObject *shaped = sum ? PyObject_CallMethod(sum, "reshape", "O", size) : NULL;
+    if (shaped)
+        out = bk_to(handle_of(shaped), m->dtype);
+    Py_XDECREF(dims);
+    Py_XDECREF(size);
+    Py_XDECREF(sum);
+    Py_XDECREF(shaped);
+    return out;
+}
+
+static int take_gradient(const context *c, int i, PyObject *g, bk_tensor **out)
+{
+    *out = NULL;
+    if (g == Py_None || !c->inputs[i].layout)
+        return 0;
+    if (!py_is_tensor(g)) {
+        PyErr_Format(PyExc_RuntimeError, "expected Variable or None (got %s)", py_type_name(g));
+        return -1;
+    }
+    if (!c->inputs[i].taped)
+        return 0;
+    *out = fitted(c, i, g);
+    return *out ? 0 : -1;
+}
+
+static int check_count(const context *c, PyObject *results)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(results);
+    bool good = n >= c->input_count;
+    for (Py_ssize_t i = c->input_count; i < n; i++)
+        good = good && PyTuple_GET_ITEM(results, i) == Py_None;
+    if (!good)
+        PyErr_Format(PyExc_RuntimeError,
+                     "function %sBackward returned an incorrect number of gradients (expected %d, got %zd)",
+                     Py_TYPE(c)->tp_name, c->input_count, n);
+    for (int i = 0; good && i < c->input_count; i++)
+        if (!c->inputs[i].layout && PyTuple_GET_ITEM(results, i) != Py_None) {
+            PyErr_Format(PyExc_RuntimeError,
+                         "function %sBackward returned a gradient different than None at position %d, but the "
+                         "corresponding forward input was not a Variable",
+                         Py_TYPE(c)->tp_name, i + 1);
+            good = false;
+        }
+    return good ? 0 : -1;
+}
+
+static int run_backward(context *c, bk_tensor *const *output_grads, bk_tensor **input_grads)
+{
+    PyObject *results = call_users_backward(c, output_grads);
+    if (results && !PyTuple_Check(results)) {
+        PyObject *one = results;
+        results = PyTuple_Pack(1, one);
+        Py_DECREF(one);
+    }
+    int status = results ? check_count(c, results) : -1;
+    int k = 0; /* among the tensors */
+    for (int i = 0; status == 0 && i < c->input_count; i++)
+        if (c->inputs[i].layout)
+            status = take_gradient(c, i, PyTuple_GET_ITEM(results, i), &input_grads[k++]);
+    Py_XDECREF(results);
+    return status;
+}
+
+static int on_backward(void *data, bk_tensor *const *output_grads, int outputs, bk_tensor **input_grads, int inputs)
+{
+    (void)outputs, (void)inputs;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    int status = run_backward(data, output_grads, input_grads);
+    if (status < 0) {
+        if (!PyErr_Occurred())
+            py_raise();
+        callback_failed();
+    }
+    PyGILState_Release(gil);
+    return status;
+}
+
+static void on_free(void *data)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    ((context *)data)->call = NULL;
+    Py_DECREF((PyObject *)data);
+    PyGILState_Release(gil);
+}
+
+/* A backward that does not keep the graph lets go of what was saved. */
+static void on_free_saved(void *data)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    context *c = data;
+    c->freed = c->saved_count > 0;
+    drop_saved(c);
+    PyGILState_Release(gil);
+}
+
+/* --- apply
+ * ------------------------------------------------------------------------------------------------------------ */
+
+static int describe_inputs(context *c, PyObject *args)
+{
+    c->input_count = (int)PyTuple_GET_SIZE(args);
+    c->needs_input_grad = PyTuple_New(c->input_count);
+    if (!c->needs_input_grad)
+        return -1;
+    for (int i = 0; i < c->input_count; i++) {
+        PyObject *o = PyTuple_GET_ITEM(args, i);
+        bool wants = py_is_tensor(o) && bk_requires_grad(handle_of(o));
+        PyTuple_SET_ITEM(c->needs_input_grad, i, Py_NewRef(wants ? Py_True : Py_False));
+    }
+    return 0;
+}
+
+/* One block for both lists; the ctx is to be differentiated. */
+static int make_metas(context *c, PyObject *args, PyObject *const *outputs, int output_count)
+{
+    c->inputs = PyMem_Calloc((size_t)(c->input_count + output_count) + 1, sizeof *c->inputs);
+    if (!c->inputs) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    c->outputs = c->inputs + c->input_count;
+    c->output_count = output_count;
+    for (int i = 0; i < c->input_count; i++) {
+        PyObject *o = PyTuple_GET_ITEM(args, i);
+        if (py_is_tensor(o))
+            c->inputs[i] = (meta){ handle_of(o)->layout, tensor_dtype(handle_of(o)), bk_requires_grad(handle_of(o)) };
+    }
+    for (int i = 0; i < output_count; i++) {
+        if (!py_is_tensor(outputs[i]))
+            continue;
+        const bk_tensor *t = handle_of(outputs[i]);
+        bool taped = dtype_is_float(tensor_dtype(t)) && !among(c->non_differentiable, outputs[i]);
+        c->outputs[i] = (meta){ t->layout, tensor_dtype(t), taped };
+    }
+    return 0;
+}
+
+/* What forward returns, run on no tape. setup is NULL when forward takes the ctx itself. */
+static PyObject *call_users_forward(context *c, PyObject *setup, PyObject *args)
+{
+    PyObject *forward = PyObject_GetAttr((PyObject *)Py_TYPE(c), name_forward);
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    PyObject *argv[n + 2], *out = NULL;
+    argv[0] = NULL;
+    argv[1] = (PyObject *)c;
+    for (Py_ssize_t i = 0; i < n; i++)
+        argv[i + 2] = PyTuple_GET_ITEM(args, i);
+    int skip = setup ? 2 : 1;
+    bool was = bk_set_grad_enabled(false);
+    if (forward)
+        out = PyObject_Vectorcall(forward, argv + skip, (size_t)(n + 2 - skip) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    if (out && setup) {
+        PyObject *done = PyObject_CallFunctionObjArgs(setup, (PyObject *)c, args, out, NULL);
+        if (!done)
+            Py_CLEAR(out);
+        Py_XDECREF(done);
+    }
+    bk_set_grad_enabled(was);
+    Py_XDECREF(forward);
+    return out;
+}
+
+static int check_dirty(const context *c, PyObject *args, PyObject *const *outputs, int count)
+{
+    for (Py_ssize_t i = 0; c->dirty && i < PyTuple_GET_SIZE(c->dirty); i++) {
+        PyObject *o = PyTuple_GET_ITEM(c->dirty, i);
+        bool returned = false;
+        for (int k = 0; k < count; k++)
+            returned = returned || outputs[k] == o;
+        if (!py_is_tensor(o)) {
+            PyErr_Format(PyExc_TypeError, "mark_dirty can only accept variables, but argument %zd is of type %s", i,
+                         py_type_name(o));
+            return -1;
+        }
+        if (!returned && among(args, o)) {
+            PyErr_SetString(PyExc_RuntimeError,
+                            "Some elements marked as dirty during the forward method were not returned as output. The "
+                            "inputs that are modified inplace must all be outputs of the Function.");
+            return -1;
+        }
+        if (among(args, o) && tensor_check_leaf(handle_of(o)) < 0) {
+            py_raise();
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Puts the taped outputs on the tape; out[k] becomes the object to return (new references). */
+static int record(context *c, PyObject *args, PyObject *const *outputs, PyObject **out)
+{
+    int tensors = 0, count = c->output_count;
+    bk_tensor *in[c->input_count + 1], *placed[count + 1];
+    bool same[count + 1];
+    for (int i = 0; i < c->input_count; i++)
+        if (c->inputs[i].layout)
+            in[tensors++] = handle_of(PyTuple_GET_ITEM(args, i));
+    for (int k = 0; k < count; k++) {
+        same[k] = among(c->dirty, outputs[k]);
+        placed[k] = c->outputs[k].taped ? bk_retain(handle_of(outputs[k])) : NULL;
+    }
+    bk_function fn = {
+        .name = Py_TYPE(c)->tp_name, .backward = on_backward, .free = on_free, .data = Py_NewRef((PyObject *)c)
+    };
+    int status = function_record(&fn, on_free_saved, in, tensors, placed, same, count, &c->call);
+    if (status < 0)
+        py_raise();
+    for (int k = 0; k < count; k++) {
+        if (status < 0) {
+            bk_release(placed[k]);
+            out[k] = NULL;
+            continue;
+        }
+        if (placed[k])
+            out[k] = py_wrap(placed[k]);
+        else if (among(args, outputs[k]) && c->outputs[k].layout && !same[k])
+            out[k] = apart(outputs[k]); /* an input, returned as not differentiable */
+        else
+            out[k] = Py_NewRef(outputs[k]);
+        if (!out[k])
+            status = -1;
+    }
+    return status;
+}
+
+/* Without a tape: inputs that are returned as they are become other tensors on the same memory. */
+static int pass_through(const context *c, PyObject *args, PyObject *const *outputs, int count, PyObject **out)
+{
+    for (int k = 0; k < count; k++) {
+        bool again = py_is_tensor(outputs[k]) && among(args, outputs[k]) && !among(c->dirty, outputs[k]);
+        out[k] = again ? apart(outputs[k]) : Py_NewRef(outputs[k]);
+        if (!out[k])
+            return -1;
+    }
+    return 0;
+}
+
+static PyObject *wrap_outputs(context *c, PyObject *args, PyObject *result)
+{
+    bool single = !PyTuple_Check(result), wanted = false;
+    int count = single ? 1 : (int)PyTuple_GET_SIZE(result);
+    PyObject *outputs[count + 1], *out[count + 1];
+    for (int k = 0; k < count; k++) {
+        outputs[k] = single ? result : PyTuple_GET_ITEM(result, k);
+        out[k] = NULL;
+    }
+    for (int i = 0; i < c->input_count && bk_grad_enabled(); i++)
+        wanted = wanted || PyTuple_GET_ITEM(c->needs_input_grad, i) == Py_True;
+    int status = check_dirty(c, args, outputs, count);
+    if (status == 0 && !wanted)
+        status = pass_through(c, args, outputs, count, out);
+    else if (status == 0)
+        status = make_metas(c, args, outputs, count) < 0 || (c->to_save && keep_saved(c, args, outputs, count) < 0)
+                     ? -1
+                     : record(c, args, outputs, out);
+    PyObject *answer = NULL;
+    if (status == 0 && !single && (answer = PyTuple_New(count)) != NULL)
+        for (int k = 0; k < count; k++)
+            PyTuple_SET_ITEM(answer, k, Py_NewRef(out[k]));
+    else if (status == 0 && single)
+        answer = Py_NewRef(out[0]);
+    for (int k = 0; k < count; k++)
+        Py_XDECREF(out[k]);
+    return answer;
+}
+
+static PyObject *tuple_of(PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *tuple = PyTuple_New(n);
+    for (Py_ssize_t i = 0; tuple && i < n; i++)
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
+    return tuple;
+}
+
+/* All arguments by position: keywords, and the defaults that setup_context is to see, are Python's to sort out. */
+static PyObject *by_position(PyObject *type, PyObject *const *args, Py_ssize_t n, PyObject *names, bool setup)
+{
+    PyObject *given = tuple_of(args, n), *keywords = given ? PyDict_New() : NULL, *all = NULL;
+    bool good = keywords;
+    for (Py_ssize_t i = 0; good && names && i < PyTuple_GET_SIZE(names); i++)
+        good = PyDict_SetItem(keywords, PyTuple_GET_ITEM(names, i), args[n + i]) == 0;
+    if (good)
+        all = PyObject_CallFunctionObjArgs(binder, type, setup ? Py_True : Py_False, given, keywords, NULL);
+    Py_XDECREF(given);
+    Py_XDECREF(keywords);
+    return all;
+}
+
+static PyObject *apply_bound(PyTypeObject *type, PyObject *setup, PyObject *args)
+{
+    context *c = (context *)type->tp_alloc(type, 0);
+    if (!c)
+        return NULL;
+    c->materialize = true;
+    PyObject *answer = NULL, *result = describe_inputs(c, args) < 0 ? NULL : call_users_forward(c, setup, args);
+    if (result)
+        answer = wrap_outputs(c, args, result);
+    Py_XDECREF(result);
+    Py_DECREF(c);
+    return answer;
+}
+
+static PyObject *apply(PyObject *type, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    PyObject *setup = PyObject_GetAttr(type, name_setup), *answer = NULL;
+    if (!setup)
+        return NULL;
+    bool own_setup = setup != base_setup;
+    PyObject *all = names || own_setup ? by_position(type, args, n, names, own_setup) : tuple_of(args, n);
+    if (all)
+        answer = apply_bound((PyTypeObject *)type, own_setup ? setup : NULL, all);
+    Py_XDECREF(all);
+    Py_DECREF(setup);
+    return answer;
+}
+
+/* --- the type
+ * ---------------------------------------------------------------------------------------------------------- */
+
+static PyMethodDef methods[] = {
+    { "apply", (PyCFunction)(void (*)(void))apply, METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
+      "Calls forward and puts its results on the tape." },
+    { "save_for_backward", save_for_backward, METH_VARARGS, "Keeps tensors (or None) for backward's saved_tensors." },
+    { "mark_dirty", mark_dirty, METH_VARARGS, "These inputs were written to in place, and are returned." },
+    { "mark_non_differentiable", mark_non_differentiable, METH_VARARGS, "These outputs have no gradient." },
+    { "set_materialize_grads", set_materialize_grads, METH_O,
+      "Whether backward gets zeros, not None, for an output that has no gradient (it does, unless told otherwise)." },
+    { NULL, NULL, 0, NULL },
+};
+
+static PyGetSetDef attributes[] = {
+    { "saved_tensors", get_saved_tensors, NULL, "What save_for_backward was given.", NULL },
+    { "needs_input_grad", get_needs_input_grad, set_needs_input_grad, "For each input, whether it wants a gradient.",
+      NULL },
+    { "materialize_grads", get_materialize, NULL, "What set_materialize_grads has set.", NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyType_Slot slots[] = {
+    { Py_tp_dealloc, context_dealloc },
+    { Py_tp_traverse, context_traverse },
+    { Py_tp_clear, context_clear },
+    { Py_tp_methods, methods },
+    { Py_tp_getset, attributes },
+    { Py_tp_doc, "What a custom function "
+                 "keeps for its backward." },
+    { 0, NULL },
+};
+static PyType_Spec spec = { "brisk._C._FunctionBase", sizeof(context), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots };
+
+/* (setup_context of a class that has none of its own, what binds arguments) */
+static PyObject *py_function_setup(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *setup, *bind;
+    if (!PyArg_ParseTuple(args, "OO", &setup, &bind))
+        return NULL;
+    Py_XSETREF(base_setup, Py_NewRef(setup));
+    Py_XSETREF(binder, Py_NewRef(bind));
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    { "_function_setup", py_function_setup, METH_VARARGS, NULL },
+    { NULL, NULL, 0, NULL },
+};
+
+int function_init(PyObject *module)
+{
+    name_forward = PyUnicode_InternFromString("forward");
+    name_backward = PyUnicode_InternFromString("backward");
+    name_setup = PyUnicode_InternFromString("setup_context");
+    if (!name_forward || !name_backward || !name_setup || PyModule_AddFunctions(module, functions) < 0)
+        return -1;
+    return py_add_type(module, &spec, &context_type);
+}

@@ -1,0 +1,242 @@
+/* bind_layers.c: the layers of nn.functional, in the module brisk._C._nn. */
+#include "binds.h"
+#include "core/memory.h"
+#include "core/scope.h"
+
+#include <math.h>
+
+/* --- norms ---------------------------------------------------------------------------------------------------------
+ */
+
+static PyObject *py_layer_norm(const arg *a)
+{
+    return py_wrap(bk_layer_norm(a[0].tensor, a[1].ints.n, a[1].ints.v, a[2].tensor, a[3].tensor, a[4].d));
+}
+
+/* Without eps: the dtype's. */
+static PyObject *py_rms_norm(const arg *a)
+{
+    static const double epsilons[BK_DTYPE_COUNT] = {
+        [BK_FLOAT32] = 0x1p-23, [BK_FLOAT64] = 0x1p-52, [BK_FLOAT16] = 0x1p-23, [BK_BFLOAT16] = 0x1p-23
+    };
+    double eps = a[3].given ? a[3].d : epsilons[tensor_dtype(a[0].tensor)];
+    return py_wrap(bk_rms_norm(a[0].tensor, a[1].ints.n, a[1].ints.v, a[2].tensor, eps));
+}
+
+static PyObject *py_group_norm(const arg *a)
+{
+    return py_wrap(bk_group_norm(a[0].tensor, a[1].i, a[2].tensor, a[3].tensor, a[4].d));
+}
+
+static PyObject *py_batch_norm(const arg *a)
+{
+    return py_wrap(
+        bk_batch_norm(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].tensor, a[5].b, a[6].d, a[7].d));
+}
+
+static PyObject *py_instance_norm(const arg *a)
+{
+    return py_wrap(
+        bk_instance_norm(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].tensor, a[5].b, a[6].d, a[7].d));
+}
+
+/* --- convolutions --------------------------------------------------------------------------------------------------
+ */
+
+/* An argument of one number for each of n dimensions, or of one for all. */
+static int64_t *each(const arg *a, int n, int64_t *out)
+{
+    for (int i = 0; i < n && i < BK_MAX_NDIM; i++)
+        out[i] = a->ints.n == 1 ? a->ints.v[0] : i < a->ints.n ? a->ints.v[i] : 0;
+    return out;
+}
+
+static bool check_kernel(const arg *a, int n)
+{
+    if (bk_ndim(a[1].tensor) == n + 2)
+        return true;
+    PyErr_Format(PyExc_RuntimeError, "expected a weight of %d dimensions for %d spatial ones, but got %d", n + 2, n,
+                 bk_ndim(a[1].tensor));
+    return false;
+}
+
+static PyObject *conv(const arg *a, int n)
+{
+    int64_t stride[BK_MAX_NDIM], padding[BK_MAX_NDIM], dilation[BK_MAX_NDIM];
+    if (!check_kernel(a, n))
+        return NULL;
+    return py_wrap(bk_conv(a[0].tensor, a[1].tensor, a[2].tensor, each(&a[3], n, stride), each(&a[4], n, padding),
+                           each(&a[5], n, dilation), a[6].i));
+}
+
+/* padding="same": as many places as the input has; where the zeros do not split evenly the end gets one more. */
+static PyObject *conv_by_name(const arg *a, int n)
+{
+    int64_t stride[BK_MAX_NDIM], none[BK_MAX_NDIM] = { 0 }, dilation[BK_MAX_NDIM], pads[2 * BK_MAX_NDIM];
+    if (!check_kernel(a, n))
+        return NULL;
+    each(&a[3], n, stride), each(&a[5], n, dilation);
+    bool same = !strcmp(a[4].s, "same");
+    if (!same && strcmp(a[4].s, "valid"))
+        return PyErr_Format(PyExc_RuntimeError, "Invalid padding string: '%s'", a[4].s);
+    bk_scope_push();
+    const bk_tensor *x = a[0].tensor;
+    for (int i = 0; i < n && same; i++) {
+        int64_t total = dilation[i] * (bk_sizes(a[1].tensor)[2 + i] - 1);
+        pads[2 * (n - 1 - i)] = total / 2;
+        pads[2 * (n - 1 - i) + 1] = total - total / 2;
+        if (stride[i] != 1) {
+            bk_scope_pop();
+            PyErr_SetString(PyExc_RuntimeError, "padding='same' is not supported for strided convolutions");
+            return NULL;
+        }
+    }
+    if (same && bk_ndim(x) > n)
+        x = bk_pad(x, n, pads, 0);
+    return py_wrap(scope_return(bk_conv(x, a[1].tensor, a[2].tensor, stride, none, dilation, a[6].i)));
+}
+
+static PyObject *conv_transpose(const arg *a, int n)
+{
+    int64_t stride[BK_MAX_NDIM], padding[BK_MAX_NDIM], more[BK_MAX_NDIM], dilation[BK_MAX_NDIM];
+    if (!check_kernel(a, n))
+        return NULL;
+    return py_wrap(bk_conv_transpose(a[0].tensor, a[1].tensor, a[2].tensor, each(&a[3], n, stride),
+                                     each(&a[4], n, padding), each(&a[5], n, more), a[6].i, each(&a[7], n, dilation)));
+}
+
+#define DIMENSIONS(X) X(1) X(2) X(3)
+#define DEFINE(n)                                                                                                      \
+    static PyObject *py_conv##n##d(const arg *a) { return conv(a, n); }                                                \
+    static PyObject *py_conv##n##d_by_name(const arg *a) { return conv_by_name(a, n); }                                \
+    static PyObject *py_conv_transpose##n##d(const arg *a) { return conv_transpose(a, n); }
+DIMENSIONS(DEFINE)
+#undef DEFINE
+
+static PyObject *py_pad_constant(const arg *a)
+{
+    int64_t pads[2 * BK_MAX_NDIM];
+    Py_ssize_t n = PySequence_Size(a[1].object);
+    if (n < 0 || n > 2 * BK_MAX_NDIM || n % 2)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_RuntimeError, "Padding length must be divisible by 2");
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PySequence_GetItem(a[1].object, i);
+        int status = item ? py_int64_from(item, &pads[i]) : -1;
+        Py_XDECREF(item);
+        if (status < 0)
+            return NULL;
+    }
+    return py_wrap(bk_pad(a[0].tensor, (int)(n / 2), pads, a[2].d));
+}
+
+/* --- recurrence ----------------------------------------------------------------------------------------------------
+ */
+
+static bk_rnn_weights weights(const arg *a)
+{
+    return (bk_rnn_weights){ a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].tensor };
+}
+
+/* (h, c), or h alone when there is no c. Steals both. */
+static PyObject *state(bk_tensor *h, bk_tensor *c)
+{
+    PyObject *first = py_wrap(h);
+    if (!c || !first) {
+        bk_release(c);
+        return first;
+    }
+    PyObject *second = py_wrap(c);
+    return second ? Py_BuildValue("(NN)", first, second) : (Py_DECREF(first), NULL);
+}
+
+static PyObject *py_rnn_step(const arg *a)
+{
+    bk_rnn_weights w = weights(a + 4);
+    bk_tensor *c = NULL;
+    bk_tensor *h = bk_rnn_step((bk_rnn_kind)a[0].i, a[1].tensor, a[2].tensor, a[3].tensor, &w, &c);
+    return state(h, c);
+}
+
+/* Sequence lengths from a Python list; freed by mem_free. */
+static int64_t *counts_from(PyObject *list, int *n)
+{
+    *n = PyList_Check(list) ? (int)PyList_GET_SIZE(list) : 0;
+    int64_t *counts = mem_alloc(sizeof *counts * ((size_t)*n + 1));
+    for (int i = 0; counts && i < *n; i++)
+        if (py_int64_from(PyList_GET_ITEM(list, i), &counts[i]) < 0) {
+            mem_free(counts);
+            return NULL;
+        }
+    return counts ? counts : (PyErr_NoMemory(), NULL);
+}
+
+/* (output, h_n, c_n or None) */
+static PyObject *py_rnn_layer(const arg *a)
+{
+    bk_rnn_weights w = weights(a + 6);
+    int steps;
+    int64_t *counts = counts_from(a[2].object, &steps);
+    if (!counts)
+        return NULL;
+    bk_tensor *h = NULL, *c = NULL;
+    bk_tensor *out =
+        bk_rnn_layer((bk_rnn_kind)a[0].i, a[1].tensor, counts, steps, a[3].tensor, a[4].tensor, &w, a[5].b, &h, &c);
+    mem_free(counts);
+    if (!out)
+        return py_raise();
+    PyObject *results[] = { py_wrap(out), py_wrap(h), c ? py_wrap(c) : Py_NewRef(Py_None) };
+    return Py_BuildValue("(NNN)", results[0], results[1], results[2]);
+}
+
+/* --- attention and initial values ------------------------------------------------------------------------------------
+ */
+
+static PyObject *py_attention(const arg *a)
+{
+    return py_wrap(bk_attention(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].d, a[5].b,
+                                a[6].given ? a[6].d : (double)NAN));
+}
+
+static PyObject *py_orthogonal(const arg *a)
+{
+    return py_in_place(&a[0], bk_orthogonal_(a[0].tensor, a[1].d, py_generator_of(&a[2])));
+}
+
+#define NORMED   "Tensor input, int[] normalized_shape, Tensor? weight=None"
+#define CHANNELS "Tensor? weight=None, Tensor? bias=None"
+#define SHARES   "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None, Tensor? w_hr=None"
+#define CONV(n, padding)                                                                                               \
+    "conv" #n "d(Tensor input, Tensor weight, Tensor? bias=None, int[" #n "] stride=1, " padding ", int[" #n           \
+    "] dilation=1, int groups=1)"
+#define CONV_ROWS(n)                                                                                                   \
+    { AS_FUNCTION, CONV(n, "int[" #n "] padding=0"), py_conv##n##d, NULL },                                            \
+        { AS_FUNCTION, CONV(n, "str padding"), py_conv##n##d_by_name, NULL },                                          \
+        { AS_FUNCTION,                                                                                                 \
+          "conv_transpose" #n "d(Tensor input, Tensor weight, Tensor? bias=None, int[" #n "] stride=1, int[" #n        \
+          "] padding=0, int[" #n "] output_padding=0, int groups=1, int[" #n "] dilation=1)",                          \
+          py_conv_transpose##n##d, NULL },
+
+const binding layers_rows[] = {
+    { AS_FUNCTION, "layer_norm(" NORMED ", Tensor? bias=None, float eps=1e-05)", py_layer_norm, NULL },
+    { AS_FUNCTION, "rms_norm(" NORMED ", float? eps=None)", py_rms_norm, NULL },
+    { AS_FUNCTION, "group_norm(Tensor input, int num_groups, " CHANNELS ", float eps=1e-05)", py_group_norm, NULL },
+    { AS_FUNCTION,
+      "_batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight, Tensor? bias, bool "
+      "training, float momentum, float eps)",
+      py_batch_norm, NULL },
+    { AS_FUNCTION,
+      "_instance_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight, Tensor? bias, bool "
+      "use_input_stats, float momentum, float eps)",
+      py_instance_norm, NULL },
+    DIMENSIONS(CONV_ROWS){ AS_FUNCTION, "_pad_constant(Tensor input, Object pad, float value)", py_pad_constant, NULL },
+    { AS_FUNCTION, "_rnn_step(int kind, Tensor input, Tensor h, Tensor? c, " SHARES ")", py_rnn_step, NULL },
+    { AS_FUNCTION,
+      "_rnn_layer(int kind, Tensor input, Object batch_sizes, Tensor h, Tensor? c, bool reverse, " SHARES ")",
+      py_rnn_layer, NULL },
+    { AS_FUNCTION,
+      "_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, bool is_causal, float? "
+      "scale)",
+      py_attention, NULL },
+    { AS_FUNCTION, "_orthogonal_(Tensor tensor, float gain, Generator? generator=None)", py_orthogonal, NULL },
+};
+const size_t layers_row_count = sizeof layers_rows / sizeof *layers_rows;

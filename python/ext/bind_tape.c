@@ -1,0 +1,168 @@
+/* bind_tape.c: questions about the tape under some tensors, for transforms, checkpoints and anomaly mode. */
+#include "autograd/backward.h"
+#include "autograd/function.h"
+#include "binds.h"
+#include "core/lock.h"
+#include "core/memory.h"
+#include "lines.h"
+
+typedef struct walk {
+    node **nodes; /* visited, each marked; they are the work list too */
+    int count, capacity;
+} walk;
+
+static bool meet(walk *w, node *n)
+{
+    if (!n || n->flags & NODE_MARK)
+        return true;
+    if (w->count == w->capacity) {
+        int capacity = w->capacity ? 2 * w->capacity : 64;
+        node **nodes = mem_resize(w->nodes, (size_t)capacity * sizeof *nodes);
+        if (!nodes)
+            return false;
+        w->nodes = nodes;
+        w->capacity = capacity;
+    }
+    n->flags |= NODE_MARK;
+    w->nodes[w->count++] = n;
+    return true;
+}
+
+/* An end is a leaf, or what was recorded before `start`. */
+static bool is_end(const node *n, uint64_t start) { return n->op == OP_leaf || n->sequence < start; }
+
+/* All places under the tensors, up to and including the ends. The lock is held; unmark when done. */
+static bool walk_tape(walk *w, bk_tensor *const *tensors, int count, uint64_t start)
+{
+    bool good = true;
+    for (int i = 0; good && i < count; i++)
+        good = meet(w, tensor_edge(tensors[i]));
+    for (int i = 0; good && i < w->count; i++) {
+        const node *n = w->nodes[i];
+        if (is_end(n, start))
+            continue;
+        int edges = n->op == OP_function ? function_inputs(n) : MAX_INPUTS;
+        node *const *edge = n->op == OP_function ? function_edges(n) : n->edge;
+        for (int k = 0; good && k < edges; k++)
+            good = meet(w, edge[k]);
+    }
+    return good;
+}
+
+static void unmark(walk *w)
+{
+    for (int i = 0; i < w->count; i++)
+        w->nodes[i]->flags &= (uint8_t)~NODE_MARK;
+}
+
+/* (tensors, own): whether gradients of tensors would reach a leaf that is none of own. */
+static PyObject *py_leads_outside(const arg *a)
+{
+    walk w = { 0 };
+    bool outside = false;
+    lock_take();
+    bool good = walk_tape(&w, a[0].tensors.v, a[0].tensors.n, 0);
+    unmark(&w);
+    for (int i = 0; i < w.count && !outside; i++) {
+        bool own = w.nodes[i]->op != OP_leaf;
+        for (int k = 0; k < a[1].tensors.n && !own; k++)
+            own = a[1].tensors.v[k]->track == w.nodes[i]->extra;
+        outside = !own;
+    }
+    lock_give();
+    mem_free(w.nodes);
+    return good ? PyBool_FromLong(outside) : py_raise();
+}
+
+/* What is recorded from here on is later than this. */
+static PyObject *py_tape_position(const arg *a)
+{
+    (void)a;
+    lock_take();
+    node *n = node_new(OP_output, BK_FLOAT32, layout_get(0, NULL, NULL));
+    uint64_t at = n ? n->sequence : 0;
+    if (n)
+        node_release(n);
+    lock_give();
+    return n ? PyLong_FromUnsignedLongLong(at) : py_raise();
+}
+
+/* A tensor of zeros that stands at a place on the tape. */
+static PyObject *stand_in(node *place)
+{
+    const layout *l = place->op == OP_leaf ? ((const track *)place->extra)->layout : place->layout;
+    operand in;
+    bk_tensor *zeros = bk_zeros(l->ndim, l->sizes, (bk_dtype)place->dtype);
+    bk_tensor *t = zeros && tensor_read(zeros, &in) ? tensor_at(in.value, place) : NULL;
+    bk_release(zeros);
+    return py_wrap(t);
+}
+
+/* (tensors, position): where the tape under tensors that was recorded since then ends, as stand-ins. */
+static PyObject *py_tape_ends(const arg *a)
+{
+    walk w = { 0 };
+    lock_take();
+    bool good = walk_tape(&w, a[0].tensors.v, a[0].tensors.n, (uint64_t)a[1].i);
+    unmark(&w);
+    PyObject *list = good ? PyList_New(0) : NULL;
+    for (int i = 0; list && i < w.count; i++) {
+        if (!is_end(w.nodes[i], (uint64_t)a[1].i))
+            continue;
+        PyObject *t = stand_in(w.nodes[i]);
+        if (!t || PyList_Append(list, t) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(t);
+    }
+    lock_give();
+    mem_free(w.nodes);
+    return list || PyErr_Occurred() ? list : py_raise();
+}
+
+/* --- anomaly mode ------------------------------------------------------------------------------------------------ */
+
+static PyObject *checker; /* called with (name, line or None, gradients) after every gradient function */
+
+static int check_gradients(const node *n, const char *name, bk_tensor *const *grads, int count)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *list = PyList_New(count), *done = NULL;
+    for (int i = 0; list && i < count; i++) {
+        PyObject *g = grads[i] ? py_wrap(bk_retain(grads[i])) : Py_NewRef(Py_None);
+        if (!g)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, i, g);
+    }
+    PyObject *line = list ? lines_describe(&n->line) : NULL;
+    if (line)
+        done = PyObject_CallFunction(
+            checker, "NOO", PyUnicode_FromFormat("%s%s", name, n->op == OP_function ? "Backward" : ""), line, list);
+    int status = done ? 0 : -1;
+    if (status < 0)
+        callback_failed();
+    Py_XDECREF(line);
+    Py_XDECREF(list);
+    Py_XDECREF(done);
+    PyGILState_Release(gil);
+    return status;
+}
+
+/* None: off. */
+static PyObject *py_set_anomaly_check(const arg *a)
+{
+    bool on = a[0].object && a[0].object != Py_None;
+    Py_XSETREF(checker, on ? Py_NewRef(a[0].object) : NULL);
+    anomaly_check = on ? check_gradients : NULL;
+    if (lines_keep(on) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+const binding tape_rows[] = {
+    { AS_FUNCTION, "_leads_outside(Tensor[] tensors, Tensor[] own)", py_leads_outside, NULL },
+    { AS_FUNCTION, "_tape_position()", py_tape_position, NULL },
+    { AS_FUNCTION, "_tape_ends(Tensor[] tensors, int position)", py_tape_ends, NULL },
+    { AS_FUNCTION, "_set_anomaly_check(Object? check)", py_set_anomaly_check, NULL },
+};
+const size_t tape_row_count = sizeof tape_rows / sizeof *tape_rows;

@@ -1,0 +1,43 @@
+/* report.c: facts about plans, counted and told. */
+#include "graph/report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const texts[] = {
+#define FACT(name, text) text,
+    PLAN_FACTS
+#undef FACT
+};
+
+static plan_report last;
+static int64_t plans;
+
+static bool telling(void)
+{
+    static int asked = -1;
+    if (asked < 0) {
+        const char *text = getenv("BRISK_LOG");
+        asked = text && strstr(text, "plan");
+    }
+    return asked;
+}
+
+void report_fact(plan_report *r, plan_fact fact, int32_t record, const char *op)
+{
+    r->count[fact]++;
+    if (telling())
+        fprintf(stderr, "brisk: plan %lld: record %d, %s, %s\n", (long long)plans, record, op, texts[fact]);
+}
+
+plan_report report_last(void) { return last; }
+
+void report_done(const plan_report *r, int records, int instructions, int64_t arena_bytes)
+{
+    last = *r;
+    if (telling())
+        fprintf(stderr, "brisk: plan %lld: %d records, %d instructions, %lld bytes of temporaries\n", (long long)plans,
+                records, instructions, (long long)arena_bytes);
+    plans++;
+}

@@ -1,0 +1,41 @@
+/* report.h: what planning did and what it refused, counted and, on request, told line by line.
+ *
+ * BRISK_LOG=plan writes a line to stderr for each fact when a plan is made. Tests read the counts. */
+#ifndef BK_GRAPH_REPORT_H
+#define BK_GRAPH_REPORT_H
+#include <stdbool.h>
+#include <stdint.h>
+
+/* FACT(name, text) */
+#define PLAN_FACTS                                                                                                     \
+    FACT(GROUP, "begins an elementwise group")                                                                         \
+    FACT(REDUCED, "is reduced as its values are made")                                                                 \
+    FACT(REDUCED_APART, "is a reduction of its own: its values do not come in the order it needs")                     \
+    FACT(REDUCED_MANY, "is a reduction of its own: its group has reductions over other dimensions, or too many")       \
+    FACT(EPILOGUE, "is computed as its product's rows are finished")                                                   \
+    FACT(PLACED, "is computed where it is to be written")                                                              \
+    FACT(COPIED, "is written by a copy: it exists elsewhere, or its place is in use when it is made")                  \
+    FACT(OLD_HELD, "copies the old value first: somebody still needs it")                                              \
+    FACT(REUSED, "takes over the memory of an operand that ends there")                                                \
+    FACT(SHARED, "is what an earlier record computes")                                                                 \
+    FACT(PACKED, "reads a factor that an earlier product has packed")
+
+typedef enum plan_fact {
+#define FACT(name, text) FACT_##name,
+    PLAN_FACTS
+#undef FACT
+        FACT_COUNT
+} plan_fact;
+
+typedef struct plan_report {
+    int32_t count[FACT_COUNT];
+} plan_report;
+
+/* Counts a fact about a record; writes its line if that was asked for. */
+void report_fact(plan_report *r, plan_fact fact, int32_t record, const char *op);
+/* The last plan that was made, hits of the cache aside. */
+plan_report report_last(void);
+/* Called when planning is through. */
+void report_done(const plan_report *r, int records, int instructions, int64_t arena_bytes);
+
+#endif

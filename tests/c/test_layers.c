@@ -1,0 +1,157 @@
+/* test_layers.c: the layers of the C library: known values, and every allocation failing once. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "brisk.h"
+#include "core/memory.h"
+#include "core/node.h"
+#include "graph/plan.h"
+#include "tap.h"
+
+/* 0, 1, 2 ... scaled, in the given sizes. */
+static bk_tensor *ramp(int ndim, const int64_t *sizes, double scale)
+{
+    int64_t n = 1;
+    for (int d = 0; d < ndim; d++)
+        n *= sizes[d];
+    return bk_reshape(bk_mul_s(bk_arange(0, (double)n, 1, BK_FLOAT32), scale), ndim, sizes);
+}
+
+static double total(const bk_tensor *t)
+{
+    bk_tensor *sum = bk_sum(t, 0, false);
+    return sum && bk_eval(sum) == 0 ? bk_item(sum) : NAN;
+}
+
+static bool near(double a, double b) { return fabs(a - b) <= 1e-4 * (1 + fabs(b)); }
+
+static void norms(void)
+{
+    bk_scope_push();
+    bk_tensor *x = ramp(2, (int64_t[]){ 3, 4 }, 1);
+    tap_ok(near(total(bk_layer_norm(x, 1, (int64_t[]){ 4 }, NULL, NULL, 1e-5)), 0), "a layer norm has mean 0");
+    bk_tensor *y = bk_rms_norm(x, 1, (int64_t[]){ 4 }, NULL, 0);
+    tap_ok(near(total(bk_mul(y, y)), 12), "the squares of an RMS norm have mean 1");
+    tap_ok(!bk_layer_norm(x, 1, (int64_t[]){ 5 }, NULL, NULL, 1e-5) && bk_error_code() == BK_RUNTIME_ERROR,
+           "another size is refused");
+    bk_error_clear();
+    bk_tensor *mean = bk_zeros(1, (int64_t[]){ 4 }, BK_FLOAT32), *var = bk_ones(1, (int64_t[]){ 4 }, BK_FLOAT32);
+    bk_batch_norm(x, mean, var, NULL, NULL, true, 0.5, 1e-5);
+    tap_ok(near(total(mean), (4 + 5 + 6 + 7) * 0.5) && near(total(var), 4 * (0.5 + 0.5 * 16)),
+           "a batch norm moves its running statistics");
+    bk_scope_pop();
+}
+
+static void convolutions(void)
+{
+    bk_scope_push();
+    bk_tensor *x = ramp(4, (int64_t[]){ 1, 1, 4, 4 }, 1), *w = bk_ones(4, (int64_t[]){ 1, 1, 2, 2 }, BK_FLOAT32);
+    int64_t one[] = { 1, 1 }, two[] = { 2, 2 }, none[] = { 0, 0 };
+    tap_ok(near(total(bk_conv(x, w, NULL, two, none, one, 1)), 120), "windows without overlap sum the image");
+    tap_ok(near(total(bk_conv(x, w, NULL, one, one, one, 1)), 480), "padded windows count each element four times");
+    bk_tensor *up = bk_conv_transpose(x, w, NULL, two, none, none, 1, one);
+    tap_ok(up && bk_sizes(up)[3] == 8 && near(total(up), 480), "a transposed one of stride 2 is twice as large");
+    tap_ok(near(total(bk_pad(x, 2, (int64_t[]){ 1, -1, 0, 2 }, 1)), 120 - (3 + 7 + 11 + 15) + 4 + 8),
+           "padding adds before, cuts after");
+    bk_scope_pop();
+}
+
+/* One layer over three steps, and the same steps by hand. */
+static void recurrence(void)
+{
+    bk_scope_push();
+    static const int gates[] = { 1, 1, 4, 3 };
+    for (int kind = BK_RNN_TANH; kind <= BK_GRU; kind++) {
+        int64_t rows = gates[kind] * 3, counts[] = { 2, 2, 2 };
+        bk_rnn_weights w = { ramp(2, (int64_t[]){ rows, 2 }, 0.05), ramp(2, (int64_t[]){ rows, 3 }, -0.02),
+                             ramp(1, (int64_t[]){ rows }, 0.1), NULL, NULL };
+        bk_tensor *x = ramp(2, (int64_t[]){ 6, 2 }, 0.1), *h = bk_zeros(2, (int64_t[]){ 2, 3 }, BK_FLOAT32), *c = h;
+        bk_tensor *last_h = NULL, *last_c = NULL;
+        bk_tensor *out = bk_rnn_layer(kind, x, counts, 3, h, c, &w, false, &last_h, &last_c);
+        double sum = 0;
+        for (int t = 0; t < 3; t++) {
+            bk_tensor *next_c = NULL;
+            h = bk_rnn_step(kind, bk_slice(x, 0, 2 * t, 2 * t + 2, 1), h, c, &w, &next_c);
+            c = kind == BK_LSTM ? next_c : c;
+            sum += total(h);
+        }
+        tap_ok(near(total(out), sum) && near(total(last_h), total(h)), "a layer of kind %d is its steps", kind);
+        tap_ok(kind != BK_LSTM || near(total(last_c), total(c)), "and ends with their cells");
+    }
+    bk_scope_pop();
+}
+
+static void rest(void)
+{
+    bk_scope_push();
+    bk_tensor *q = ramp(2, (int64_t[]){ 3, 2 }, 0.1), *v = bk_ones(2, (int64_t[]){ 3, 2 }, BK_FLOAT32);
+    tap_ok(near(total(bk_attention(q, q, v, NULL, 0, true, NAN)), 6), "attention mixes with weights that sum to 1");
+    bk_tensor *o = bk_zeros(2, (int64_t[]){ 5, 3 }, BK_FLOAT32);
+    bk_tensor *product = bk_orthogonal_(o, 2, NULL) == 0 ? bk_matmul(bk_transpose(o, 0, 1), o) : NULL;
+    bk_tensor *error = bk_sub(product, bk_mul_s(bk_eye(3, 3, BK_FLOAT32), 4));
+    tap_ok(total(bk_abs(error)) < 1e-4, "an orthogonal matrix is one, times its gain");
+    bk_scope_pop();
+}
+
+/* A little of every layer, with gradients. */
+static double scenario(void)
+{
+    double result = NAN;
+    bk_scope_push();
+    int64_t one[] = { 1 }, counts[] = { 2, 1 };
+    bk_tensor *x = ramp(3, (int64_t[]){ 2, 3, 5 }, 0.1), *w = ramp(3, (int64_t[]){ 4, 3, 3 }, 0.02);
+    if (x && w && bk_set_requires_grad(w, true) == 0) {
+        bk_tensor *y = bk_conv(x, w, NULL, one, one, one, 1);
+        y = bk_group_norm(y, 2, bk_ones(1, (int64_t[]){ 4 }, BK_FLOAT32), NULL, 1e-5);
+        y = bk_attention(y, y, y, NULL, 0, true, NAN); /* (2, 4, 5) */
+        bk_rnn_weights weights = { ramp(2, (int64_t[]){ 12, 5 }, 0.01), ramp(2, (int64_t[]){ 12, 3 }, 0.01), NULL, NULL,
+                                   NULL };
+        bk_tensor *h0 = bk_zeros(2, (int64_t[]){ 2, 3 }, BK_FLOAT32), *h = NULL, *c = NULL;
+        bk_tensor *in = y ? bk_slice(bk_reshape(y, 2, (int64_t[]){ 8, 5 }), 0, 0, 3, 1) : NULL;
+        bool ready = weights.input && weights.hidden && h0;
+        bk_tensor *out = ready ? bk_rnn_layer(BK_LSTM, in, counts, 2, h0, h0, &weights, false, &h, &c) : NULL;
+        bk_tensor *sum = out && h && c ? bk_add(bk_sum(out, 0, false), bk_sum(c, 0, false)) : NULL;
+        if (sum && bk_backward(sum, NULL, false, false) == 0 && bk_grad_of(w))
+            result = total(bk_mul(bk_grad_of(w), w));
+    }
+    bk_scope_pop();
+    return result;
+}
+
+static void faults(void)
+{
+    double expected = scenario();
+    tap_ok(expected == expected, "the scenario works when nothing fails");
+    bk_sync();
+    int64_t nodes = nodes_live(), used = pool_bytes_in_use();
+    int wrong = 0, met = 0;
+    for (int64_t n = 1; n < 100000; n++) {
+        cache_clear();
+        bk_error_clear();
+        mem_fail_after(n);
+        double result = scenario();
+        bool reached = mem_fail_pending() == 0;
+        mem_fail_after(0);
+        if (!reached)
+            break;
+        met++;
+        wrong += result == result ? !near(result, expected) : bk_error_code() != BK_MEMORY_ERROR;
+        bk_error_clear();
+        bk_sync();
+    }
+    tap_ok(met > 20 && !wrong, "%d allocations failed; each gave an error or the right result (%d did not)", met,
+           wrong);
+    tap_ok(near(scenario(), expected), "afterwards everything works");
+    bk_sync();
+    tap_ok(nodes_live() == nodes && pool_bytes_in_use() == used, "nothing is leaked");
+}
+
+int main(void)
+{
+    norms();
+    convolutions();
+    recurrence();
+    rest();
+    faults();
+    return tap_done();
+}

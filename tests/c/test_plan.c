@@ -1,0 +1,332 @@
+/* test_plan.c: each rewrite of the planner fires where it should, and changes no bit of a result.
+ *
+ * A program is run lazily and then eagerly, op by op, on the same operands; the report of the lazy plan says what was
+ * done. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "brisk.h"
+#include "core/scope.h"
+#include "core/tensor.h"
+#include "graph/log.h"
+#include "graph/plan.h"
+#include "tap.h"
+
+static bk_tensor *sample(int ndim, const int64_t *sizes, bk_dtype dtype, int seed)
+{
+    int64_t n = 1;
+    for (int d = 0; d < ndim; d++)
+        n *= sizes[d];
+    float *data = malloc((size_t)n * sizeof *data + 1);
+    for (int64_t i = 0; i < n; i++)
+        data[i] = (float)sin((double)(i * 7 + seed * 131)) * 1.5f;
+    bk_tensor *t = bk_to(bk_from_data(data, ndim, sizes, BK_FLOAT32), dtype);
+    free(data);
+    bk_sync();
+    return t;
+}
+
+static bool same_bits(const bk_tensor *a, const bk_tensor *b)
+{
+    if (!a || !b || bk_numel(a) != bk_numel(b))
+        return false;
+    bk_tensor *x = bk_contiguous(a), *y = bk_contiguous(b);
+    return !memcmp(bk_data(x), bk_data(y), (size_t)bk_numel(a) * bk_dtype_size(bk_dtype_of(a)));
+}
+
+typedef struct operands {
+    bk_tensor *x, *y, *row, *w, *wide;
+} operands;
+
+typedef bk_tensor *(*program)(const operands *o);
+
+/* Nothing but the result is held. */
+static bk_tensor *result_of(program run, const operands *o)
+{
+    bk_scope_push();
+    bk_tensor *result = scope_return(run(o));
+    bk_eval(result);
+    return result;
+}
+
+static plan_report report;
+
+static bool lazy_is_eager(program run, const operands *o)
+{
+    if (log_is_eager)
+        return true;
+    bk_scope_push();
+    bk_tensor *lazy = result_of(run, o);
+    report = report_last();
+    log_is_eager = true;
+    bk_tensor *eager = result_of(run, o);
+    log_is_eager = false;
+    bool same = same_bits(lazy, eager);
+    bk_scope_pop();
+    return same;
+}
+
+static int fired(plan_fact fact) { return log_is_eager ? 1 : report.count[fact]; }
+
+/* --- reductions ------------------------------------------------------------------------------------------------- */
+
+static bk_tensor *dot(const operands *o) { return bk_sum(bk_mul(o->x, o->y), 0, false); }
+static bk_tensor *mean_square(const operands *o) { return bk_mean(bk_square(bk_sub(o->x, o->y)), 0, false); }
+static bk_tensor *row_sums(const operands *o) { return bk_sum(bk_exp(o->x), 2, false); }
+static bk_tensor *row_means(const operands *o) { return bk_mean(bk_sub(bk_exp(o->x), o->row), 2, true); }
+static bk_tensor *column_sums(const operands *o) { return bk_sum(bk_mul(bk_add(o->x, o->row), o->y), 1, false); }
+static bk_tensor *greatest(const operands *o) { return bk_amax(bk_mul(o->x, o->y), 2, false); }
+static bk_tensor *any_positive(const operands *o) { return bk_any(bk_gt(bk_mul(o->x, o->y), o->row), 1, false); }
+static bk_tensor *both(const operands *o)
+{
+    bk_tensor *z = bk_mul(o->x, o->y), *sum = bk_sum(z, 2, false), *mean = bk_mean(z, 2, false);
+    return bk_add(bk_mul(sum, mean), bk_prod(bk_cos(z), 2, false));
+}
+static bk_tensor *and_kept(const operands *o)
+{
+    bk_tensor *z = bk_mul(o->x, o->y), *s = bk_sum(z, 2, true);
+    return bk_div(z, s);
+}
+static bk_tensor *of_transposed(const operands *o)
+{
+    return bk_sum(bk_exp(bk_add(bk_transpose(o->x, 0, 1), bk_transpose(o->y, 0, 1))), 2, false);
+}
+
+static const struct {
+    const char *name;
+    program run;
+} reductions[] = {
+    { "a sum of products", dot },
+    { "a mean of squares", mean_square },
+    { "sums of rows", row_sums },
+    { "means of rows less a row", row_means },
+    { "sums of columns", column_sums },
+    { "the greatest of each row", greatest },
+    { "whether any is true, by column", any_positive },
+    { "several reductions in one pass", both },
+    { "a reduction whose values are kept", and_kept },
+    { "a reduction of transposed operands", of_transposed },
+};
+
+static void reduces(void)
+{
+    static const int64_t sizes[][2] = { { 1, 1 }, { 3, 5 }, { 33, 100 }, { 7, 3000 }, { 70, 1100 }, { 2000, 130 } };
+    static const bk_dtype types[] = { BK_FLOAT32, BK_FLOAT64, BK_BFLOAT16, BK_FLOAT16 };
+    for (size_t p = 0; p < sizeof reductions / sizeof *reductions; p++) {
+        bool same = true;
+        int least_fired = 1, most_fired = 0;
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+            for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+                bk_scope_push();
+                operands o = { .x = sample(2, sizes[s], types[t], 1), .y = sample(2, sizes[s], types[t], 2) };
+                o.row = sample(1, &sizes[s][1], types[t], 3);
+                same = lazy_is_eager(reductions[p].run, &o) && same;
+                int f = fired(FACT_REDUCED);
+                least_fired = f < least_fired ? f : least_fired;
+                most_fired = f > most_fired ? f : most_fired;
+                bk_scope_pop();
+            }
+        tap_ok(same, "%s: the same bits as eagerly", reductions[p].name);
+        tap_ok(most_fired > 0, "%s: reduced as the values are made", reductions[p].name);
+    }
+}
+
+static void threads(void)
+{
+    bk_scope_push();
+    operands o = { .x = sample(2, (int64_t[]){ 300, 1000 }, BK_FLOAT32, 1),
+                   .y = sample(2, (int64_t[]){ 300, 1000 }, BK_FLOAT32, 2),
+                   .row = sample(1, (int64_t[]){ 1000 }, BK_FLOAT32, 3) };
+    bool same = true;
+    int before = bk_get_num_threads();
+    for (size_t p = 0; p < sizeof reductions / sizeof *reductions; p++) {
+        bk_tensor *results[3];
+        for (int t = 0; t < 3; t++) {
+            bk_set_num_threads(t + 1);
+            results[t] = result_of(reductions[p].run, &o);
+        }
+        same = same_bits(results[0], results[1]) && same_bits(results[0], results[2]) && same;
+    }
+    bk_set_num_threads(before);
+    tap_ok(same, "fused reductions do not depend on the number of threads");
+    bk_scope_pop();
+}
+
+/* --- epilogues -------------------------------------------------------------------------------------------------- */
+
+static bk_tensor *layer(const operands *o) { return bk_tanh(bk_add(bk_matmul(o->x, o->w), o->wide)); }
+static bk_tensor *scaled(const operands *o) { return bk_mul_s(bk_matmul(o->x, o->w), 0.5); }
+static bk_tensor *recurrence(const operands *o)
+{
+    bk_tensor *h = bk_mul_s(o->x, 0.3);
+    for (int t = 0; t < 4; t++) /* h ends with the step that reads it, but every row of the product needs it */
+        h = bk_tanh(bk_add(bk_add(bk_matmul(o->x, o->w), o->wide), bk_mul(bk_matmul(h, o->w), h)));
+    return h;
+}
+static bk_tensor *with_columns(const operands *o)
+{
+    bk_tensor *z = bk_sigmoid(bk_matmul(o->x, o->w));
+    return bk_mul(bk_sub(z, bk_amax(z, 2, true)), bk_transpose(bk_contiguous(bk_transpose(z, 0, 1)), 0, 1));
+}
+static bk_tensor *stacked(const operands *o)
+{
+    bk_tensor *parts[] = { bk_relu(bk_add(bk_matmul(o->x, o->w), o->wide)), bk_exp(bk_matmul(o->y, o->w)) };
+    return bk_stack(parts, 2, 0);
+}
+
+static const struct {
+    const char *name;
+    program run;
+} products[] = {
+    { "a layer", layer },
+    { "a scaled product", scaled },
+    { "a recurrence", recurrence },
+    { "a product less its rows' greatest", with_columns },
+    { "layers in a stack", stacked },
+};
+
+static void finishes(void)
+{
+    static const int64_t sizes[][2] = { { 1, 1 }, { 1, 70 }, { 5, 33 }, { 40, 64 }, { 300, 130 }, { 700, 48 } };
+    for (size_t p = 0; p < sizeof products / sizeof *products; p++) {
+        bool same = true;
+        int most_fired = 0;
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+            for (int t = 0; t < 2; t++) {
+                bk_dtype type = t ? BK_FLOAT64 : BK_FLOAT32;
+                int64_t n = sizes[s][1];
+                bk_scope_push();
+                operands o = { .x = sample(2, sizes[s], type, 1), .y = sample(2, sizes[s], type, 2) };
+                o.w = bk_mul_s(sample(2, (int64_t[]){ n, n }, type, 3), 0.1);
+                o.wide = sample(1, &n, type, 4);
+                bk_sync();
+                same = lazy_is_eager(products[p].run, &o) && same;
+                most_fired = fired(FACT_EPILOGUE) > most_fired ? fired(FACT_EPILOGUE) : most_fired;
+                bk_scope_pop();
+            }
+        tap_ok(same, "%s: the same bits as eagerly", products[p].name);
+        tap_ok(most_fired > 0, "%s: finished while the rows are at hand", products[p].name);
+    }
+}
+
+/* --- memory that changes hands ---------------------------------------------------------------------------------- */
+
+static void writes_in_place(void)
+{
+    bk_scope_push();
+    int64_t n = 5000;
+    bk_tensor *x = sample(1, &n, BK_FLOAT32, 1), *y = sample(1, &n, BK_FLOAT32, 2), *old = bk_clone(x);
+    bk_sync();
+    const char *before = x->cell->value->data;
+    bk_copy_(x, bk_sub(x, bk_mul_s(y, 0.25)));
+    bk_eval(x);
+    tap_ok(log_is_eager || x->cell->value->data == before, "x -= a * y is computed in the memory of x");
+    tap_ok(same_bits(x, bk_sub(old, bk_mul_s(y, 0.25))), "x -= a * y is what it was out of place");
+
+    bk_tensor *alias = bk_mul_s(x, 1), *view = bk_detach(x);
+    bk_eval(alias);
+    bk_tensor *z = bk_add(x, y);
+    bk_eval(z);
+    tap_ok(z->cell->value->data != x->cell->value->data && same_bits(alias, view), "what somebody holds is left alone");
+
+    bk_tensor *w = bk_clone(x);
+    bk_eval(w);
+    bk_tensor *back = bk_flip(w, 1, (int[]){ 0 }), *reversed = bk_slice(w, 0, 0, n, 1);
+    bk_copy_(w, bk_add(bk_mul(w, reversed), back));
+    tap_ok(same_bits(w, bk_add(bk_mul(x, x), bk_flip(x, 1, (int[]){ 0 }))),
+           "a result over an operand that is read in other ways too");
+    bk_scope_pop();
+}
+
+static bk_tensor *two_results(const operands *o)
+{
+    bk_tensor *a = bk_mul(o->x, o->y), *s = bk_sum(a, 1, true); /* a lives in memory; b and c want it when it ends */
+    bk_tensor *b = bk_sub(a, s), *c = bk_add(a, s);
+    return bk_cat((bk_tensor *[]){ bk_cumsum(b, 0), bk_cumsum(c, 0), bk_cumsum(bk_mul(b, c), 0) }, 3, 0);
+}
+
+static void takes_over(void)
+{
+    bk_scope_push();
+    operands o = { .x = sample(2, (int64_t[]){ 50, 60 }, BK_FLOAT32, 1),
+                   .y = sample(2, (int64_t[]){ 50, 60 }, BK_FLOAT32, 2) };
+    tap_ok(lazy_is_eager(two_results, &o), "two results of a group and one operand that ends in it");
+    bk_scope_pop();
+}
+
+static bk_tensor *placed_and_seen(const operands *o)
+{
+    bk_tensor *a = bk_exp(o->x), *wide = bk_cat((bk_tensor *[]){ a, o->y }, 2, 1); /* a is computed within wide */
+    bk_tensor *seen = bk_cumsum(bk_slice(bk_transpose(a, 0, 1), 0, 1, 40, 1), 0), *before = bk_clone(a);
+    bk_fill_(bk_slice(a, 0, 3, 9, 1), 7);
+    return bk_cat((bk_tensor *[]){ wide, bk_transpose(seen, 0, 1), a, before }, 4, 1);
+}
+
+static void sees_what_was_placed(void)
+{
+    bk_scope_push();
+    operands o = { .x = sample(2, (int64_t[]){ 50, 60 }, BK_FLOAT32, 1),
+                   .y = sample(2, (int64_t[]){ 50, 60 }, BK_FLOAT32, 2) };
+    tap_ok(lazy_is_eager(placed_and_seen, &o), "a value within another is viewed and written as if it lay by itself");
+    bk_scope_pop();
+}
+
+/* --- what is equal, and what is packed ---------------------------------------------------------------------------- */
+
+static bk_tensor *twice(const operands *o)
+{
+    bk_tensor *a = bk_exp(bk_mul(o->x, o->y)), *b = bk_exp(bk_mul(o->x, o->y));
+    return bk_cumsum(bk_add(bk_cumsum(a, 0), bk_mul_s(b, 2)), 1);
+}
+
+static bk_tensor *steps(const operands *o)
+{
+    bk_tensor *h = o->x, *w = bk_transpose(o->w, 0, 1);
+    for (int t = 0; t < 3; t++)
+        h = bk_tanh(bk_matmul(h, w));
+    return bk_add(h, bk_matmul(o->y, bk_transpose(o->w, 0, 1)));
+}
+
+static void shares(void)
+{
+    bk_scope_push();
+    operands o = { .x = sample(2, (int64_t[]){ 40, 60 }, BK_FLOAT32, 1),
+                   .y = sample(2, (int64_t[]){ 40, 60 }, BK_FLOAT32, 2) };
+    o.w = bk_mul_s(sample(2, (int64_t[]){ 60, 60 }, BK_FLOAT32, 3), 0.1);
+    bk_sync();
+    tap_ok(lazy_is_eager(twice, &o) && fired(FACT_SHARED) > 0, "what is computed twice is computed once");
+    tap_ok(lazy_is_eager(steps, &o) && fired(FACT_PACKED) > 0, "a weight of several products is packed once");
+    bk_tensor *a = bk_mul(o.x, o.y), *b = bk_mul(o.x, o.y), *c = bk_mul(o.x, o.y);
+    bk_sync();
+    bk_zero_(a);
+    bk_sync();
+    tap_ok(same_bits(b, c) && !same_bits(a, b), "equal values that two tensors hold stay two values");
+    bk_scope_pop();
+}
+
+static void gradients_of_a_stack(void)
+{
+    enum { T = 40 };
+    bk_scope_push();
+    bk_tensor *w = sample(2, (int64_t[]){ 4, 5 }, BK_FLOAT32, 1), *parts[T];
+    bk_set_requires_grad(w, true);
+    for (int t = 0; t < T; t++)
+        parts[t] = bk_tanh(bk_mul_s(w, 0.1 * t));
+    bk_backward(bk_sum(bk_square(bk_stack(parts, T, 0)), 0, false), NULL, false, false);
+    tap_ok(log_is_eager || report_last().count[FACT_OLD_HELD] == 0, "the gradients of a stack's parts copy nothing");
+    bk_scope_pop();
+}
+
+int main(void)
+{
+    reduces();
+    threads();
+    finishes();
+    writes_in_place();
+    takes_over();
+    sees_what_was_placed();
+    shares();
+    gradients_of_a_stack();
+    return tap_done();
+}

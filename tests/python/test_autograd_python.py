@@ -1,0 +1,161 @@
+"""Custom functions, transforms and checkpoints: what PyTorch cannot be asked."""
+
+import gc
+import re
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs" / "AUTOGRAD.md"
+
+
+def exp_function(torch, saved):
+    class Exp(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x.exp()
+            ctx.save_for_backward(y if saved == "output" else x)
+            Exp.last = weakref.ref(ctx)
+            return y
+
+        @staticmethod
+        def backward(ctx, grad):
+            (t,) = ctx.saved_tensors
+            return grad * (t if saved == "output" else t.exp())
+
+    return Exp
+
+
+@pytest.mark.parametrize("saved", ["input", "output"])
+def test_a_tape_that_nobody_walks_is_freed_with_its_last_tensor(torch, saved):
+    exp = exp_function(torch, saved)
+    x = torch.ones(3, requires_grad=True)
+    gc.disable()
+    try:
+        y = exp.apply(x)
+        assert exp.last() is not None
+        del y
+        assert exp.last() is None
+    finally:
+        gc.enable()
+
+
+def test_backward_sees_what_was_saved_although_it_was_written_to(torch):
+    exp = exp_function(torch, "input")
+    x = torch.zeros(3, requires_grad=True)
+    h = x * 1
+    y = exp.apply(h)
+    with torch.no_grad():
+        h += 5
+    y.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_function_cannot_be_made_into_an_object(torch):
+    exp = exp_function(torch, "input")
+    with pytest.raises(TypeError, match="should not be instantiated"):
+        exp()
+
+
+def test_forward_mode_says_what_to_use_instead(torch):
+    with pytest.raises(NotImplementedError, match="torch.func.jvp"):
+        torch.autograd.forward_ad.make_dual(torch.ones(2), torch.ones(2))
+
+
+def test_vmap_may_branch_on_values(torch):
+    def relu(x):
+        return x if x > 0 else x * 0
+
+    assert torch.func.vmap(relu)(torch.tensor([-1.0, 2.0])).tolist() == [0.0, 2.0]
+
+
+def test_vmap_of_no_examples_has_the_sizes_of_one(torch):
+    assert torch.func.vmap(lambda x: x @ x)(torch.ones(0, 3, 3)).shape == (0, 3, 3)
+
+
+def test_vmap_with_the_same_or_with_different_numbers(torch):
+    draw = lambda x: x + torch.rand(())  # noqa: E731
+    same = torch.func.vmap(draw, randomness="same")(torch.zeros(3)).tolist()
+    different = torch.func.vmap(draw, randomness="different")(torch.zeros(3)).tolist()
+    assert len(set(same)) == 1 and len(set(different)) == 3
+
+
+def test_a_checkpoint_runs_its_function_once_more_in_backward(torch):
+    from importlib import import_module
+
+    checkpoint, calls = import_module(f"{torch.__name__}.utils.checkpoint").checkpoint, []
+
+    def f(x):
+        calls.append(torch.is_grad_enabled())
+        return x.sin()
+
+    for reentrant in (True, False):
+        x = torch.ones(2, requires_grad=True)
+        y = checkpoint(f, x, use_reentrant=reentrant)
+        assert len(calls) == 1
+        y.sum().backward()
+        assert len(calls) == 2
+        calls.clear()
+
+
+class Scale:
+    """As little of a module as functional_call needs."""
+
+    def __init__(self, torch):
+        self._parameters, self._buffers = {"w": torch.ones(2), "tied": None}, {"b": torch.zeros(2)}
+        self._parameters["tied"] = self._parameters["w"]
+
+    def named_parameters(self, remove_duplicate=True):
+        return list(self._parameters.items())[: 1 if remove_duplicate else None]
+
+    def named_buffers(self, remove_duplicate=True):
+        return list(self._buffers.items())
+
+    def __call__(self, x):
+        return x * self._parameters["w"] * self._parameters["tied"] + self._buffers["b"]
+
+
+def test_functional_call_puts_other_tensors_in_place_and_takes_them_out_again(torch):
+    call, module, x = torch.func.functional_call, Scale(torch), torch.ones(2)
+    own = module._parameters["w"]
+    assert call(module, {"w": x * 3}, x).tolist() == [9.0, 9.0]
+    assert call(module, {"w": x * 3}, (x,), tie_weights=False).tolist() == [3.0, 3.0]
+    assert call(module, ({"w": x}, {"b": x}), x).tolist() == [2.0, 2.0]
+    assert module._parameters["w"] is own and module._parameters["tied"] is own
+    gradient = torch.func.grad(lambda w: call(module, {"w": w}, x).sum())(x * 3)
+    assert gradient.tolist() == [6.0, 6.0]
+    with pytest.raises(RuntimeError, match="Missing key"):
+        call(module, {"w": x}, x, strict=True)
+
+
+def test_anomaly_mode_names_a_custom_function(torch):
+    class Broken(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * float("nan")
+
+    x = torch.ones(2, requires_grad=True)
+    with torch.autograd.set_detect_anomaly(True):
+        y = Broken.apply(x)  # here
+        named = pytest.warns(UserWarning, match="Broken.apply")
+        with (
+            named,
+            pytest.raises(RuntimeError, match="Function 'BrokenBackward' returned nan values in its 0th output"),
+        ):
+            y.sum().backward()
+
+
+def test_the_examples_of_the_page_on_gradients_run(torch):
+    blocks = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.S)
+    assert len(blocks) >= 5
+    as_torch = "" if torch.__name__ == "torch" else f"import {torch.__name__}; {torch.__name__}.install()\n"
+    for block in blocks:  # in a process of its own: there torch can be brisk
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", as_torch + block], capture_output=True, text=True)
+        assert done.returncode == 0, f"{block}\n{done.stderr}"

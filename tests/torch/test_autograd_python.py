@@ -1,0 +1,643 @@
+"""The Python side of autograd against PyTorch: derivatives of functions, custom functions, checks, checkpoints.
+
+Every test is one program, run in both libraries; what it returns is compared, and where PyTorch raises, so must we."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+from tests.torch.compare import REF, SUT, Raised, check_same, outcome, tensor_of
+
+PROGRAMS = []
+
+
+def program(fn):
+    PROGRAMS.append(fn)
+    return fn
+
+
+def leaf(m, *shape, seed=0, dtype="float64", grad=True):
+    data = np.random.RandomState(seed).randn(*shape)
+    t = tensor_of(m, np.asarray(data, dtype))
+    return t.requires_grad_() if grad else t
+
+
+def sub(m, name):
+    return importlib.import_module(f"{m.__name__}.{name}")
+
+
+# --- torch.autograd.functional
+
+
+def two_in_two_out(a, b):
+    return (a * b).sin(), (a.sum() * b**2)
+
+
+@program
+def jacobian_of_tuples_is_nested_as_outputs_then_inputs(m):
+    return m.autograd.functional.jacobian(two_in_two_out, (leaf(m, 3), leaf(m, 3, seed=1)))
+
+
+@program
+def jacobian_of_a_matrix_by_a_matrix(m):
+    x = leaf(m, 2, 3, grad=False)
+    return m.autograd.functional.jacobian(lambda x: x @ x.t(), x)
+
+
+@program
+def jacobian_on_the_tape_is_differentiated_again(m):
+    x = leaf(m, 3)
+    j = m.autograd.functional.jacobian(lambda x: x**3, x, create_graph=True)
+    j.pow(2).sum().backward()
+    return j, x.grad
+
+
+@program
+def jacobian_forward_mode_and_vectorized(m):
+    f, x = m.autograd.functional, leaf(m, 3, grad=False)
+    return (
+        f.jacobian(lambda x: (x.exp(), x.sum()), x, vectorize=True),
+        f.jacobian(lambda x: (x.exp(), x.sum()), x, vectorize=True, strategy="forward-mode"),
+    )
+
+
+@program
+def jacobian_of_an_output_that_uses_no_input_is_zero(m):
+    return m.autograd.functional.jacobian(lambda a, b: a * 2, (leaf(m, 2), leaf(m, 3)))
+
+
+@program
+def jacobian_strict_of_an_unused_input_is_refused(m):
+    return m.autograd.functional.jacobian(lambda a, b: a * 2, (leaf(m, 2), leaf(m, 3)), strict=True)
+
+
+@program
+def jacobian_of_a_list_is_refused(m):
+    return m.autograd.functional.jacobian(lambda a: a * 2, [leaf(m, 2)])
+
+
+@program
+def hessian_of_one_and_of_two_inputs(m):
+    f = m.autograd.functional
+    one = f.hessian(lambda x: (x**3).sum(), leaf(m, 3))
+    return one, f.hessian(lambda a, b: (a * a * b).sum(), (leaf(m, 2), leaf(m, 2, seed=4)))
+
+
+@program
+def hessian_of_several_numbers_is_refused(m):
+    return m.autograd.functional.hessian(lambda x: x**3, leaf(m, 3))
+
+
+@program
+def products_with_vectors(m):
+    f, x, v = m.autograd.functional, leaf(m, 3), leaf(m, 3, seed=7, grad=False)
+    scalar = lambda x: (x.sin() * x).sum()  # noqa: E731
+    return (
+        f.vjp(lambda x: x**3, x, v),
+        f.jvp(lambda x: x**3, x, v),
+        f.vhp(scalar, x, v),
+        f.hvp(scalar, x, v),
+        f.vjp(scalar, x),
+        f.vjp(two_in_two_out, (x, v), (v, v)),
+        f.jvp(two_in_two_out, (x, v), (v, v)),
+    )
+
+
+@program
+def products_on_the_tape(m):
+    f, x, v = m.autograd.functional, leaf(m, 3), leaf(m, 3, seed=7, grad=False)
+    for name in ("vhp", "hvp"):
+        getattr(f, name)(lambda x: (x**4).sum(), x, v, create_graph=True)[1].sum().backward()
+    return x.grad
+
+
+@program
+def a_vector_of_the_wrong_size_is_refused(m):
+    return m.autograd.functional.vjp(lambda x: x * 2, leaf(m, 3), leaf(m, 4))
+
+
+@program
+def no_vector_for_several_outputs_is_refused(m):
+    return m.autograd.functional.vjp(lambda x: x * 2, leaf(m, 3))
+
+
+@program
+def hvp_strict_of_a_linear_function_is_refused(m):
+    return m.autograd.functional.hvp(lambda x: x.sum(), leaf(m, 3), leaf(m, 3), strict=True)
+
+
+# --- torch.func
+
+
+@program
+def grad_nests_and_gives_plain_tensors(m):
+    f, x = m.func, leaf(m, grad=False)
+    first, second = f.grad(m.sin)(x), f.grad(f.grad(f.grad(m.sin)))(x)
+    return first, first.requires_grad, second, second.requires_grad
+
+
+@program
+def grad_by_argnums_with_aux_and_dicts(m):
+    f, x, y = m.func, leaf(m, 3, grad=False), leaf(m, 3, seed=3, grad=False)
+    loss = lambda x, y: ((x * y).sum(), x + y)  # noqa: E731
+    params = {"w": x, "b": [y]}
+    return (
+        f.grad(loss, argnums=1, has_aux=True)(x, y),
+        f.grad(lambda x, y: (x * y).sum(), argnums=(0, 1))(x, y),
+        f.grad_and_value(lambda p: (p["w"] * p["b"][0]).sum())(params),
+        f.grad_and_value(loss, has_aux=True)(x, y),
+    )
+
+
+@program
+def grad_keeps_the_tape_to_what_it_captured(m):
+    w, x = leaf(m, 3), leaf(m, 3, seed=2, grad=False)
+    g = m.func.grad(lambda x: (x**2 * w).sum())(x)
+    g.sum().backward()
+    return g, g.requires_grad, w.grad
+
+
+@program
+def grad_works_under_no_grad(m):
+    with m.no_grad():
+        g = m.func.grad(lambda x: (x**3).sum())(leaf(m, 3))
+    return g, g.requires_grad
+
+
+@program
+def grad_of_a_perturbation_of_another_level(m):
+    return m.func.grad(lambda x: x * m.func.grad(lambda y: x * y)(m.tensor(1.0)))(m.tensor(3.0))
+
+
+@program
+def grad_of_several_numbers_is_refused(m):
+    return m.func.grad(lambda x: x * 2)(leaf(m, 3))
+
+
+@program
+def vjp_and_jvp_of_func(m):
+    f, x, v = m.func, leaf(m, 3, grad=False), leaf(m, 3, seed=5, grad=False)
+    out, pull = f.vjp(lambda x: x.sin(), x)
+    out2, pull2, aux = f.vjp(lambda a, b: (a * b, a), x, v, has_aux=True)
+    return out, pull(v), out2, pull2(v), aux, f.jvp(lambda x: x.sin(), (x,), (v,)), f.linearize(m.exp, x)[1](v)
+
+
+@program
+def jacrev_jacfwd_and_hessian(m):
+    f, x, y = m.func, leaf(m, 3, grad=False), leaf(m, 3, seed=5, grad=False)
+    return (
+        f.jacrev(lambda x: (x.sin(), x.sum()))(x),
+        f.jacfwd(lambda x: x.exp() * x.sum())(x),
+        f.jacrev(lambda x, y: x * y, argnums=(0, 1))(x, y),
+        f.hessian(lambda x: (x**3).sum() * x[0])(x),
+        f.jacrev(lambda x: {"a": x * 2})(x),
+        f.jacrev(lambda x: (x * 2, x), has_aux=True)(x),
+        f.jacfwd(f.jacfwd(lambda x: x.sin()))(x),
+    )
+
+
+@program
+def vmap_maps_dimensions(m):
+    v, x, y = m.func.vmap, leaf(m, 4, 3, grad=False), leaf(m, 3, 4, seed=1, grad=False)
+    return (
+        v(lambda a, b: a @ b, in_dims=(0, 1))(x, y),
+        v(lambda a, b: (a + b, a.sum()), in_dims=(0, None), out_dims=(1, 0))(x, y[:, 0]),
+        v(v(lambda a: a * 2))(x),
+        v(lambda d: d["a"] * d["b"], in_dims=({"a": 0, "b": None},))({"a": x, "b": y[:, 0]}),
+        v(m.func.grad(lambda a: (a**2).sum()))(x),
+        m.vmap(m.dot)(x, x),
+    )
+
+
+@program
+def vmap_takes_part_in_gradients(m):
+    x = leaf(m, 4, 3)
+    m.func.vmap(lambda a: (a**2).sum())(x).sum().backward()
+    return x.grad
+
+
+@program
+def vmap_of_sizes_that_differ_is_refused(m):
+    return m.func.vmap(lambda a, b: a + b)(leaf(m, 3), leaf(m, 4))
+
+
+@program
+def vmap_of_random_numbers_is_refused(m):
+    return m.func.vmap(lambda a: a + m.randn(()))(leaf(m, 3))
+
+
+@program
+def vmap_of_nothing_is_refused(m):
+    return m.func.vmap(lambda: 1)()
+
+
+# --- gradcheck
+
+
+def wrong_double(m):
+    class Wrong(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3
+
+    return Wrong.apply
+
+
+@program
+def gradcheck_accepts_what_is_right(m):
+    x = leaf(m, 2, 3)
+    f = lambda x: (x.sin() * x, x.sum())  # noqa: E731
+    return m.autograd.gradcheck(f, (x,)), m.autograd.gradgradcheck(f, (x,)), m.autograd.gradcheck(f, x, fast_mode=True)
+
+
+@program
+def gradcheck_returns_false_when_told_not_to_raise(m):
+    return m.autograd.gradcheck(wrong_double(m), (leaf(m, 3),), raise_exception=False)
+
+
+@program
+def gradcheck_of_a_wrong_backward_is_refused(m):
+    return m.autograd.gradcheck(wrong_double(m), (leaf(m, 3),))
+
+
+@program
+def gradcheck_without_an_input_that_requires_grad_is_refused(m):
+    return m.autograd.gradcheck(lambda x: x, (leaf(m, 3, grad=False),))
+
+
+@program
+def gradgradcheck_of_a_backward_that_is_off_the_tape_is_refused(m):
+    class Cube(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * 3 * x.detach() ** 2
+
+    assert m.autograd.gradcheck(Cube.apply, (leaf(m, 3),))
+    return m.autograd.gradgradcheck(Cube.apply, (leaf(m, 3),))
+
+
+def test_gradcheck_says_which_jacobian_is_wrong():
+    for m in (REF, SUT):
+        message = "Jacobian mismatch for output 0 with respect to input 0,\nnumerical:"
+        with pytest.raises(m.autograd.gradcheck.__globals__["GradcheckError"], match=message):
+            m.autograd.gradcheck(wrong_double(m), (leaf(m, 3),))
+
+
+# --- checkpoint
+
+
+@program
+def checkpoint_gives_the_same_gradients(m):
+    cp, results = sub(m, "utils.checkpoint").checkpoint, []
+    for reentrant in (True, False):
+        x, w = leaf(m, 3), leaf(m, 3, seed=1)
+        h = x * 2
+        y, aux = cp(lambda h, s: ((h * w).sin() * s, h + 1), h, 3.0, use_reentrant=reentrant)
+        (y.sum() + aux.prod()).backward()
+        results += [y, x.grad, w.grad]
+    return results
+
+
+@program
+def checkpoint_with_keywords_inside_grad_twice(m):
+    cp, x = sub(m, "utils.checkpoint").checkpoint, leaf(m, 3)
+    y = cp(lambda a, *, k: (a**3 * k).sum(), x * 1, use_reentrant=False, k=2.0)
+    (g,) = m.autograd.grad(y, x, create_graph=True)
+    g.sum().backward()
+    return y, g, x.grad
+
+
+@program
+def checkpoint_reentrant_by_grad_is_refused(m):
+    cp, x = sub(m, "utils.checkpoint").checkpoint, leaf(m, 3)
+    return m.autograd.grad(cp(lambda a: a.sin(), x * 1, use_reentrant=True).sum(), x)
+
+
+@program
+def checkpoint_draws_the_same_numbers_again(m):
+    cp, results = sub(m, "utils.checkpoint").checkpoint, []
+    for reentrant in (True, False):
+        m.manual_seed(3)
+        x = leaf(m, 5, dtype="float32")
+        y = cp(lambda a: a * m.rand(5), x * 1, use_reentrant=reentrant)
+        m.rand(2)
+        y.sum().backward()
+        results += [(y / x).sub(x.grad).abs().max() < 1e-6, m.rand(1)]
+    return results
+
+
+@program
+def checkpoints_nest_and_follow_one_another(m):
+    cp, x, w = sub(m, "utils.checkpoint"), leaf(m, 3), leaf(m, 3, seed=1)
+    inner = lambda a: cp.checkpoint(lambda b: (b * w).sin(), a * 2, use_reentrant=False)  # noqa: E731
+    y = cp.checkpoint(inner, x, use_reentrant=False)
+    y = cp.checkpoint_sequential([m.sin, m.exp, m.tanh, lambda a: a * w], 2, y, use_reentrant=False)
+    y.sum().backward()
+    return x.grad, w.grad
+
+
+@program
+def checkpoints_in_a_row_share_their_weights(m):
+    cp, w, h = sub(m, "utils.checkpoint").checkpoint, leaf(m, 3, 3), leaf(m, 2, 3, seed=1)
+    s = w.sin()  # captured, and no leaf
+    for _ in range(4):
+        h = cp(lambda h: (h @ w).tanh() * s.sum(), h, use_reentrant=False)
+    h.sum().backward()
+    return h, w.grad
+
+
+# --- anomaly mode
+
+
+@program
+def a_nan_in_a_gradient_is_refused(m):
+    with m.autograd.set_detect_anomaly(True):
+        x = leaf(m, 3).detach().neg().abs().neg().requires_grad_()
+        (x.sqrt() * 0).sum().backward()
+
+
+@program
+def anomaly_mode_finds_nothing_where_there_is_nothing(m):
+    x = leaf(m, 3)
+    with m.autograd.detect_anomaly():
+        x.exp().sum().backward()
+    return x.grad
+
+
+def test_a_nan_names_the_function_and_the_line_of_its_forward():
+    for m in (REF, SUT):
+        x = tensor_of(m, np.array([-1.0, 2.0])).requires_grad_()
+        with m.autograd.set_detect_anomaly(True):
+            y = x.sqrt()  # the line that is named
+            named = pytest.warns(UserWarning, match="the line that is named")
+            with named, pytest.raises(RuntimeError, match="'SqrtBackward0' returned nan values in its 0th output"):
+                y.sum().backward()
+
+
+# --- custom functions
+
+
+def function(m, forward, backward, **more):
+    body = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    return type("Mine", (m.autograd.Function,), body | {k: staticmethod(v) for k, v in more.items()}).apply
+
+
+@program
+def needs_input_grad_and_non_tensors(m):
+    seen = []
+
+    def forward(ctx, x, n, y, text=None):
+        seen.append(ctx.needs_input_grad)
+        ctx.n = n
+        return x * n + y
+
+    apply = function(m, forward, lambda ctx, g: (g * ctx.n, None, None, None))
+    x = leaf(m, 3)
+    apply(x, 3, leaf(m, 3, grad=False), "text").sum().backward()
+    return seen, x.grad
+
+
+@program
+def several_outputs_and_zeros_for_those_not_used(m):
+    got = []
+
+    def backward(ctx, *grads):
+        got.extend(grads)
+        return grads[0] + grads[1]
+
+    x = leaf(m, 3)
+    function(m, lambda ctx, x: (x * 1, x * 2), backward)(x)[1].sum().backward()
+    return got, x.grad
+
+
+@program
+def none_for_outputs_not_used_when_told_so(m):
+    got = []
+
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return x * 1, x * 2
+
+    def backward(ctx, *grads):
+        got.extend(grads)
+        return grads[1]
+
+    function(m, forward, backward)(leaf(m, 3))[1].sum().backward()
+    return got
+
+
+@program
+def outputs_marked_not_differentiable_have_no_tape(m):
+    def forward(ctx, x):
+        a, b = x * 2, x.argmax()
+        c = x > 0
+        ctx.mark_non_differentiable(b, c, d := x * 3)
+        return a, b, c, d
+
+    a, b, c, d = function(m, forward, lambda ctx, g, *_: g * 2)(leaf(m, 3))
+    return [t.requires_grad for t in (a, b, c, d)], a, b, c, d
+
+
+@program
+def a_dirty_input_is_returned_itself(m):
+    def forward(ctx, x):
+        x.mul_(2)
+        ctx.mark_dirty(x)
+        return x
+
+    x = leaf(m, 3)
+    y = x * 1
+    z = function(m, forward, lambda ctx, g: g * 2)(y)
+    z.sum().backward()
+    return z is y, y, x.grad
+
+
+@program
+def a_dirty_leaf_is_refused(m):
+    def forward(ctx, x):
+        x.mul_(2)
+        ctx.mark_dirty(x)
+        return x
+
+    return function(m, forward, lambda ctx, g: g * 2)(leaf(m, 3))
+
+
+@program
+def a_dirty_input_that_is_not_returned_is_refused(m):
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x * 2
+
+    return function(m, forward, lambda ctx, g: g * 2)(leaf(m, 3) * 1)
+
+
+@program
+def setup_context_takes_defaults_and_keywords(m):
+    def setup(ctx, inputs, output):
+        ctx.inputs = inputs[1:]
+        ctx.save_for_backward(inputs[0])
+
+    def backward(ctx, g):
+        return g * 2 * ctx.saved_tensors[0] * ctx.inputs[0] * ctx.inputs[1], None, None
+
+    apply = function(m, lambda x, a=2, b=3: x**2 * a * b, backward, setup_context=setup)
+    x = leaf(m, 3)
+    (apply(x) + apply(x, b=5)).sum().backward()
+    return x.grad
+
+
+@program
+def keywords_stand_for_positions(m):
+    x, y = leaf(m, 3), leaf(m, 3, seed=1)
+    function(m, lambda ctx, x, y: x * y, lambda ctx, g: (g, g * 2))(x, y=y).sum().backward()
+    return x.grad, y.grad
+
+
+@program
+def an_unknown_keyword_is_refused(m):
+    return function(m, lambda ctx, x: x, lambda ctx, g: g)(leaf(m, 3), z=1)
+
+
+@program
+def too_few_gradients_are_refused(m):
+    function(m, lambda ctx, x, y: x * y, lambda ctx, g: g)(leaf(m, 3), leaf(m, 3)).sum().backward()
+
+
+@program
+def too_many_gradients_are_refused(m):
+    function(m, lambda ctx, x: x * 2, lambda ctx, g: (g, g))(leaf(m, 3)).sum().backward()
+
+
+@program
+def a_gradient_for_a_number_is_refused(m):
+    function(m, lambda ctx, x, n: x * n, lambda ctx, g: (g, g))(leaf(m, 3), 2).sum().backward()
+
+
+@program
+def a_gradient_of_the_wrong_shape_is_refused(m):
+    function(m, lambda ctx, x: x * 2, lambda ctx, g: g[:2])(leaf(m, 3)).sum().backward()
+
+
+@program
+def a_gradient_that_was_broadcast_is_summed(m):
+    x = leaf(m, 3)
+    function(m, lambda ctx, x: x.expand(4, 3) * 2, lambda ctx, g: g * 2)(x).sum().backward()
+    return x.grad
+
+
+@program
+def a_gradient_that_is_a_number_is_refused(m):
+    function(m, lambda ctx, x: x * 2, lambda ctx, g: 3.0)(leaf(m, 3)).sum().backward()
+
+
+@program
+def a_saved_output_is_differentiated_again(m):
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y)
+        return y
+
+    apply = function(m, forward, lambda ctx, g: g * ctx.saved_tensors[0])
+    x = leaf(m, 3)
+    (g,) = m.autograd.grad(apply(x).sum(), x, create_graph=True)
+    g.sum().backward()
+    return g, x.grad
+
+
+@program
+def once_differentiable_twice_is_refused(m):
+    backward = m.autograd.function.once_differentiable(lambda ctx, g: g * 2)
+    x = leaf(m, 3)
+    (g,) = m.autograd.grad(function(m, lambda ctx, x: x * 2, backward)(x).pow(2).sum(), x, create_graph=True)
+    g.sum().backward()
+
+
+@program
+def saved_tensors_are_freed(m):
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    y = function(m, forward, lambda ctx, g: g * ctx.saved_tensors[0])(leaf(m, 3)).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    return y
+
+
+@program
+def saved_tensors_used_after_they_are_freed_are_refused(m):
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    y = function(m, forward, lambda ctx, g: g * ctx.saved_tensors[0])(leaf(m, 3)).sum()
+    y.backward()
+    y.backward()
+
+
+@program
+def saving_a_number_is_refused(m):
+    return function(m, lambda ctx, x: ctx.save_for_backward(3) or x * 2, lambda ctx, g: g)(leaf(m, 3))
+
+
+@program
+def under_no_grad_nothing_is_taped(m):
+    x = leaf(m, 3)
+    with m.no_grad():
+        y = function(m, lambda ctx, x: x, lambda ctx, g: g)(x)
+    return y.requires_grad, y is x, y
+
+
+@program
+def a_function_without_backward_is_refused(m):
+    class OneWay(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+    OneWay.apply(leaf(m, 3)).sum().backward()
+
+
+@program
+def a_backward_inside_a_backward(m):
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    def backward(ctx, g):
+        with m.enable_grad():
+            x = ctx.saved_tensors[0].detach().requires_grad_()
+            (d,) = m.autograd.grad((x**3).sum(), x)
+        return g * d
+
+    x = leaf(m, 3)
+    (function(m, forward, backward)(x * 2) * x).sum().backward()
+    return x.grad
+
+
+@program
+def grad_by_an_intermediate_leaves_what_is_before_it(m):
+    x = leaf(m, 3)
+    h = x * x
+    (g,) = m.autograd.grad((h * h).sum(), h)
+    h.sum().backward()
+    return g, x.grad
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
+def test_autograd(fn):
+    theirs = outcome(fn, REF)
+    assert isinstance(theirs, Raised) == fn.__name__.endswith("refused"), f"PyTorch {theirs!r}"
+    check_same(outcome(fn, SUT), theirs, fn.__name__, strides=None)
