@@ -436,14 +436,15 @@ static bool should_pack_b(const gemm_task *t, const gemm_kernels *kernels)
     return t->m > 10 * kernels->mr && bytes > 64 * 1024;
 }
 
-/* Blocks for the threads: a piece each, of at least 10 us; where there are 0.6 ms of work for each piece up to eight,
+/* Blocks for the threads: a piece each, of at least 10 us; up to eight as long as they take a quarter of a millisecond,
  * so that a thread that is held up does not keep the others waiting. More pieces would only read their operands more
  * often. Rows are cut first, alike for all threads: whole rows keep the epilogue local. */
 static void choose_grid(tile_job *job, double work_ns)
 {
     const gemm_task *t = job->task;
     const int threads = bk_get_num_threads();
-    const int64_t each = 1 + min_i64((int64_t)(work_ns / threads / 600e3), 7);
+    const double quarters = work_ns / threads / 250e3; /* of a millisecond for each thread */
+    const int64_t each = quarters < 1 ? 1 : min_i64((int64_t)quarters, 8);
     const int64_t wanted = threads == 1 ? 1 : min_i64(each * threads, 1 + (int64_t)(work_ns / 10e3));
     const int64_t most_rows = min_i64(1 + t->m / (4 * job->kernels->mr), MAX_ROW_BLOCKS);
     job->row_blocks = min_i64(wanted, most_rows);
