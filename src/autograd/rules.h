@@ -46,6 +46,7 @@ int grad_var(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_std(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_evenly(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_shares(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_binary_cross_entropy(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_norm(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_logsumexp(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_softmax(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
