@@ -440,6 +440,33 @@ BK_API bk_tensor *bk_kron(const bk_tensor *a, const bk_tensor *b);
 /* "ij,jk->ik" and the like; letters, repeated letters, "...", spaces. */
 BK_API bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count);
 
+/* --- files -------------------------------------------------------------------------------------------------------- */
+
+/* Tensors by name, in the order in which they were set first. */
+typedef struct bk_tensors bk_tensors;
+BK_API bk_tensors *bk_tensors_new(void);
+BK_API void bk_tensors_free(bk_tensors *m);
+BK_API int bk_tensors_set(bk_tensors *m, const char *name, bk_tensor *t); /* keeps a reference */
+BK_API bk_tensor *bk_tensors_get(const bk_tensors *m, const char *name);  /* borrowed */
+BK_API int64_t bk_tensors_count(const bk_tensors *m);
+BK_API const char *bk_tensors_name(const bk_tensors *m, int64_t i);
+BK_API bk_tensor *bk_tensors_at(const bk_tensors *m, int64_t i); /* borrowed */
+
+/* Every save is atomic: the file is the old one or the complete new one, whatever happens. No load runs anything that
+ * a file says, and the memory it takes is in proportion to the file. */
+
+/* PyTorch's checkpoints: what torch.load reads and torch.save writes. Tensors that share memory share it in the file
+ * and after loading. Of nested dicts the names are joined by dots; what is no tensor is left out. */
+BK_API int bk_save(const char *path, const bk_tensors *m);
+BK_API bk_tensors *bk_load(const char *path);
+BK_API int bk_save_safetensors(const char *path, const bk_tensors *m);
+BK_API bk_tensors *bk_load_safetensors(const char *path);
+/* NumPy's: one array, or several by name. Compressed archives are not read. */
+BK_API int bk_save_npy(const char *path, const bk_tensor *t);
+BK_API bk_tensor *bk_load_npy(const char *path);
+BK_API int bk_save_npz(const char *path, const bk_tensors *m);
+BK_API bk_tensors *bk_load_npz(const char *path);
+
 /* --- layers: weights and biases may be NULL ----------------------------------------------------------------------- */
 
 /* Over the last `count` dimensions, which have the given sizes. */

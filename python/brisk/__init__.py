@@ -7,9 +7,10 @@ from brisk._C import *  # noqa: F403  (functions, dtypes and types: the rows of 
 from brisk._C import Tensor
 from brisk._install import install
 from brisk._arrange import *  # noqa: F403
-from brisk import _copy, _memory, autograd, linalg, nn, random
+from brisk import _copy, _memory, autograd, hub, linalg, nn, random, safetensors, serialization
 from brisk._legacy import *  # noqa: F403
 from brisk._making import *  # noqa: F403
+from brisk.serialization import load, save
 from brisk.functional import cdist, chain_matmul, einsum, tensordot
 from brisk import func, utils
 from brisk.func import vmap

@@ -18,7 +18,8 @@
     X(reduce)                                                                                                          \
     X(sort)                                                                                                            \
     X(products)                                                                                                        \
-    X(compose)
+    X(compose)                                                                                                         \
+    X(files)
 
 #define DECLARE_ROWS(topic)                                                                                            \
     extern const binding topic##_rows[];                                                                               \
@@ -74,6 +75,8 @@ PyObject *py_tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 PyObject *py_untyped_storage(const arg *a);
 PyObject *py_tensor_on_storage(const arg *a);
 PyObject *py_storage_from_bytes(const arg *a);
+/* The evaluated memory of a storage object: 1; 0 when o is none; -1 with an exception set. */
+int py_storage_bytes(PyObject *o, const void **data, size_t *count);
 
 /* interop.c */
 extern PyBufferProcs py_tensor_buffer;

@@ -280,6 +280,21 @@ bk_tensor *cell_tensor(cell *c, const layout *l, int64_t offset)
     return scope_add(t);
 }
 
+bk_tensor *cell_tensor_checked(cell *c, int ndim, const int64_t *sizes, const int64_t *strides, int64_t offset)
+{
+    int64_t room = c->value->layout->span, last = offset, step;
+    bool empty = false, wrong = ndim < 0 || ndim > BK_MAX_NDIM || offset < 0 || offset > room;
+    for (int d = 0; !wrong && d < ndim; d++) {
+        wrong = sizes[d] < 0 || strides[d] < 0;
+        empty |= sizes[d] == 0;
+    }
+    for (int d = 0; !wrong && !empty && d < ndim; d++)
+        wrong = __builtin_mul_overflow(sizes[d] - 1, strides[d], &step) || __builtin_add_overflow(last, step, &last);
+    if (wrong || (!empty && last >= room))
+        return error_null(BK_RUNTIME_ERROR, "sizes and strides are out of bounds for the storage");
+    return cell_tensor(c, layout_get(ndim, sizes, strides), offset);
+}
+
 bk_tensor *bk_retain(bk_tensor *t)
 {
     if (!t)

@@ -134,6 +134,8 @@ const char *tensor_grad_name(const bk_tensor *t);
 void cell_release(cell *c);
 /* A new handle on a cell, on no tape. */
 bk_tensor *cell_tensor(cell *c, const layout *l, int64_t offset);
+/* The same from numbers that nobody has checked; NULL with the error set where they leave the cell. */
+bk_tensor *cell_tensor_checked(cell *c, int ndim, const int64_t *sizes, const int64_t *strides, int64_t offset);
 /* The cell's value becomes another node, whose reference it takes over. */
 void cell_move(cell *c, node *value);
 /* The write: the elements of t become those of value (same sizes and dtype; both value and edge borrowed). */

@@ -284,14 +284,22 @@ static bool finish(assembly *a, plan_program *out)
     return true;
 }
 
-/* A group that is one copy of memory is left to the copying kernels, which know how to transpose. */
+static bool repeats_one(const layout *l)
+{
+    for (int d = 0; d < l->ndim; d++)
+        if (l->sizes[d] != 1 && l->strides[d])
+            return false;
+    return true;
+}
+
+/* A group that is one copy of memory, no fill, is left to the copying kernels, which know how to transpose. */
 static bool build_copy(const planner *p, const draft *d, instruction *out)
 {
     int32_t i = d->first_member;
     if (d->members != 1 || d->sink_count || p->key->record[i].op != OP_cast || p->values[i].buffer < 0)
         return false;
     const value *to = &p->values[i], *from = &p->values[input_of(p, i, 0)];
-    if (from->layout->plain != to->layout->plain)
+    if (from->layout->plain != to->layout->plain || repeats_one(from->layout))
         return false;
     out->kind = DO_COPY;
     out->copy.to = (plan_view){ to->buffer, (bk_dtype)to->dtype, to->offset, to->layout };

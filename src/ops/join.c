@@ -76,12 +76,13 @@ static int write_part(bk_tensor *whole, int dim, int64_t from, const bk_tensor *
     operand in;
     if (!region || !tensor_read(part, &in))
         return -1;
+    const node *before = whole->cell->value;
     owned cast = operand_cast(in, tensor_dtype(whole));
     int status = cast.value ? tensor_write(region, owned_operand(cast), false) : -1;
     owned_release(cast);
-    node *written = whole->cell->value;
-    if (status == 0 && written->op == OP_update) /* parts are disjoint: no gradient below has to be zeroed here */
-        written->attr.region.fresh = 1;
+    node *written = whole->cell->value; /* the part itself, when it is all there is */
+    if (status == 0 && written->op == OP_update && written->in[0] == before)
+        written->attr.region.fresh = 1; /* parts are disjoint: no gradient below has to be zeroed here */
     return status;
 }
 
