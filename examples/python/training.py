@@ -1,4 +1,4 @@
-"""A small network fitted to a curve: modules, an optimiser, batches, a checkpoint. examples/c/training.c is the same."""
+"""A small network fitted to a curve: modules, an optimiser, batches, a checkpoint. In C: examples/c/training.c."""
 
 import os
 import tempfile
