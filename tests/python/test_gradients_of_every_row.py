@@ -173,6 +173,10 @@ PROGRAMS = {
     "median": ("2,3", lambda x: (x * x).median()),
     "softmax": ("2,3", lambda x: x.softmax(1)),
     "log_softmax": ("2,3", lambda x: x.log_softmax(0)),
+    "binary_cross_entropy": (
+        "2,3 2,3",
+        lambda x, y: brisk.nn.functional.binary_cross_entropy(x.sigmoid(), y.sigmoid(), reduction="none"),
+    ),
     "cumsum": ("2,3", lambda x: (x * x).cumsum(1)),
     "cumprod": ("2,3", lambda x: x.cumprod(1)),
     "logcumsumexp": ("2,3", lambda x: x.logcumsumexp(1)),

@@ -1,6 +1,7 @@
 """`brisk run` against `python`: a program must not be able to tell them apart, but by what `import torch` gives."""
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -17,6 +18,7 @@ def write(directory, files):
 
 def execute(command, directory, **extra):
     env = {k: v for k, v in os.environ.items() if k != "BRISK_AS_TORCH"}
+    extra.setdefault("preexec_fn", lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # ignored in the background
     return subprocess.run(command, cwd=directory, env=env, capture_output=True, text=True, timeout=60, **extra)
 
 

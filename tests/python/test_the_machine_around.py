@@ -1,6 +1,7 @@
 """Errors on their line, long programs, repeated programs, threads, fork, and Ctrl-C."""
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -26,6 +27,7 @@ def run_script(source, timeout=120, **environment):
         capture_output=True,
         text=True,
         timeout=timeout,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where tests run in the background
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
