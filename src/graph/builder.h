@@ -86,6 +86,14 @@ static inline int32_t input_of(const planner *p, int32_t record, int k)
     return in >= 0 ? p->same[in] : p->key->records + (-1 - in);
 }
 
+/* buffers: plan.c */
+int32_t buffer_new(planner *p, int kind, int64_t bytes); /* -1: out of memory */
+void buffer_touch(planner *p, int32_t b, int32_t instruction);
+
+/* The passes before and after that of plan.c; false: out of memory. */
+bool share_equal(planner *p);
+bool share_packed(planner *p);
+
 /* The plan; NULL when memory is out. */
 plan *plan_build(planner *p);
 

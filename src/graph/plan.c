@@ -15,7 +15,6 @@
 
 #include "core/error.h"
 #include "core/memory.h"
-#include "cpu/gemm.h"
 #include "graph/builder.h"
 #include "graph/kernels.h"
 
@@ -27,7 +26,7 @@ enum {
 
 /* --- buffers --------------------------------------------------------------------------------------------------- */
 
-static int32_t buffer_new(planner *p, int kind, int64_t bytes)
+int32_t buffer_new(planner *p, int kind, int64_t bytes)
 {
     if (p->buffer_count == p->buffer_capacity) {
         int capacity = p->buffer_capacity ? p->buffer_capacity * 2 : 64;
@@ -43,7 +42,7 @@ static int32_t buffer_new(planner *p, int kind, int64_t bytes)
     return p->buffer_count++;
 }
 
-static void buffer_touch(planner *p, int32_t b, int32_t instruction)
+void buffer_touch(planner *p, int32_t b, int32_t instruction)
 {
     draft_buffer *buffer = &p->buffers[b];
     if (instruction < buffer->first)
@@ -648,123 +647,6 @@ static bool planner_init(planner *p, const op_log *log, const plan_key *key)
         }
     }
     return true;
-}
-
-/* --- what is equal is computed once --------------------------------------------------------------------------------
- */
-
-/* Whether an equal record could stand for record i. Memory with contents to come is nobody else's; a kernel with a
- * second result stands before it. */
-static bool is_shareable(const planner *p, int32_t i)
-{
-    node_kind kind = op_get(p->key->record[i].op)->kind;
-    if (kind == KIND_KERNEL)
-        return i + 1 == p->key->records || p->key->record[i + 1].op != OP_second;
-    return kind == KIND_ELEMENTWISE || kind == KIND_VIEW;
-}
-
-static uint64_t record_hash(const planner *p, int32_t i)
-{
-    const record_key *key = &p->key->record[i];
-    uint64_t h = (uint64_t)key->op << 40 | (uint64_t)key->dtype << 32 | key->layout;
-    for (int k = 0; k < key->inputs; k++)
-        h = (h ^ (uint64_t)input_of(p, i, k)) * 0x9E3779B97F4A7C15ull;
-    if (key->op >= EW_COUNT)
-        for (int k = 0; k < 4; k++)
-            h = (h ^ (uint64_t)key->attr.i[k]) * 0xBF58476D1CE4E5B9ull;
-    return h ^ h >> 32;
-}
-
-static bool same_record(const planner *p, int32_t i, int32_t j)
-{
-    const record_key *a = &p->key->record[i], *b = &p->key->record[j];
-    if (a->op != b->op || a->dtype != b->dtype || a->inputs != b->inputs || a->layout != b->layout)
-        return false;
-    for (int k = 0; k < a->inputs; k++)
-        if (input_of(p, i, k) != input_of(p, j, k))
-            return false;
-    return !memcmp(&a->attr, &b->attr, sizeof a->attr);
-}
-
-/* Records are immutable values, so equal ops over equal inputs are equal, whatever is written in between. Two values
- * that both outlive the plan stay apart: they may be written to. A slot of the table remembers its last record only. */
-static bool share_equal(planner *p)
-{
-    int records = p->key->records;
-    size_t slots = 64;
-    while (slots < (size_t)records)
-        slots *= 2;
-    int32_t *table = mem_alloc(slots * sizeof *table);
-    if (!table)
-        return false;
-    memset(table, -1, slots * sizeof *table);
-    for (int32_t i = 0; i < records; i++) {
-        if (!(p->key->bits[i] & RECORD_NEEDED) || !is_shareable(p, i))
-            continue;
-        int32_t *slot = &table[record_hash(p, i) & (slots - 1)], j = *slot;
-        *slot = i;
-        if (j < 0 || !same_record(p, i, j))
-            continue;
-        bool kept = p->values[i].last_use == INT32_MAX;
-        if (kept && p->values[j].last_use == INT32_MAX)
-            continue;
-        if (kept)
-            p->values[j].last_use = INT32_MAX;
-        p->same[i] = *slot = j;
-        note(p, FACT_SHARED, i);
-    }
-    mem_free(table);
-    return true;
-}
-
-/* --- packed factors --------------------------------------------------------------------------------------------------
- */
-
-enum { LEAST_PACKED = 1024, MOST_PACKED = 1 << 23 }; /* elements */
-
-/* Whether a product would rather read its second factor packed: rows of it are far apart, or many rows read it. */
-static bool wants_packed(const planner *p, const draft *d)
-{
-    enum { MANY_ROWS = 24 };
-    if (d->kind != DO_KERNEL || op_get(p->key->record[d->record].op)->run != run_matmul || d->out.layout->ndim != 2)
-        return false;
-    const layout *b = d->in[1].layout;
-    return b->numel >= LEAST_PACKED && b->numel <= MOST_PACKED && b->sizes[1] > 1 &&
-           (b->strides[1] != 1 || d->out.layout->sizes[0] > MANY_ROWS);
-}
-
-/* A factor that several products read is packed by the first of them. */
-static bool share_packed(planner *p)
-{
-    size_t values = (size_t)(p->key->records + p->key->leaves);
-    int32_t *last = mem_alloc_zero(values * sizeof *last + 1); /* per value: 1 + the latest product that reads it */
-    if (!last)
-        return false;
-    bool good = true;
-    for (int32_t i = 0; good && i < p->draft_count; i++) {
-        draft *d = &p->drafts[i];
-        if (!wants_packed(p, d))
-            continue;
-        int32_t *slot = &last[input_of(p, d->record, 1)];
-        draft *before = *slot ? &p->drafts[*slot - 1] : NULL;
-        if (before && before->packed < 0) {
-            const layout *b = d->in[1].layout;
-            before->packed =
-                buffer_new(p, BUFFER_TEMPORARY, (int64_t)gemm_packed_bytes(d->in[1].dtype, b->sizes[0], b->sizes[1]));
-            before->packs = true;
-            good = before->packed >= 0;
-            if (good)
-                buffer_touch(p, before->packed, *slot - 1);
-        }
-        if (before && good) {
-            d->packed = before->packed;
-            buffer_touch(p, d->packed, i);
-            note(p, FACT_PACKED, d->record);
-        }
-        *slot = i + 1;
-    }
-    mem_free(last);
-    return good;
 }
 
 static bool place_leaves(planner *p)

@@ -1,0 +1,73 @@
+/* equal.c: what is equal is computed once.
+ *
+ * Records are immutable values, so equal ops over equal inputs are equal, whatever is written in between. Invariant:
+ * same[i] is the first record that computes what record i computes, i itself for those that are computed. */
+#include "graph/builder.h"
+
+#include <string.h>
+
+#include "core/memory.h"
+
+/* Whether an equal record could stand for record i. Memory with contents to come is nobody else's; a kernel with a
+ * second result stands before it. */
+static bool is_shareable(const planner *p, int32_t i)
+{
+    node_kind kind = op_get(p->key->record[i].op)->kind;
+    if (kind == KIND_KERNEL)
+        return i + 1 == p->key->records || p->key->record[i + 1].op != OP_second;
+    return kind == KIND_ELEMENTWISE || kind == KIND_VIEW;
+}
+
+static uint64_t record_hash(const planner *p, int32_t i)
+{
+    const record_key *key = &p->key->record[i];
+    uint64_t h = (uint64_t)key->op << 40 | (uint64_t)key->dtype << 32 | key->layout;
+    for (int k = 0; k < key->inputs; k++)
+        h = (h ^ (uint64_t)input_of(p, i, k)) * 0x9E3779B97F4A7C15ull;
+    if (key->op >= EW_COUNT)
+        for (int k = 0; k < 4; k++)
+            h = (h ^ (uint64_t)key->attr.i[k]) * 0xBF58476D1CE4E5B9ull;
+    return h ^ h >> 32;
+}
+
+static bool same_record(const planner *p, int32_t i, int32_t j)
+{
+    const record_key *a = &p->key->record[i], *b = &p->key->record[j];
+    if (a->op != b->op || a->dtype != b->dtype || a->inputs != b->inputs || a->layout != b->layout)
+        return false;
+    for (int k = 0; k < a->inputs; k++)
+        if (input_of(p, i, k) != input_of(p, j, k))
+            return false;
+    return !memcmp(&a->attr, &b->attr, sizeof a->attr);
+}
+
+/* Two values that both outlive the plan stay apart: they may be written to. A slot of the table remembers its last
+ * record only. */
+bool share_equal(planner *p)
+{
+    int records = p->key->records;
+    size_t slots = 64;
+    while (slots < (size_t)records)
+        slots *= 2;
+    int32_t *table = mem_alloc(slots * sizeof *table);
+    if (!table)
+        return false;
+    memset(table, -1, slots * sizeof *table);
+    for (int32_t i = 0; i < records; i++) {
+        if (!(p->key->bits[i] & RECORD_NEEDED) || !is_shareable(p, i))
+            continue;
+        int32_t *slot = &table[record_hash(p, i) & (slots - 1)], j = *slot;
+        *slot = i;
+        if (j < 0 || !same_record(p, i, j))
+            continue;
+        bool kept = p->values[i].last_use == INT32_MAX;
+        if (kept && p->values[j].last_use == INT32_MAX)
+            continue;
+        if (kept)
+            p->values[j].last_use = INT32_MAX;
+        p->same[i] = *slot = j;
+        note(p, FACT_SHARED, i);
+    }
+    mem_free(table);
+    return true;
+}
