@@ -58,6 +58,7 @@ static bool visit(pass *p, node *n)
     }
     n->flags |= NODE_MARK;
     p->steps[p->count++] = (step){ .node = node_retain(n) };
+    n->tape_refs++; /* a flush on the way keeps what the gradients read, not every value */
     return true;
 }
 
@@ -172,6 +173,7 @@ static void pass_free(pass *p)
         step_clear(&p->steps[i]);
         if (p->numbered)
             p->steps[i].node->visit = p->steps[i].visit;
+        p->steps[i].node->tape_refs--;
         node_release(p->steps[i].node);
     }
     places_free(p->outputs, p->call->output_count);

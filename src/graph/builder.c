@@ -317,6 +317,28 @@ static void build_kernel(const planner *p, const draft *d, instruction *out)
     memcpy(out->kernel.in, d->in, sizeof d->in);
 }
 
+static bool build_sum(const planner *p, const draft *d, instruction *out)
+{
+    const sum_part *s = &p->sums[d->record];
+    int per_term = p->key->record[s->terms].inputs, count = 0;
+    for (int32_t t = s->terms; t >= 0; t = p->sums[t].terms)
+        count++;
+    plan_view *terms = mem_alloc((size_t)(count * per_term) * sizeof *terms);
+    if (!terms)
+        return false;
+    out->sum.out = d->out;
+    out->sum.terms = terms;
+    out->sum.count = count;
+    out->sum.products = per_term == 2;
+    out->sum.begins = s->first;
+    out->sum.scratch = d->scratch;
+    out->sum.table = d->table;
+    for (int32_t t = s->terms; t >= 0; t = p->sums[t].terms)
+        for (int k = 0; k < per_term; k++)
+            *terms++ = view_of(p, input_of(p, t, k));
+    return true;
+}
+
 static bool build_code(planner *p, plan *made)
 {
     assembly a = { .p = p, .kernels = ew_kernels() };
@@ -336,6 +358,8 @@ static bool build_code(planner *p, plan *made)
         } else if (d->kind == DO_COPY) {
             out->copy.to = d->copy.to;
             out->copy.from = d->copy.from;
+        } else if (d->kind == DO_SUM) {
+            good = build_sum(p, d, out);
         } else {
             build_kernel(p, d, out);
             if (d->members)
@@ -463,6 +487,8 @@ static int64_t size_of(const plan *made)
         if (q)
             bytes += (int64_t)sizeof *q->program + q->program->ports * (int64_t)(sizeof(ew_port) + sizeof(plan_view)) +
                      q->program->steps * (int64_t)sizeof(ew_step) + q->sink_count * (int64_t)sizeof(plan_sink);
+        if (made->code[i].kind == DO_SUM)
+            bytes += made->code[i].sum.count * 2 * (int64_t)sizeof(plan_view);
     }
     return bytes;
 }
@@ -494,6 +520,8 @@ void plan_free(plan *made)
             mem_free(q->program);
             mem_free(q->ports);
         }
+        if (made->code[i].kind == DO_SUM)
+            mem_free(made->code[i].sum.terms);
     }
     mem_free(made->code);
     mem_free(made->buffers);

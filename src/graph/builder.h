@@ -56,9 +56,24 @@ typedef struct draft {
     int sink_count;
     int32_t operands[OPERANDS]; /* the first values that the group reads from memory and that end with the log */
     int operand_count;
-    int32_t packed; /* a product: the buffer with its second factor in packed form, or -1 */
-    bool packs;     /* it is the first to need it */
+    int32_t packed;         /* a product: the buffer with its second factor in packed form, or -1 */
+    bool packs;             /* it is the first to need it */
+    int32_t scratch, table; /* DO_SUM: buffers */
 } draft;
+
+/* What a record is to a sum of products (sums.c). */
+enum { SUM_NONE, SUM_TERM, SUM_INNER, SUM_END };
+
+typedef struct sum_part {
+    uint8_t role;
+    bool first;     /* SUM_END: nothing was added up before */
+    int32_t length; /* terms up to here */
+    int32_t before; /* the addition that this one adds to, or the first term; -1 at that */
+    int32_t term;   /* what it adds */
+    int32_t terms;  /* SUM_END: the first of the terms that are added there; SUM_TERM: the next one */
+    int32_t at;     /* SUM_TERM: the addition where it is added */
+    int32_t root;   /* SUM_END: the last addition */
+} sum_part;
 
 /* Values are numbered: records first, then leaves. */
 typedef struct planner {
@@ -67,6 +82,7 @@ typedef struct planner {
     value *values;
     int32_t *next_member; /* per record: the next of its group */
     int32_t *same;        /* per record: the first record that computes the same, mostly itself */
+    sum_part *sums;       /* per record */
     int32_t *latest_group;
     draft_buffer *buffers;
     int buffer_count, buffer_capacity;
@@ -86,12 +102,19 @@ static inline int32_t input_of(const planner *p, int32_t record, int k)
     return in >= 0 ? p->same[in] : p->key->records + (-1 - in);
 }
 
-/* buffers: plan.c */
+/* plan.c */
 int32_t buffer_new(planner *p, int kind, int64_t bytes); /* -1: out of memory */
 void buffer_touch(planner *p, int32_t b, int32_t instruction);
+void value_place(planner *p, int32_t v, int32_t b, int64_t offset, const layout *l);
+bool materialise(planner *p, int32_t v);                /* gives an elementwise member memory */
+void touch(planner *p, int32_t v, int32_t instruction); /* it is read from (or written to) memory there */
+plan_view view_of(const planner *p, int32_t v);
+draft *draft_new(planner *p, instruction_kind kind, int32_t record);
 
 /* The passes before and after that of plan.c; false: out of memory. */
 bool share_equal(planner *p);
+bool find_sums(planner *p);
+bool plan_sum(planner *p, int32_t i); /* record i, which has a role in a sum */
 bool share_packed(planner *p);
 
 /* The plan; NULL when memory is out. */

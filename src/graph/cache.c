@@ -127,6 +127,18 @@ static bool same_kernel(const instruction *a, const instruction *b)
            same_program(&a->kernel.epilogue, &b->kernel.epilogue);
 }
 
+static bool same_sum(const instruction *a, const instruction *b)
+{
+    int views = a->sum.count * (a->sum.products ? 2 : 1);
+    if (a->sum.count != b->sum.count || a->sum.products != b->sum.products || a->sum.begins != b->sum.begins ||
+        !same_view(&a->sum.out, &b->sum.out))
+        return false;
+    for (int i = 0; i < views; i++)
+        if (!same_view(&a->sum.terms[i], &b->sum.terms[i]))
+            return false;
+    return true;
+}
+
 static bool same_instruction(const instruction *a, const instruction *b)
 {
     if (a->kind != b->kind || a->record != b->record)
@@ -135,6 +147,8 @@ static bool same_instruction(const instruction *a, const instruction *b)
     case DO_PROGRAM: return same_program(&a->elementwise, &b->elementwise);
     case DO_COPY: return same_view(&a->copy.to, &b->copy.to) && same_view(&a->copy.from, &b->copy.from);
     case DO_KERNEL: return same_kernel(a, b);
+    case DO_SUM: return same_sum(a, b);
+    case INSTRUCTION_KINDS: break;
     }
     return false;
 }

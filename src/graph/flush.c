@@ -80,7 +80,8 @@ static void keep_for_tape(const op_log *log, int i)
     for (int k = 0; k < MAX_INPUTS; k++) {
         if (!r->edge[k])
             continue;
-        needs |= info->needs[k];
+        if (!(r->flags & NODE_FREED)) /* a backward has been here: nobody will ask for its values again */
+            needs |= info->needs[k];
         if (r->edge[k]->flags & NODE_PENDING)
             scratch.alive_tape[r->edge[k]->slot]++;
     }

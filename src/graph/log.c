@@ -116,10 +116,17 @@ static inline int32_t input_number(op_log *log, node *in)
     return __builtin_expect(in->epoch == log->epoch, 1) ? -1 - in->slot : add_leaf(log, in);
 }
 
+/* What n will take at most. A view takes nothing, an update its region: most are made in place. */
+static inline int64_t new_bytes(const node *n)
+{
+    const layout *l = n->op == OP_update ? n->attr.region.layout : n->layout;
+    return n->op == OP_view || n->op == OP_expand ? 0 : l->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
+}
+
 int log_append(node *n)
 {
     op_log *log = &the_log;
-    int64_t bytes = n->layout->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
+    int64_t bytes = new_bytes(n);
     if (__builtin_expect(log->count >= log->room || log->bytes + bytes >= SOFT_BYTES, 0) &&
         make_room(log, n, bytes) < 0)
         return -1;

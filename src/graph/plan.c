@@ -51,7 +51,7 @@ void buffer_touch(planner *p, int32_t b, int32_t instruction)
         buffer->last = instruction;
 }
 
-static void value_place(planner *p, int32_t v, int32_t b, int64_t offset, const layout *l)
+void value_place(planner *p, int32_t v, int32_t b, int64_t offset, const layout *l)
 {
     value *x = &p->values[v];
     x->buffer = b;
@@ -197,7 +197,7 @@ static bool take_over(planner *p, int32_t i)
 }
 
 /* Gives an elementwise member memory; other values have theirs already. */
-static bool materialise(planner *p, int32_t v)
+bool materialise(planner *p, int32_t v)
 {
     value *x = &p->values[v];
     if (x->buffer >= 0)
@@ -219,7 +219,7 @@ static bool materialise(planner *p, int32_t v)
 /* --- instructions --------------------------------------------------------------------------------------------------
  */
 
-static draft *draft_new(planner *p, instruction_kind kind, int32_t record)
+draft *draft_new(planner *p, instruction_kind kind, int32_t record)
 {
     if (p->draft_count == p->draft_capacity) {
         int capacity = p->draft_capacity ? p->draft_capacity * 2 : 64;
@@ -237,14 +237,14 @@ static draft *draft_new(planner *p, instruction_kind kind, int32_t record)
     return d;
 }
 
-static plan_view view_of(const planner *p, int32_t v)
+plan_view view_of(const planner *p, int32_t v)
 {
     const value *x = &p->values[v];
     return (plan_view){ x->buffer, (bk_dtype)x->dtype, x->offset, x->layout };
 }
 
 /* v is read from (or written to) memory by the instruction. */
-static void touch(planner *p, int32_t v, int32_t instruction)
+void touch(planner *p, int32_t v, int32_t instruction)
 {
     value *x = &p->values[v];
     buffer_touch(p, x->buffer, instruction);
@@ -602,6 +602,8 @@ static bool plan_second(planner *p, int32_t i)
 static bool plan_record(planner *p, int32_t i)
 {
     node_kind kind = op_get(p->key->record[i].op)->kind;
+    if (p->sums[i].role)
+        return plan_sum(p, i);
     switch (kind) {
     case KIND_ELEMENTWISE: return plan_elementwise(p, i);
     case KIND_VIEW: return plan_viewing(p, i);
@@ -672,10 +674,11 @@ static void find_last_uses(planner *p)
     for (int i = 0; i < p->key->records; i++) {
         if (!(p->key->bits[i] & RECORD_NEEDED) || p->same[i] != i)
             continue;
+        int32_t at = p->sums[i].role == SUM_TERM ? p->sums[i].at : i;
         for (int k = 0; k < p->key->record[i].inputs; k++) {
             value *x = &p->values[input_of(p, i, k)];
-            if (x->last_use < i)
-                x->last_use = i;
+            if (x->last_use < at)
+                x->last_use = at;
         }
     }
 }
@@ -699,6 +702,7 @@ static void planner_free(planner *p)
     mem_free(p->values);
     mem_free(p->next_member);
     mem_free(p->same);
+    mem_free(p->sums);
     mem_free(p->latest_group);
     mem_free(p->buffers);
     mem_free(p->drafts);
@@ -708,7 +712,7 @@ plan *plan_make(const op_log *log, const plan_key *key)
 {
     planner p;
     plan *made = NULL;
-    bool good = planner_init(&p, log, key) && place_leaves(&p) && share_equal(&p);
+    bool good = planner_init(&p, log, key) && place_leaves(&p) && share_equal(&p) && find_sums(&p);
     if (good)
         find_last_uses(&p);
     for (int i = 0; good && i < key->records; i++)

@@ -77,7 +77,7 @@ typedef struct plan_program {
     uint32_t dims; /* that the sinks reduce */
 } plan_program;
 
-typedef enum instruction_kind { DO_PROGRAM, DO_COPY, DO_KERNEL } instruction_kind;
+typedef enum instruction_kind { DO_PROGRAM, DO_COPY, DO_KERNEL, DO_SUM, INSTRUCTION_KINDS } instruction_kind;
 
 typedef struct instruction {
     instruction_kind kind;
@@ -96,6 +96,14 @@ typedef struct instruction {
             bool packs;            /* it is packed now */
             plan_program epilogue; /* run as rows of the result are finished; program is NULL when there is none */
         } kernel;
+        struct {
+            plan_view out;
+            plan_view *terms; /* of a sum of products the factors, two each; of a sum of rows these */
+            int count;        /* of terms */
+            bool products;
+            bool begins;            /* out is set, else increased */
+            int32_t scratch, table; /* buffers: see run_sum.h; the terms' addresses */
+        } sum;
     };
 } instruction;
 
@@ -143,7 +151,7 @@ int plan_run(const plan *p, const op_log *log);
 
 /* How many instructions of each kind have run: what the tests of the planner look at. */
 typedef struct run_counts {
-    int64_t instructions[DO_KERNEL + 1];
+    int64_t instructions[INSTRUCTION_KINDS];
 } run_counts;
 run_counts run_count(void);
 

@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "cpu/move.h"
 #include "graph/kernels.h"
+#include "graph/run_sum.h"
 
 typedef struct binding {
     char *base;
@@ -146,6 +147,18 @@ static int run_kernel(const instruction *in, const binding *bound, int op)
     return in->kernel.epilogue.program ? run_product(&in->kernel.epilogue, bound, &call) : op_get(op)->run(&call);
 }
 
+static int run_terms(const instruction *in, const binding *bound)
+{
+    int factors = in->sum.products ? 2 : 1;
+    sum_rows *terms = (sum_rows *)bound[in->sum.table].base;
+    for (int i = 0; i < in->sum.count * factors; i++)
+        terms[i] = (sum_rows){ address(bound, &in->sum.terms[i]), in->sum.terms[i].layout };
+    sum_call call = { .terms = terms, .count = in->sum.count, .factors = factors, .begins = in->sum.begins };
+    call.out = bind_view(bound, &in->sum.out);
+    call.scratch = bound[in->sum.scratch].base;
+    return run_sum(&call);
+}
+
 /* The memory of the plan's buffers. -1: out of memory, nothing is held. */
 static int bind_buffers(const plan *p, const op_log *log, binding *bound, char *arena)
 {
@@ -202,6 +215,12 @@ static int run_code(const plan *p, const op_log *log, const binding *bound)
         case DO_KERNEL:
             if (run_kernel(in, bound, log->nodes[in->record]->op) < 0)
                 return -1;
+            break;
+        case DO_SUM:
+            if (run_terms(in, bound) < 0)
+                return -1;
+            break;
+        case INSTRUCTION_KINDS: break;
         }
     }
     return 0;
