@@ -24,7 +24,9 @@ typedef struct draft_buffer {
     int32_t leaf;
     int64_t bytes;
     int32_t first, last; /* the instructions that touch it */
-    int32_t values;      /* a list through value.next */
+    int64_t first_step,
+        last_step;  /* the bytes from row to row in the region where it begins and ends; 0: not in rows */
+    int32_t values; /* a list through value.next */
     int32_t value_count;
     family families[FAMILIES];
 } draft_buffer;
@@ -82,12 +84,15 @@ typedef struct planner {
     value *values;
     int32_t *next_member; /* per record: the next of its group */
     int32_t *same;        /* per record: the first record that computes the same, mostly itself */
+    int32_t *same_leaf;   /* per leaf */
     sum_part *sums;       /* per record */
     int32_t *latest_group;
     draft_buffer *buffers;
     int buffer_count, buffer_capacity;
     draft *drafts;
     int draft_count, draft_capacity;
+    plan_region *regions;
+    int region_count, region_capacity;
     plan_report report;
 } planner;
 
@@ -99,7 +104,7 @@ static inline void note(planner *p, plan_fact fact, int32_t record)
 static inline int32_t input_of(const planner *p, int32_t record, int k)
 {
     int32_t in = p->key->record[record].in[k];
-    return in >= 0 ? p->same[in] : p->key->records + (-1 - in);
+    return in >= 0 ? p->same[in] : p->key->records + p->same_leaf[-1 - in];
 }
 
 /* plan.c */
@@ -116,6 +121,7 @@ bool share_equal(planner *p);
 bool find_sums(planner *p);
 bool plan_sum(planner *p, int32_t i); /* record i, which has a role in a sum */
 bool share_packed(planner *p);
+bool find_regions(planner *p);
 
 /* The plan; NULL when memory is out. */
 plan *plan_build(planner *p);

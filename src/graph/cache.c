@@ -160,7 +160,10 @@ int plan_check(const plan *p, const op_log *log, const plan_key *key)
         return -1;
     bool equal = p->code_count == q->code_count && p->buffer_count == q->buffer_count &&
                  p->kept_count == q->kept_count && p->arena_bytes == q->arena_bytes &&
+                 p->region_count == q->region_count &&
                  !memcmp(p->kept, q->kept, (size_t)p->kept_count * sizeof *p->kept);
+    for (int i = 0; equal && i < p->region_count; i++)
+        equal = p->regions[i].first == q->regions[i].first && p->regions[i].end == q->regions[i].end;
     for (int i = 0; equal && i < p->code_count; i++)
         equal = same_instruction(&p->code[i], &q->code[i]);
     plan_free(q);

@@ -1,12 +1,20 @@
 /* equal.c: what is equal is computed once.
  *
  * Records are immutable values, so equal ops over equal inputs are equal, whatever is written in between. Invariant:
- * same[i] is the first record that computes what record i computes, i itself for those that are computed. */
+ * same[i] is the first record that computes what record i computes, i itself for those that are computed; same_leaf[l]
+ * likewise. */
 #include "graph/builder.h"
 
 #include <string.h>
 
 #include "core/memory.h"
+
+/* A fill is as cheap as the copy that whoever writes into it would need if others had it too. */
+static bool is_fill(const planner *p, int32_t i)
+{
+    int32_t in = p->key->record[i].in[0];
+    return p->key->record[i].op == OP_cast && in < 0 && p->key->leaf[-1 - in].bits & LEAF_CONSTANT;
+}
 
 /* Whether an equal record could stand for record i. Memory with contents to come is nobody else's; a kernel with a
  * second result stands before it. */
@@ -15,7 +23,7 @@ static bool is_shareable(const planner *p, int32_t i)
     node_kind kind = op_get(p->key->record[i].op)->kind;
     if (kind == KIND_KERNEL)
         return i + 1 == p->key->records || p->key->record[i + 1].op != OP_second;
-    return kind == KIND_ELEMENTWISE || kind == KIND_VIEW;
+    return (kind == KIND_ELEMENTWISE && !is_fill(p, i)) || kind == KIND_VIEW;
 }
 
 static uint64_t record_hash(const planner *p, int32_t i)
@@ -41,10 +49,40 @@ static bool same_record(const planner *p, int32_t i, int32_t j)
     return !memcmp(&a->attr, &b->attr, sizeof a->attr);
 }
 
+static bool same_leaf(const leaf_key *a, const leaf_key *b)
+{
+    return a->memory == b->memory && a->offset == b->offset && a->layout == b->layout && a->dtype == b->dtype &&
+           !((a->bits | b->bits) & LEAF_CONSTANT);
+}
+
+/* Leaves that show the same memory in the same way are one value: a weight's transpose is taken anew in every step. */
+static bool share_leaves(planner *p)
+{
+    int leaves = p->key->leaves;
+    size_t slots = 64;
+    while (slots < (size_t)leaves)
+        slots *= 2;
+    int32_t *table = mem_alloc(slots * sizeof *table);
+    if (!table)
+        return false;
+    memset(table, -1, slots * sizeof *table);
+    for (int32_t l = 0; l < leaves; l++) {
+        const leaf_key *key = &p->key->leaf[l];
+        uint64_t h = ((uint64_t)key->memory << 32 | key->layout) * 0x9E3779B97F4A7C15ull;
+        h = (h ^ (uint64_t)key->offset) * 0xBF58476D1CE4E5B9ull;
+        int32_t *slot = &table[(h ^ h >> 32) & (slots - 1)];
+        p->same_leaf[l] = *slot >= 0 && same_leaf(key, &p->key->leaf[*slot]) ? *slot : (*slot = l);
+    }
+    mem_free(table);
+    return true;
+}
+
 /* Two values that both outlive the plan stay apart: they may be written to. A slot of the table remembers its last
  * record only. */
 bool share_equal(planner *p)
 {
+    if (!share_leaves(p))
+        return false;
     int records = p->key->records;
     size_t slots = 64;
     while (slots < (size_t)records)

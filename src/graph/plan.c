@@ -627,8 +627,9 @@ static bool planner_init(planner *p, const op_log *log, const plan_key *key)
     p->values = mem_alloc((size_t)values * sizeof *p->values + 1);
     p->next_member = mem_alloc((size_t)key->records * sizeof *p->next_member + 1);
     p->same = mem_alloc((size_t)key->records * sizeof *p->same + 1);
+    p->same_leaf = mem_alloc((size_t)key->leaves * sizeof *p->same_leaf + 1);
     p->latest_group = mem_alloc(GROUP_CACHE * sizeof *p->latest_group);
-    if (!p->values || !p->next_member || !p->same || !p->latest_group)
+    if (!p->values || !p->next_member || !p->same || !p->same_leaf || !p->latest_group)
         return false;
     for (int g = 0; g < GROUP_CACHE; g++)
         p->latest_group[g] = -1;
@@ -702,10 +703,12 @@ static void planner_free(planner *p)
     mem_free(p->values);
     mem_free(p->next_member);
     mem_free(p->same);
+    mem_free(p->same_leaf);
     mem_free(p->sums);
     mem_free(p->latest_group);
     mem_free(p->buffers);
     mem_free(p->drafts);
+    mem_free(p->regions);
 }
 
 plan *plan_make(const op_log *log, const plan_key *key)
@@ -718,7 +721,7 @@ plan *plan_make(const op_log *log, const plan_key *key)
     for (int i = 0; good && i < key->records; i++)
         if (key->bits[i] & RECORD_NEEDED && p.same[i] == i)
             good = plan_record(&p, i);
-    if (good && keep_results(&p) && share_packed(&p))
+    if (good && keep_results(&p) && share_packed(&p) && find_regions(&p))
         made = plan_build(&p);
     if (made)
         report_done(&p.report, key->records, made->code_count, made->arena_bytes);

@@ -113,6 +113,13 @@ typedef struct kept_value {
     int64_t offset;
 } kept_value;
 
+/* Instructions that each core takes its rows through. */
+typedef struct plan_region {
+    int32_t first, end;
+    int64_t rows;
+    double work_ns;
+} plan_region;
+
 typedef struct plan {
     plan_key key;
     struct plan *older, *newer; /* the cache's order of use */
@@ -123,6 +130,8 @@ typedef struct plan {
     plan_buffer *buffers;
     int buffer_count;
     int64_t arena_bytes;
+    plan_region *regions;
+    int region_count;
     kept_value *kept;
     int kept_count;
     plan_report report;

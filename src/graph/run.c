@@ -9,17 +9,8 @@
 #include "core/memory.h"
 #include "cpu/move.h"
 #include "graph/kernels.h"
+#include "graph/run.h"
 #include "graph/run_sum.h"
-
-typedef struct binding {
-    char *base;
-    storage *memory; /* BUFFER_RESULT: ours until the kept nodes have taken it; BUFFER_LEAF: borrowed */
-} binding;
-
-static char *address(const binding *bound, const plan_view *v)
-{
-    return bound[v->buffer].base + v->offset * (int64_t)dtype_size(v->dtype);
-}
 
 static view layout_view(const plan_view *v)
 {
@@ -71,12 +62,6 @@ static int run_sinks(const plan_program *in, const binding *bound, char *const *
     }
     streaming s = { in, bases };
     return reduce_stream(sinks, in->sink_count, in->dims, &(reduce_source){ make_piece, &s, in->program->work_ns });
-}
-
-static void bind_ports(const plan_program *in, const binding *bound, char **bases)
-{
-    for (int i = 0; i < in->program->ports; i++)
-        bases[i] = in->ports[i].buffer < 0 ? NULL : address(bound, &in->ports[i]);
 }
 
 static int run_program(const plan_program *in, const binding *bound)
@@ -203,7 +188,16 @@ run_counts run_count(void) { return counts; }
 
 static int run_code(const plan *p, const op_log *log, const binding *bound)
 {
+    const plan_region *region = p->regions, *last = region + p->region_count;
     for (int i = 0; i < p->code_count; i++) {
+        if (region < last && region->first == i) {
+            if (run_region(p, region, bound) < 0)
+                return -1;
+            for (; i < region->end; i++)
+                counts.instructions[p->code[i].kind]++;
+            i = region++->end - 1;
+            continue;
+        }
         const instruction *in = &p->code[i];
         counts.instructions[in->kind]++;
         switch (in->kind) {

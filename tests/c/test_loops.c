@@ -269,6 +269,12 @@ static void sums(void)
                forms[f].name);
 }
 
+static void regions(void)
+{
+    for (int f = 0; f < FORMS - 1; f++)
+        tap_ok(fires(f, FACT_REGION, 2), "%s: each core takes its rows through many steps", forms[f].name);
+}
+
 /* A second order read of a partial sum: it is a value like any other. */
 static void reads_within(void)
 {
@@ -307,6 +313,7 @@ int main(void)
     compares();
     threads();
     sums();
+    regions();
     reads_within();
     return tap_done();
 }
