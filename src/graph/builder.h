@@ -77,6 +77,20 @@ typedef struct sum_part {
     int32_t root;   /* SUM_END: the last addition */
 } sum_part;
 
+/* Where a record's value is to live (homes.c). */
+typedef struct home {
+    int32_t owner;  /* 1 + the record whose memory it is part of; -1 - a slab; 0: nowhere */
+    int32_t stack;  /* an update: 1 + the empty record that it writes into */
+    int64_t offset; /* in elements */
+    int64_t taken;  /* an empty record: elements up to here are homes */
+} home;
+
+/* Memory for values that are to lie one after the other. */
+typedef struct slab {
+    int32_t buffer; /* -1 until one of them is made */
+    int64_t bytes;
+} slab;
+
 /* Values are numbered: records first, then leaves. */
 typedef struct planner {
     const op_log *log;
@@ -85,7 +99,11 @@ typedef struct planner {
     int32_t *next_member; /* per record: the next of its group */
     int32_t *same;        /* per record: the first record that computes the same, mostly itself */
     int32_t *same_leaf;   /* per leaf */
-    sum_part *sums;       /* per record */
+    int32_t *uses;        /* per record: how many records read it, one more if it outlives the plan */
+    home *homes;          /* per record */
+    slab *slabs;
+    int slab_count, slab_capacity;
+    sum_part *sums; /* per record */
     int32_t *latest_group;
     draft_buffer *buffers;
     int buffer_count, buffer_capacity;
@@ -120,6 +138,9 @@ draft *draft_new(planner *p, instruction_kind kind, int32_t record);
 bool share_equal(planner *p);
 bool find_sums(planner *p);
 bool plan_sum(planner *p, int32_t i); /* record i, which has a role in a sum */
+bool find_homes(planner *p);
+bool is_at_home(planner *p, int32_t i); /* an update */
+bool move_home(planner *p, int32_t v);  /* a value with an owner gets memory */
 bool share_packed(planner *p);
 bool find_regions(planner *p);
 

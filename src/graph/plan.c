@@ -202,7 +202,10 @@ bool materialise(planner *p, int32_t v)
     value *x = &p->values[v];
     if (x->buffer >= 0)
         return true;
-    if (!take_over(p, v)) {
+    if (v < p->key->records && p->homes[v].owner) {
+        if (!move_home(p, v))
+            return false;
+    } else if (!take_over(p, v)) {
         int64_t size = (int64_t)dtype_size((bk_dtype)x->dtype);
         int32_t b = buffer_new(p, BUFFER_TEMPORARY, x->layout->span * size);
         if (b < 0)
@@ -482,6 +485,12 @@ static bool write_region(planner *p, int32_t i, int32_t v, plan_view region, boo
 static bool plan_update(planner *p, int32_t i)
 {
     const attr *a = &p->key->record[i].attr;
+    if (is_at_home(p, i)) {
+        value *x = &p->values[i], *old = &p->values[input_of(p, i, 0)], *v = &p->values[input_of(p, i, 1)];
+        x->born = old->born > v->born ? old->born : v->born;
+        value_place(p, i, old->buffer, old->offset, x->layout);
+        return true;
+    }
     bool replaces = a->region.layout == p->values[i].layout && !a->region.add;
     if (!start_from(p, i, a->region.layout, a->region.offset, replaces))
         return false;
@@ -684,6 +693,25 @@ static void find_last_uses(planner *p)
     }
 }
 
+static bool count_uses(planner *p)
+{
+    p->uses = mem_alloc_zero((size_t)p->key->records * sizeof *p->uses + 1);
+    if (!p->uses)
+        return false;
+    for (int i = 0; i < p->key->records; i++) {
+        if (!(p->key->bits[i] & RECORD_NEEDED) || p->same[i] != i)
+            continue;
+        for (int k = 0; k < p->key->record[i].inputs; k++) {
+            int32_t v = input_of(p, i, k);
+            if (v < p->key->records)
+                p->uses[v]++;
+        }
+        if (p->values[i].last_use == INT32_MAX)
+            p->uses[i]++;
+    }
+    return true;
+}
+
 static bool keep_results(planner *p)
 {
     for (int i = 0; i < p->key->records; i++) {
@@ -704,6 +732,9 @@ static void planner_free(planner *p)
     mem_free(p->next_member);
     mem_free(p->same);
     mem_free(p->same_leaf);
+    mem_free(p->uses);
+    mem_free(p->homes);
+    mem_free(p->slabs);
     mem_free(p->sums);
     mem_free(p->latest_group);
     mem_free(p->buffers);
@@ -715,7 +746,8 @@ plan *plan_make(const op_log *log, const plan_key *key)
 {
     planner p;
     plan *made = NULL;
-    bool good = planner_init(&p, log, key) && place_leaves(&p) && share_equal(&p) && find_sums(&p);
+    bool good = planner_init(&p, log, key) && place_leaves(&p) && share_equal(&p) && count_uses(&p) && find_sums(&p) &&
+                find_homes(&p);
     if (good)
         find_last_uses(&p);
     for (int i = 0; good && i < key->records; i++)

@@ -22,12 +22,7 @@ enum {
 /* --- terms ---------------------------------------------------------------------------------------------------------
  */
 
-typedef struct finder {
-    planner *p;
-    int32_t *uses; /* per record: how many records read it; kept ones have one more */
-} finder;
-
-static bool only_read_once(const finder *f, int32_t v) { return v < f->p->key->records && f->uses[v] == 1; }
+static bool only_read_once(const planner *p, int32_t v) { return v < p->key->records && p->uses[v] == 1; }
 
 static bool is_product(const planner *p, int32_t v)
 {
@@ -49,15 +44,14 @@ static bool is_sum_of_rows(const planner *p, int32_t v)
 
 /* The product or sum of rows that v is, or is a view of as the addition reads it; -1 when it is none, or others read
  * it. */
-static int32_t term_of(const finder *f, int32_t v)
+static int32_t term_of(const planner *p, int32_t v)
 {
-    const planner *p = f->p;
-    if (!only_read_once(f, v))
+    if (!only_read_once(p, v))
         return -1;
     int32_t t = v;
     if (p->key->record[v].op == OP_view) {
         t = input_of(p, v, 0);
-        if (!only_read_once(f, t) || !is_sum_of_rows(p, t) || p->key->record[v].attr.region.offset != 0)
+        if (!only_read_once(p, t) || !is_sum_of_rows(p, t) || p->key->record[v].attr.region.offset != 0)
             return -1;
     }
     bool adds_up = (p->values[v].dtype == BK_FLOAT32 || p->values[v].dtype == BK_FLOAT64) &&
@@ -73,31 +67,10 @@ static bool alike(const planner *p, int32_t a, int32_t b)
 /* --- chains --------------------------------------------------------------------------------------------------------
  */
 
-static bool count_uses(finder *f)
-{
-    const planner *p = f->p;
-    f->uses = mem_alloc_zero((size_t)p->key->records * sizeof *f->uses + 1);
-    if (!f->uses)
-        return false;
-    for (int i = 0; i < p->key->records; i++) {
-        if (!(p->key->bits[i] & RECORD_NEEDED) || p->same[i] != i)
-            continue;
-        for (int k = 0; k < p->key->record[i].inputs; k++) {
-            int32_t v = input_of(p, i, k);
-            if (v < p->key->records)
-                f->uses[v]++;
-        }
-        if (p->values[i].last_use == INT32_MAX)
-            f->uses[i]++;
-    }
-    return true;
-}
-
 /* A sum as long as the one before it and one more. */
-static bool continues(const finder *f, int32_t before, int32_t term)
+static bool continues(const planner *p, int32_t before, int32_t term)
 {
-    const planner *p = f->p;
-    return term >= 0 && only_read_once(f, before) && p->sums[before].length && alike(p, p->sums[before].term, term);
+    return term >= 0 && only_read_once(p, before) && p->sums[before].length && alike(p, p->sums[before].term, term);
 }
 
 static void add_term(planner *p, int32_t i, int32_t before, int32_t term)
@@ -116,19 +89,18 @@ static void begin(planner *p, int32_t term)
 }
 
 /* Whether addition i adds a term to a sum. */
-static void look_at(finder *f, int32_t i)
+static void look_at(planner *p, int32_t i)
 {
-    planner *p = f->p;
     const layout *l = p->values[i].layout;
     if (p->key->record[i].op != EW_add || l != l->plain)
         return;
     int32_t a = input_of(p, i, 0), b = input_of(p, i, 1);
     if (a == b || p->values[a].layout != l || p->values[b].layout != l)
         return;
-    int32_t x = term_of(f, a), y = term_of(f, b);
-    if (continues(f, a, y)) {
+    int32_t x = term_of(p, a), y = term_of(p, b);
+    if (continues(p, a, y)) {
         add_term(p, i, a, y);
-    } else if (continues(f, b, x)) {
+    } else if (continues(p, b, x)) {
         add_term(p, i, b, x);
     } else if (x >= 0 && y >= 0 && alike(p, x, y)) {
         begin(p, x);
@@ -191,17 +163,15 @@ static void settle(planner *p, int32_t root)
 
 bool find_sums(planner *p)
 {
-    finder f = { .p = p };
     p->sums = mem_alloc_zero((size_t)p->key->records * sizeof *p->sums + 1);
-    if (!p->sums || !count_uses(&f))
+    if (!p->sums)
         return false;
     for (int32_t i = 0; i < p->key->records; i++)
         if (p->key->bits[i] & RECORD_NEEDED && p->same[i] == i)
-            look_at(&f, i);
+            look_at(p, i);
     for (int32_t i = p->key->records - 1; i >= 0; i--)
         if (p->sums[i].length >= SHORTEST && !p->sums[i].role)
             settle(p, i);
-    mem_free(f.uses);
     return true;
 }
 

@@ -153,7 +153,8 @@ static void run_loop(const form *f, sizes n, bk_dtype dtype, bool batch_first, b
 {
     bk_scope_push();
     cell c = cell_of(f, n, dtype, batch_first);
-    bk_tensor *out = f->run(&c), *loss = bk_sum(bk_square(out), 0, false);
+    bk_scope_push(); /* what the loop made is let go of, as in a function */
+    bk_tensor *out = scope_return(f->run(&c)), *loss = bk_sum(bk_square(out), 0, false);
     bk_backward(loss, NULL, false, false);
     report = report_last();
     for (int k = 0; k < f->weights; k++)
@@ -256,6 +257,7 @@ static bool fires(int f, plan_fact fact, int least)
 {
     static const sizes usual = { 20, 16, 24, 32 };
     bk_tensor *results[RESULTS];
+    cache_clear(); /* a plan that is found tells nothing */
     run_loop(&forms[f], usual, BK_FLOAT32, false, results);
     release(results, forms[f].weights + 1);
     return log_is_eager || report.count[fact] >= least;
@@ -273,6 +275,51 @@ static void regions(void)
 {
     for (int f = 0; f < FORMS - 1; f++)
         tap_ok(fires(f, FACT_REGION, 2), "%s: each core takes its rows through many steps", forms[f].name);
+}
+
+static void copies(void)
+{
+    for (int f = 0; f < FORMS; f++) {
+        fires(f, FACT_GROUP, 0);
+        int made = report.count[FACT_COPIED] + report.count[FACT_OLD_HELD];
+        /* x[t] and h side by side, in every step; the first of the gradients of w[t] */
+        int allowed = forms[f].run == four_layers ? 40 : forms[f].run == light ? 1 : 0;
+        tap_ok(log_is_eager || made <= allowed, "%s: nothing is copied%s", forms[f].name,
+               allowed ? " but what has no other place" : "");
+    }
+}
+
+/* Values that live in the stack that is made of them, which others read and write before and after. */
+static void stacks(void)
+{
+    bool good = true, was = log_is_eager;
+    bk_tensor *results[2][4];
+    for (int eager = 0; eager < 2; eager++) {
+        bk_scope_push();
+        log_is_eager = eager || was;
+        bk_tensor *x = sample(2, (int64_t[]){ 6, 10 }, BK_FLOAT32, 1, 1), *parts[5], *kept = NULL;
+        for (int k = 0; k < 5; k++) {
+            parts[k] = bk_exp(k ? bk_mul_s(parts[k - 1], -0.5) : x);
+            kept = k == 2 ? parts[k] : kept;
+        }
+        parts[4] = parts[1]; /* one value, two places */
+        bk_tensor *all = bk_stack(parts, 5, 0), *total = bk_cumsum(all, 0);
+        bk_tensor *later = bk_cumsum(bk_add(parts[0], parts[3]), 1);
+        bk_zero_(bk_select(all, 0, 0));
+        bk_copy_(parts[1], bk_add(parts[1], x));
+        results[eager][0] = bk_retain(all);
+        results[eager][1] = bk_retain(bk_add(total, bk_cumsum(all, 1)));
+        results[eager][2] = bk_retain(bk_add(later, bk_mul(parts[0], parts[1])));
+        results[eager][3] = bk_retain(bk_add(kept, parts[3]));
+        bk_sync();
+        bk_scope_pop();
+    }
+    log_is_eager = was;
+    for (int k = 0; k < 4; k++)
+        good = same_bits(results[0][k], results[1][k]) && good;
+    release(results[0], 4);
+    release(results[1], 4);
+    tap_ok(good, "parts of a stack that are read, written and stacked twice stay what they are");
 }
 
 /* A second order read of a partial sum: it is a value like any other. */
@@ -314,6 +361,8 @@ int main(void)
     threads();
     sums();
     regions();
+    copies();
+    stacks();
     reads_within();
     return tap_done();
 }
