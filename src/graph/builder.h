@@ -79,11 +79,22 @@ typedef struct sum_part {
 
 /* Where a record's value is to live (homes.c). */
 typedef struct home {
-    int32_t owner;  /* 1 + the record whose memory it is part of; -1 - a slab; 0: nowhere */
-    int32_t stack;  /* an update: 1 + the empty record that it writes into */
-    int64_t offset; /* in elements */
-    int64_t taken;  /* an empty record: elements up to here are homes */
+    int32_t owner;     /* 1 + the record whose memory it is part of; -1 - a slab; 0: nowhere */
+    int32_t stack;     /* an update: 1 + the empty record that it writes into */
+    int32_t fill;      /* an update: 1 + the fill that it writes into */
+    bool fresh;        /* an update: its region is still zero */
+    bool unfilled;     /* zeros that nobody will see */
+    int64_t offset;    /* in elements */
+    int64_t low, high; /* an empty record: where updates have written, in elements */
 } home;
+
+/* Zeros, and the regions of them that have been written (fills.c). */
+typedef struct fill {
+    int32_t root;
+    bool closed; /* no more is known */
+    const layout *layout;
+    int64_t low, high, covered;
+} fill;
 
 /* Memory for values that are to lie one after the other. */
 typedef struct slab {
@@ -103,6 +114,8 @@ typedef struct planner {
     home *homes;          /* per record */
     slab *slabs;
     int slab_count, slab_capacity;
+    fill *fills;
+    int fill_count, fill_capacity;
     sum_part *sums; /* per record */
     int32_t *latest_group;
     draft_buffer *buffers;
@@ -138,6 +151,7 @@ draft *draft_new(planner *p, instruction_kind kind, int32_t record);
 bool share_equal(planner *p);
 bool find_sums(planner *p);
 bool plan_sum(planner *p, int32_t i); /* record i, which has a role in a sum */
+bool find_fills(planner *p);
 bool find_homes(planner *p);
 bool is_at_home(planner *p, int32_t i); /* an update */
 bool move_home(planner *p, int32_t v);  /* a value with an owner gets memory */

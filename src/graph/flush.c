@@ -132,6 +132,12 @@ static void count_dying(const op_log *log)
     }
 }
 
+static bool is_zero(const node *constant)
+{
+    static const char zeros[16];
+    return !memcmp(constant->data, zeros, dtype_size((bk_dtype)constant->dtype));
+}
+
 static void describe_leaves(const op_log *log)
 {
     count_dying(log);
@@ -146,6 +152,8 @@ static void describe_leaves(const op_log *log)
             s->first_leaf = l;
         }
         uint8_t bits = leaf->flags & NODE_CONSTANT ? LEAF_CONSTANT : 0;
+        if (bits && is_zero(leaf))
+            bits |= LEAF_ZERO;
         if (s && (s->exports || s->pinned))
             bits |= LEAF_FORCED;
         else if (!s || s->refs > s->dying)

@@ -42,33 +42,44 @@ static int32_t shown_by(const planner *p, int32_t v)
     return v;
 }
 
-/* Update i writes a value into memory that was made for it: the value may live there, if it is older than the memory
- * and comes after those that do already. */
+/* Whether no update before wrote where this one does; from now on it has. */
+static bool is_clear(home *stack, int64_t offset, int64_t span)
+{
+    bool clear = stack->high == stack->low || offset >= stack->high || offset + span <= stack->low;
+    bool first = stack->high == stack->low;
+    stack->low = first || offset < stack->low ? offset : stack->low;
+    stack->high = first || offset + span > stack->high ? offset + span : stack->high;
+    return clear;
+}
+
+/* Update i writes a value into memory that was made for it: the value may live there, if it is the first in its place.
+ */
 static void settle_in_stack(planner *p, int32_t i)
 {
     const attr *a = &p->key->record[i].attr;
     int32_t old = input_of(p, i, 0), v = shown_by(p, input_of(p, i, 1)), stack;
-    if (old >= p->key->records || a->region.add)
+    if (old >= p->key->records || (a->region.add && !p->homes[i].fresh))
         return;
-    if (p->key->record[old].op == OP_empty)
+    if (p->key->record[old].op == OP_empty || p->homes[old].unfilled)
         stack = old;
     else if (p->key->record[old].op == OP_update && p->homes[old].stack && p->uses[old] == 1)
         stack = p->homes[old].stack - 1;
     else
         return;
     p->homes[i].stack = stack + 1;
+    bool clear = is_clear(&p->homes[stack], a->region.offset, a->region.layout->span);
     bool dense = a->region.layout->dense && a->region.layout->plain->numel == a->region.layout->span;
     for (int d = 0, seen = 0; d < a->region.layout->ndim; d++) { /* row-major, but for dimensions of size 1 */
         seen |= a->region.layout->sizes[d] != 1;
         dense = dense && (!seen || a->region.layout->sizes[d] == 1 ||
                           a->region.layout->strides[d] == a->region.layout->plain->strides[d]);
     }
-    if (!dense || v >= stack || !is_homeless(p, v) || p->values[v].dtype != p->values[i].dtype ||
-        op_get(p->key->record[v].op)->kind == KIND_EMPTY || a->region.offset < p->homes[stack].taken ||
+    if (!dense || !clear || !is_homeless(p, v) || p->values[v].dtype != p->values[i].dtype ||
+        op_get(p->key->record[v].op)->kind == KIND_EMPTY || p->homes[v].unfilled ||
         p->values[v].layout->numel != a->region.layout->numel)
         return;
-    p->homes[v] = (home){ .owner = stack + 1, .offset = a->region.offset };
-    p->homes[stack].taken = a->region.offset + p->values[v].layout->numel;
+    p->homes[v].owner = stack + 1;
+    p->homes[v].offset = a->region.offset;
 }
 
 /* Whether update i has nothing to write: its value lives there. */
@@ -139,7 +150,7 @@ static bool settle_stretch(planner *p, int32_t end, int k)
 bool find_homes(planner *p)
 {
     p->homes = mem_alloc_zero((size_t)p->key->records * sizeof *p->homes + 1);
-    if (!p->homes)
+    if (!p->homes || !find_fills(p))
         return false;
     for (int32_t i = 0; i < p->key->records; i++)
         if (p->key->bits[i] & RECORD_NEEDED && p->same[i] == i && p->key->record[i].op == OP_update)

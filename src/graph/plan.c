@@ -108,8 +108,9 @@ static bool may_overwrite(planner *p, int32_t old, const layout *region, int64_t
         bool live = x->last_use > at;
         if (live && layout_meets(x->layout, x->offset, x->offset, region, offset))
             return false;
-        if (!live || ++watched > WATCHED_VALUES) {
-            if (live || x->touched >= 0)
+        bool counts = live || x->touched >= 0;
+        if (!counts || ++watched > WATCHED_VALUES) { /* the latest stand first: it is older ones that are folded */
+            if (counts)
                 fold(b, x, live);
             *link = x->next;
         } else {
@@ -154,7 +155,7 @@ static bool only_read_as(const planner *p, const value *v, int32_t g)
     for (int32_t w = b->values; w >= 0; w = p->values[w].next) {
         const value *x = &p->values[w];
         bool same = x->layout == v->layout && x->offset == v->offset;
-        if (++watched > WATCHED_VALUES || x->touched > g || (x->touched == g && !same))
+        if (++watched > 2 * WATCHED_VALUES || x->touched > g || (x->touched == g && !same))
             return false;
     }
     return true;
@@ -424,7 +425,7 @@ static bool place_in_region(planner *p, int32_t i, int32_t v, plan_view region)
     value *x = &p->values[v];
     if (x->group < 0 || x->buffer >= 0 || v >= p->key->records || x->last_use == INT32_MAX || x->sunk)
         return false;
-    if (p->values[i].born >= x->group || !untouched_since(p, region, x->group))
+    if (p->values[i].born > x->group || !untouched_since(p, region, x->group))
         return false;
     note(p, FACT_PLACED, v);
     value_place(p, v, region.buffer, region.offset, region.layout);
@@ -491,18 +492,19 @@ static bool plan_update(planner *p, int32_t i)
         value_place(p, i, old->buffer, old->offset, x->layout);
         return true;
     }
-    bool replaces = a->region.layout == p->values[i].layout && !a->region.add;
+    bool add = a->region.add && !p->homes[i].fresh;
+    bool replaces = a->region.layout == p->values[i].layout && !add;
     if (!start_from(p, i, a->region.layout, a->region.offset, replaces))
         return false;
     plan_view region = region_of(p, i);
     if (!region.layout->numel)
         return true;
     int32_t v = input_of(p, i, 1);
-    if (!a->region.add && place_in_region(p, i, v, region))
+    if (!add && place_in_region(p, i, v, region))
         return true;
-    if (!a->region.add)
+    if (!add)
         note(p, FACT_COPIED, i);
-    return write_region(p, i, v, region, a->region.add);
+    return write_region(p, i, v, region, add);
 }
 
 /* --- kernels -------------------------------------------------------------------------------------------------------
@@ -613,6 +615,8 @@ static bool plan_record(planner *p, int32_t i)
     node_kind kind = op_get(p->key->record[i].op)->kind;
     if (p->sums[i].role)
         return plan_sum(p, i);
+    if (p->homes[i].unfilled)
+        return materialise(p, i);
     switch (kind) {
     case KIND_ELEMENTWISE: return plan_elementwise(p, i);
     case KIND_VIEW: return plan_viewing(p, i);
@@ -735,6 +739,7 @@ static void planner_free(planner *p)
     mem_free(p->uses);
     mem_free(p->homes);
     mem_free(p->slabs);
+    mem_free(p->fills);
     mem_free(p->sums);
     mem_free(p->latest_group);
     mem_free(p->buffers);

@@ -22,7 +22,8 @@ enum {
     LEAF_HELD = 1,   /* somebody may read its memory after the flush: no writing into it */
     LEAF_FORCED = 2, /* writes must go into its memory */
     LEAF_CONSTANT = 4,
-    LEAF_WHOLE = 8 /* it fills memory of the pool: who takes it over keeps nothing else alive */
+    LEAF_ZERO = 16, /* a constant that is zero */
+    LEAF_WHOLE = 8  /* it fills memory of the pool: who takes it over keeps nothing else alive */
 };
 
 typedef struct leaf_key {

@@ -20,7 +20,8 @@
     FACT(SHARED, "is what an earlier record computes")                                                                 \
     FACT(PACKED, "reads a factor that an earlier product has packed")                                                  \
     FACT(SUMMED, "is a sum of products, which are added up many at a time")                                            \
-    FACT(REGION, "begins a stretch that each core takes its rows through")
+    FACT(REGION, "begins a stretch that each core takes its rows through")                                             \
+    FACT(UNFILLED, "is zeros that are written over before anyone reads them")
 
 typedef enum plan_fact {
 #define FACT(name, text) FACT_##name,
