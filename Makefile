@@ -7,17 +7,19 @@ BUILD := build/release
 ASAN_VENV := .venv-asan
 TORCH := torch==2.13.0
 PROGRAMS ?= 20000
+SECONDS ?= 60
 C_SOURCES = $(shell find include src python tests examples -name '*.[ch]')
 PYTEST := -m pytest -q -p no:cacheprovider
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-c test-python test-torch fuzz bench asan lint format clean
+.PHONY: help install demo test test-c test-python test-torch fuzz fuzz-files bench asan lint format clean
 
 help:
 	@echo 'make demo        build, then run the programs of examples/ as written'
 	@echo 'make test        C tests and Python tests (no PyTorch needed)'
 	@echo 'make test-torch  tests against PyTorch 2.13 as the oracle'
 	@echo 'make fuzz        random programs against PyTorch (PROGRAMS=20000 of them)'
+	@echo 'make fuzz-files  broken files, with clang and libFuzzer (SECONDS=60)'
 	@echo 'make bench       ratios against PyTorch and NumPy (CASE=pattern selects)'
 	@echo 'make asan        all tests under AddressSanitizer and UBSan'
 	@echo 'make lint        formatting, ruff, and a build with clang where there is one'
@@ -69,7 +71,7 @@ install: $(BUILD)/build.ninja
 	@chmod +x $(BIN)/brisk
 
 demo: install
-	@ninja -C $(BUILD) --quiet examples/c/branches examples/c/floats
+	@ninja -C $(BUILD) --quiet examples/c/branches examples/c/floats examples/c/gradients examples/c/save_load examples/c/training
 	@$(BIN)/python examples/demo.py $(BUILD)/examples/c
 
 test: test-c test-python
@@ -105,6 +107,18 @@ asan: build/asan/build.ninja
 	@ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	    LD_PRELOAD="$$($${CC:-cc} -print-file-name=libasan.so) $$($${CC:-cc} -print-file-name=libubsan.so)" \
 	    PYTHONMALLOC=malloc $(ASAN_VENV)/bin/python $(PYTEST) tests/python
+
+# A coverage-guided search for files that break a reader, from valid ones. Under AddressSanitizer, and with little memory.
+build/fuzz/build.ninja: $(VENV)/ready
+	CC=clang $(meson) setup build/fuzz $(call into,$(VENV)) -Dpython=false -Dbuildtype=debugoptimized \
+	    -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link
+
+fuzz-files: install build/fuzz/build.ninja
+	@ninja -C build/fuzz --quiet tests/fuzz/fuzz_files
+	@$(BIN)/python tests/fuzz/seeds.py build/fuzz/seeds
+	@mkdir -p build/fuzz/corpus
+	@build/fuzz/tests/fuzz/fuzz_files -max_total_time=$(SECONDS) -max_len=4096 -rss_limit_mb=2048 -timeout=10 \
+	    -artifact_prefix=build/fuzz/ -print_final_stats=1 build/fuzz/corpus build/fuzz/seeds
 
 # --- style -------------------------------------------------------------------------------------------------------
 

@@ -9,16 +9,17 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = pathlib.Path(__file__).parent
 BRISK = [sys.executable, "-m", "brisk", "run"]
 
 
-def run(command):
+def run(command, directory=None):
     env = {k: v for k, v in os.environ.items() if k != "BRISK_AS_TORCH"}
     start = time.perf_counter()
-    result = subprocess.run([str(part) for part in command], env=env, capture_output=True, text=True)
+    result = subprocess.run([str(part) for part in command], env=env, cwd=directory, capture_output=True, text=True)
     return time.perf_counter() - start, result
 
 
@@ -40,7 +41,8 @@ def main():
             print(f"   (with PyTorch: {seconds:.2f} s{', failed' if result.returncode else ''})")
     for directory in sys.argv[1:]:
         for source in sorted((HERE / "c").glob("*.c")):
-            seconds, result = run([pathlib.Path(directory) / source.stem])
+            with tempfile.TemporaryDirectory() as scratch:  # for those that write files
+                seconds, result = run([pathlib.Path(directory).absolute() / source.stem], scratch)
             show(f"{source.stem} (C)   {seconds:.2f} s", result)
             failures += result.returncode != 0
     if not has_torch:

@@ -317,6 +317,9 @@ BK_API bk_tensor *bk_index_copy(const bk_tensor *t, int dim, const bk_tensor *in
 BK_API int bk_index_copy_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *source);
 BK_API bk_tensor *bk_index_fill(const bk_tensor *t, int dim, const bk_tensor *index, double value);
 BK_API int bk_index_fill_(bk_tensor *t, int dim, const bk_tensor *index, double value);
+/* The value is a tensor without dimensions, which gets its gradient. */
+BK_API bk_tensor *bk_index_fill_t(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *value);
+BK_API int bk_index_fill_t_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *value);
 BK_API bk_tensor *bk_take(const bk_tensor *t, const bk_tensor *index);
 BK_API bk_tensor *bk_put(const bk_tensor *t, const bk_tensor *index, const bk_tensor *source, bool accumulate);
 BK_API int bk_put_(bk_tensor *t, const bk_tensor *index, const bk_tensor *source, bool accumulate);
@@ -437,6 +440,33 @@ BK_API bk_tensor *bk_kron(const bk_tensor *a, const bk_tensor *b);
 /* "ij,jk->ik" and the like; letters, repeated letters, "...", spaces. */
 BK_API bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count);
 
+/* --- files -------------------------------------------------------------------------------------------------------- */
+
+/* Tensors by name, in the order in which they were set first. */
+typedef struct bk_tensors bk_tensors;
+BK_API bk_tensors *bk_tensors_new(void);
+BK_API void bk_tensors_free(bk_tensors *m);
+BK_API int bk_tensors_set(bk_tensors *m, const char *name, bk_tensor *t); /* keeps a reference */
+BK_API bk_tensor *bk_tensors_get(const bk_tensors *m, const char *name);  /* borrowed */
+BK_API int64_t bk_tensors_count(const bk_tensors *m);
+BK_API const char *bk_tensors_name(const bk_tensors *m, int64_t i);
+BK_API bk_tensor *bk_tensors_at(const bk_tensors *m, int64_t i); /* borrowed */
+
+/* Every save is atomic: the file is the old one or the complete new one, whatever happens. No load runs anything that
+ * a file says, and the memory it takes is in proportion to the file. */
+
+/* PyTorch's checkpoints: what torch.load reads and torch.save writes. Tensors that share memory share it in the file
+ * and after loading. Of nested dicts the names are joined by dots; what is no tensor is left out. */
+BK_API int bk_save(const char *path, const bk_tensors *m);
+BK_API bk_tensors *bk_load(const char *path);
+BK_API int bk_save_safetensors(const char *path, const bk_tensors *m);
+BK_API bk_tensors *bk_load_safetensors(const char *path);
+/* NumPy's: one array, or several by name. Compressed archives are not read. */
+BK_API int bk_save_npy(const char *path, const bk_tensor *t);
+BK_API bk_tensor *bk_load_npy(const char *path);
+BK_API int bk_save_npz(const char *path, const bk_tensors *m);
+BK_API bk_tensors *bk_load_npz(const char *path);
+
 /* --- layers: weights and biases may be NULL ----------------------------------------------------------------------- */
 
 /* Over the last `count` dimensions, which have the given sizes. */
@@ -485,6 +515,63 @@ BK_API bk_tensor *bk_attention(const bk_tensor *q, const bk_tensor *k, const bk_
 
 /* An orthogonal matrix along the shorter side of t, seen as (first dimension, all others), times gain. */
 BK_API int bk_orthogonal_(bk_tensor *t, double gain, bk_generator *g);
+
+/* --- losses ---------------------------------------------------------------------------------------------------------
+ */
+
+/* What becomes of the losses of the elements (of the samples, where there are classes). */
+typedef enum bk_reduction { BK_REDUCE_NONE, BK_REDUCE_MEAN, BK_REDUCE_SUM } bk_reduction;
+BK_API bk_tensor *bk_mse_loss(const bk_tensor *x, const bk_tensor *target, bk_reduction reduction);
+BK_API bk_tensor *bk_l1_loss(const bk_tensor *x, const bk_tensor *target, bk_reduction reduction);
+/* Quadratic below beta (delta), linear above. */
+BK_API bk_tensor *bk_smooth_l1_loss(const bk_tensor *x, const bk_tensor *target, double beta, bk_reduction reduction);
+BK_API bk_tensor *bk_huber_loss(const bk_tensor *x, const bk_tensor *target, double delta, bk_reduction reduction);
+/* x: (C), (N, C) or (N, C, ...), target: one class fewer dimensions than x; weight: (C) or NULL. A target of
+ * ignore_index costs nothing and does not count for the mean. */
+BK_API bk_tensor *bk_nll_loss(const bk_tensor *x, const bk_tensor *target, const bk_tensor *weight,
+                              int64_t ignore_index, bk_reduction reduction);
+/* Of unnormalised scores; a target of x's sizes holds the probabilities of the classes. */
+BK_API bk_tensor *bk_cross_entropy(const bk_tensor *x, const bk_tensor *target, const bk_tensor *weight,
+                                   int64_t ignore_index, double label_smoothing, bk_reduction reduction);
+/* Of probabilities, and of their logits; weight and pos_weight may be NULL. */
+BK_API bk_tensor *bk_binary_cross_entropy(const bk_tensor *x, const bk_tensor *target, const bk_tensor *weight,
+                                          bk_reduction reduction);
+BK_API bk_tensor *bk_binary_cross_entropy_with_logits(const bk_tensor *x, const bk_tensor *target,
+                                                      const bk_tensor *weight, const bk_tensor *pos_weight,
+                                                      bk_reduction reduction);
+
+/* --- optimisers: a step moves every parameter that has a gradient, and is recorded like any other op
+ * ------------------ */
+
+/* State starts as zeros: a step makes the tensors that it needs (owned by the struct). */
+typedef struct bk_sgd_options {
+    double lr, momentum, dampening, weight_decay;
+    bool nesterov, maximize;
+} bk_sgd_options;
+BK_API int bk_sgd_step(bk_tensor *const *params, bk_tensor **momentum, int count, const bk_sgd_options *options);
+
+typedef struct bk_adam_options {
+    double lr, beta1, beta2, eps, weight_decay;
+    bool decoupled; /* the weight decay is AdamW's */
+    bool amsgrad, maximize;
+} bk_adam_options;
+typedef struct bk_adam_state {
+    double steps;
+    bk_tensor *mean, *square, *largest; /* largest: amsgrad's */
+} bk_adam_state;
+BK_API int bk_adam_step(bk_tensor *const *params, bk_adam_state *states, int count, const bk_adam_options *options);
+BK_API void bk_adam_state_release(bk_adam_state *states, int count);
+
+typedef struct bk_rmsprop_options {
+    double lr, alpha, eps, weight_decay, momentum;
+    bool centered, maximize;
+} bk_rmsprop_options;
+typedef struct bk_rmsprop_state {
+    bk_tensor *square, *mean, *momentum; /* mean: of a centered one */
+} bk_rmsprop_state;
+BK_API int bk_rmsprop_step(bk_tensor *const *params, bk_rmsprop_state *states, int count,
+                           const bk_rmsprop_options *options);
+BK_API void bk_rmsprop_state_release(bk_rmsprop_state *states, int count);
 
 /* --- gradients ------------------------------------------------------------------------------------------------------
  */

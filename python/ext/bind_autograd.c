@@ -3,6 +3,8 @@
 #include "autograd/backward.h"
 #include "autograd/hooks.h"
 #include "core/lock.h"
+#include "core/memory.h"
+#include "ops/elementwise.h"
 
 static PyObject *py_backward(const arg *a)
 {
@@ -210,7 +212,10 @@ static PyObject *get_retains_grad(PyObject *self, void *unused)
 static PyObject *get_data(PyObject *self, void *unused)
 {
     (void)unused;
-    return py_wrap(bk_detach(((py_tensor *)self)->t));
+    bk_tensor *data = bk_detach(((py_tensor *)self)->t);
+    if (data)
+        data->flags |= TENSOR_DATA;
+    return py_wrap(data);
 }
 
 static int set_data(PyObject *self, PyObject *value, void *unused)
@@ -243,6 +248,69 @@ PyGetSetDef autograd_attributes[] = {
     { NULL, NULL, NULL, NULL, NULL },
 };
 
+/* --- the tables, for tests that ask something of every row ---------------------------------------------------------
+ */
+
+/* (name, number of operands, lo, hi, the operands that have a gradient) of an elementwise row. */
+static PyObject *describe_row(int op)
+{
+    const ew_info *row = &ew_infos[op];
+    PyObject *smooth = PyList_New(0);
+    for (int k = 0; smooth && k < row->arity; k++) {
+        PyObject *number = strcmp(row->gradient[k], "NONDIFF") ? PyLong_FromLong(k) : NULL;
+        if (number && PyList_Append(smooth, number) < 0)
+            Py_CLEAR(smooth);
+        Py_XDECREF(number);
+    }
+    return smooth ? Py_BuildValue("(siddN)", row->name, row->arity, row->lo, row->hi, smooth) : NULL;
+}
+
+/* (the rows of ops.def, the names of the rows of nodes.def that have a gradient) */
+static PyObject *py_tables(const arg *a)
+{
+    (void)a;
+    PyObject *rows = PyList_New(0), *nodes = PyList_New(0);
+    for (int op = 0; rows && nodes && op < OP_COUNT; op++) {
+        bool elementwise = op < EW_COUNT;
+        if (!elementwise && !op_get(op)->gradient)
+            continue;
+        PyObject *row = elementwise ? describe_row(op) : PyUnicode_FromString(op_get(op)->name);
+        if (!row || PyList_Append(elementwise ? rows : nodes, row) < 0)
+            Py_CLEAR(rows);
+        Py_XDECREF(row);
+    }
+    if (rows && nodes)
+        return Py_BuildValue("(NN)", rows, nodes);
+    Py_XDECREF(rows);
+    Py_XDECREF(nodes);
+    return NULL;
+}
+
+/* (bytes of tensors in use, nodes in use), when everything recorded has been evaluated */
+static PyObject *py_in_use(const arg *a)
+{
+    (void)a;
+    return py_flush() < 0 ? NULL : Py_BuildValue("(LL)", (long long)pool_bytes_in_use(), (long long)nodes_live());
+}
+
+/* The elementwise row of that number over these operands. */
+static PyObject *py_apply_row(const arg *a)
+{
+    operand in[MAX_INPUTS] = { { 0 } };
+    int64_t op = a[0].i;
+    if (op < 0 || op >= EW_COUNT || a[1].tensors.n != ew_infos[op].arity) {
+        PyErr_SetString(PyExc_ValueError, "no such row, or another number of operands");
+        return NULL;
+    }
+    lock_take();
+    bool good = true;
+    for (int k = 0; good && k < a[1].tensors.n; k++)
+        good = tensor_read(a[1].tensors.v[k], &in[k]);
+    bk_tensor *t = good ? ew_apply((int)op, in) : NULL;
+    lock_give();
+    return t ? py_wrap(t) : py_raise();
+}
+
 const binding autograd_rows[] = {
     { AS_METHOD, "_backward(Tensor self, Tensor? gradient=None, bool? retain_graph=None, bool create_graph=False)",
       py_backward, NULL },
@@ -251,6 +319,9 @@ const binding autograd_rows[] = {
       "bool accumulate, bool ends=False)",
       py_run_backward, NULL },
     { AS_METHOD, "_hooks(Tensor self)", py_hooks, NULL },
+    { AS_FUNCTION, "_tables()", py_tables, NULL },
+    { AS_FUNCTION, "_in_use()", py_in_use, NULL },
+    { AS_FUNCTION, "_apply_row(int row, Tensor[] operands)", py_apply_row, NULL },
     { AS_METHOD, "retain_grad(Tensor self)", py_retain_grad, "Keeps the gradient although this is no leaf." },
     { AS_FUNCTION | AS_METHOD, "detach(Tensor self)", py_detach, "The same memory, on no tape." },
     { AS_METHOD, "requires_grad_(Tensor self, bool requires_grad=True)", py_requires_grad_, NULL },

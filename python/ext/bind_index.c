@@ -80,6 +80,14 @@ static PyObject *py_index_fill(const arg *a)
 {
     return py_wrap(bk_index_fill(a[0].tensor, (int)a[1].i, a[2].tensor, a[3].scalar.d));
 }
+static PyObject *py_index_fill_t(const arg *a)
+{
+    return py_wrap(bk_index_fill_t(a[0].tensor, (int)a[1].i, a[2].tensor, a[3].tensor));
+}
+static PyObject *py_index_fill_t_(const arg *a)
+{
+    return py_in_place(&a[0], bk_index_fill_t_(a[0].tensor, (int)a[1].i, a[2].tensor, a[3].tensor));
+}
 static PyObject *py_index_fill_(const arg *a)
 {
     return py_in_place(&a[0], bk_index_fill_(a[0].tensor, (int)a[1].i, a[2].tensor, a[3].scalar.d));
@@ -248,7 +256,9 @@ const binding index_rows[] = {
       NULL },
     { BOTH, "index_copy(Tensor self, int dim, Tensor index, Tensor source, *, Tensor? out=None)", py_index_copy, NULL },
     { AS_METHOD, "index_copy_(Tensor self, int dim, Tensor index, Tensor source)", py_index_copy_, NULL },
+    { BOTH, "index_fill(Tensor self, int dim, Tensor index, Tensor value)", py_index_fill_t, NULL },
     { BOTH, "index_fill(Tensor self, int dim, Tensor index, Scalar value)", py_index_fill, NULL },
+    { AS_METHOD, "index_fill_(Tensor self, int dim, Tensor index, Tensor value)", py_index_fill_t_, NULL },
     { AS_METHOD, "index_fill_(Tensor self, int dim, Tensor index, Scalar value)", py_index_fill_, NULL },
     { BOTH, "index_put(Tensor self, Object indices, Tensor values, bool accumulate=False)", py_index_put, NULL },
     { BOTH, "index_put_(Tensor self, Object indices, Tensor values, bool accumulate=False)", py_index_put_, NULL },

@@ -284,10 +284,9 @@ static PyObject *get_false(PyObject *self, void *c) { return (void)self, (void)c
 static PyObject *get_true(PyObject *self, void *c) { return (void)self, (void)c, Py_NewRef(Py_True); }
 static PyObject *get_base(PyObject *self, void *c) { return (void)self, (void)c, Py_NewRef(Py_None); }
 
-/* How often the memory was written, from some beginning: only differences mean something. */
 static PyObject *get_version(PyObject *self, void *c)
 {
-    return (void)c, PyLong_FromUnsignedLongLong(handle(self)->cell->stamp);
+    return (void)c, PyLong_FromUnsignedLong(handle(self)->cell->version);
 }
 
 static PyGetSetDef info_attributes[] = {

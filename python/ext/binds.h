@@ -18,7 +18,8 @@
     X(reduce)                                                                                                          \
     X(sort)                                                                                                            \
     X(products)                                                                                                        \
-    X(compose)
+    X(compose)                                                                                                         \
+    X(files)
 
 #define DECLARE_ROWS(topic)                                                                                            \
     extern const binding topic##_rows[];                                                                               \
@@ -26,6 +27,8 @@
 ROW_LISTS(DECLARE_ROWS)
 DECLARE_ROWS(functional) /* brisk._C._nn: what PyTorch has in nn.functional only */
 DECLARE_ROWS(layers)     /* there too: layers with weights */
+DECLARE_ROWS(losses)     /* there too */
+DECLARE_ROWS(optim)      /* brisk._C._optim */
 #undef DECLARE_ROWS
 /* Takes back the names that rows of the op table give and PyTorch does not have. */
 int elementwise_forget_names(PyObject *module);
@@ -72,6 +75,8 @@ PyObject *py_tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 PyObject *py_untyped_storage(const arg *a);
 PyObject *py_tensor_on_storage(const arg *a);
 PyObject *py_storage_from_bytes(const arg *a);
+/* The evaluated memory of a storage object: 1; 0 when o is none; -1 with an exception set. */
+int py_storage_bytes(PyObject *o, const void **data, size_t *count);
 
 /* interop.c */
 extern PyBufferProcs py_tensor_buffer;

@@ -99,7 +99,15 @@ static PyMethodDef methods[] = {
     { NULL, NULL, 0, NULL },
 };
 
+/* The row of ops.def or nodes.def that made it. */
+static PyObject *grad_fn_row(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyUnicode_FromString(op_get(((grad_fn *)self)->place->op)->name);
+}
+
 static PyGetSetDef attributes[] = {
+    { "_row", grad_fn_row, NULL, NULL, NULL },
     { "next_functions", grad_fn_next, NULL, "Where the gradients of the inputs go.", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };

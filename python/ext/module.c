@@ -67,9 +67,18 @@ static int add_functional(PyObject *module)
 {
     PyObject *nn = PyImport_AddModule("brisk._C._nn"); /* in sys.modules, so that it can be imported from; borrowed */
     if (!nn || args_add_functions(nn, functional_rows, functional_row_count) < 0 ||
-        args_add_functions(nn, layers_rows, layers_row_count) < 0)
+        args_add_functions(nn, layers_rows, layers_row_count) < 0 ||
+        args_add_functions(nn, losses_rows, losses_row_count) < 0)
         return -1;
     return PyModule_AddObjectRef(module, "_nn", nn);
+}
+
+static int add_optim(PyObject *module)
+{
+    PyObject *optim = PyImport_AddModule("brisk._C._optim");
+    if (!optim || args_add_functions(optim, optim_rows, optim_row_count) < 0)
+        return -1;
+    return PyModule_AddObjectRef(module, "_optim", optim);
 }
 
 PyMODINIT_FUNC PyInit__C(void)
@@ -81,7 +90,7 @@ PyMODINIT_FUNC PyInit__C(void)
         limits_init(module) < 0 || random_init(module) < 0 || interop_init(module) < 0 || storage_init(module) < 0 ||
         info_init(module) < 0 || grad_fn_init() < 0 || function_init(module) < 0 || args_init(module) < 0 ||
         module_object_init(module) < 0 || return_types_init(module) < 0 || add_rows(module) < 0 ||
-        elementwise_forget_names(module) < 0 || add_functional(module) < 0 ||
+        elementwise_forget_names(module) < 0 || add_functional(module) < 0 || add_optim(module) < 0 ||
         py_add_attributes(py_tensor_type, autograd_attributes) < 0 ||
         py_add_attributes(py_tensor_type, shape_attributes) < 0) {
         Py_DECREF(module);

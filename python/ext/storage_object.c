@@ -60,6 +60,18 @@ static const node *evaluated(const cell *c)
     return c->value;
 }
 
+int py_storage_bytes(PyObject *o, const void **data, size_t *count)
+{
+    if (Py_TYPE(o) != storage_type)
+        return 0;
+    const node *n = evaluated(cell_of(o));
+    if (!n)
+        return -1;
+    *data = n->data;
+    *count = byte_count(cell_of(o));
+    return 1;
+}
+
 static PyObject *storage_nbytes(PyObject *o, PyObject *none)
 {
     return (void)none, PyLong_FromSize_t(byte_count(cell_of(o)));
@@ -172,12 +184,10 @@ PyObject *py_tensor_on_storage(const arg *a)
 {
     if (Py_TYPE(a[0].object) != storage_type)
         return PyErr_Format(PyExc_TypeError, "expected an UntypedStorage, not %s", py_type_name(a[0].object));
-    cell *c = cell_of(a[0].object);
-    const layout *l = a[2].ints.n == a[3].ints.n ? layout_get(a[2].ints.n, a[2].ints.v, a[3].ints.v) : NULL;
-    if (!l || a[1].i < 0 || (l->numel && a[1].i + l->span > c->value->layout->span))
-        return PyErr_Format(PyExc_RuntimeError, "sizes and strides are out of bounds for the storage");
+    if (a[2].ints.n != a[3].ints.n)
+        return PyErr_Format(PyExc_RuntimeError, "mismatch in length of strides and shape");
     lock_take();
-    bk_tensor *t = cell_tensor(c, l, a[1].i);
+    bk_tensor *t = cell_tensor_checked(cell_of(a[0].object), a[2].ints.n, a[2].ints.v, a[3].ints.v, a[1].i);
     lock_give();
     return py_wrap(t);
 }

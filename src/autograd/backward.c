@@ -58,7 +58,7 @@ static bool visit(pass *p, node *n)
     }
     n->flags |= NODE_MARK;
     p->steps[p->count++] = (step){ .node = node_retain(n) };
-    n->tape_refs++; /* a flush on the way keeps what the gradients read, not every value */
+    n->flags |= NODE_WALKED;
     return true;
 }
 
@@ -72,6 +72,52 @@ static int latest_first(const void *a, const void *b)
 {
     uint64_t x = ((const step *)a)->node->sequence, y = ((const step *)b)->node->sequence;
     return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static bool in_order(const pass *p)
+{
+    for (int i = 1; i < p->count; i++)
+        if (p->steps[i - 1].node->sequence < p->steps[i].node->sequence)
+            return false;
+    return true;
+}
+
+/* Nodes of one tape were numbered one after the other, so that a table of the range puts them in order in one go; a
+ * chain is in order already. Leaves, numbered 0, come last. -1: the range is too wide, or memory is out. */
+static int order_by_table(pass *p)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    for (int i = 0; i < p->count; i++) {
+        uint64_t s = p->steps[i].node->sequence;
+        low = s && s < low ? s : low;
+        high = s > high ? s : high;
+    }
+    if (!high || high - low > 16 * (uint64_t)p->count)
+        return -1;
+    int32_t *table = mem_alloc_zero((high - low + 1) * sizeof *table);
+    step *steps = table ? mem_alloc((size_t)p->capacity * sizeof *steps) : NULL;
+    int count = 0;
+    for (int i = 0; steps && i < p->count; i++)
+        if (p->steps[i].node->sequence)
+            table[high - p->steps[i].node->sequence] = i + 1;
+    for (uint64_t i = 0; steps && i <= high - low; i++)
+        if (table[i])
+            steps[count++] = p->steps[table[i] - 1];
+    for (int i = 0; steps && i < p->count; i++)
+        if (!p->steps[i].node->sequence)
+            steps[count++] = p->steps[i];
+    mem_free(table);
+    if (!steps)
+        return -1;
+    mem_free(p->steps);
+    p->steps = steps;
+    return 0;
+}
+
+static void order(pass *p)
+{
+    if (!in_order(p) && order_by_table(p) < 0)
+        qsort(p->steps, (size_t)p->count, sizeof *p->steps, latest_first);
 }
 
 /* Whether the walk stops at n. */
@@ -101,7 +147,7 @@ static bool collect(pass *p)
         p->steps[i].node->flags &= (uint8_t)~NODE_MARK;
     if (!good)
         return false;
-    qsort(p->steps, (size_t)p->count, sizeof *p->steps, latest_first);
+    order(p);
     for (int i = 0; i < p->count; i++) {
         p->steps[i].visit = p->steps[i].node->visit;
         p->steps[i].node->visit = i;
@@ -150,7 +196,7 @@ static void places_free(node **p, int count)
 {
     for (int i = 0; p && i < count; i++)
         if (p[i])
-            node_release(p[i]);
+            node_release_value(p[i]);
     mem_free(p);
 }
 
@@ -173,8 +219,8 @@ static void pass_free(pass *p)
         step_clear(&p->steps[i]);
         if (p->numbered)
             p->steps[i].node->visit = p->steps[i].visit;
-        p->steps[i].node->tape_refs--;
-        node_release(p->steps[i].node);
+        p->steps[i].node->flags &= (uint8_t)~NODE_WALKED;
+        node_release_value(p->steps[i].node);
     }
     places_free(p->outputs, p->call->output_count);
     places_free(p->inputs, p->call->input_count);
@@ -185,14 +231,18 @@ static void pass_free(pass *p)
 /* --- sending -------------------------------------------------------------------------------------------------------
  */
 
-/* More gradient for the edge's node; g is borrowed. */
-static int send(pass *p, node *edge, bk_tensor *g)
+/* More gradient for the edge's node; g is borrowed. fresh: nobody else will look at that handle. */
+static int send_as(pass *p, node *edge, bk_tensor *g, bool fresh)
 {
     step *s = &p->steps[edge->visit];
     if (!s->wanted)
         return 0;
+    if (tensor_dtype(g) != edge->dtype &&
+        !(g = bk_to(g, (bk_dtype)edge->dtype))) /* a number of more precision met it */
+        return -1;
     if (!s->grad) {
         s->grad = bk_retain(g);
+        s->own = fresh;
         return 0;
     }
     bk_tensor *sum = bk_add(s->grad, g);
@@ -203,6 +253,8 @@ static int send(pass *p, node *edge, bk_tensor *g)
     s->own = true;
     return 0;
 }
+
+static int send(pass *p, node *edge, bk_tensor *g) { return send_as(p, edge, g, false); }
 
 /* T reads of x[t] fill one buffer, slice by slice. */
 static int send_view(pass *p, node *n, bk_tensor *g)
@@ -315,18 +367,98 @@ static bool reads_saved(const node *n)
     return false;
 }
 
+/* --- leaves that were written since they were read ------------------------------------------------------------------
+ */
+
+/* The leaf that an edge leads to through views only; NULL: none. */
+static const track *leaf_under(const node *edge)
+{
+    for (int depth = 0; depth < 4 && (edge->op == OP_view || edge->op == OP_expand); depth++)
+        edge = edge->edge[0];
+    return edge->op == OP_leaf ? edge->extra : NULL;
+}
+
+static int refuse_stale(const track *k, const node *saved)
+{
+    char sizes[200];
+    return error_int(
+        BK_RUNTIME_ERROR,
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        "[torch.%sTensor %s] is at version %u; expected version %u instead. Hint: enable anomaly detection to find "
+        "the operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, "
+        "check_nan=False).",
+        dtypes[saved->dtype].type_name, layout_text(saved->layout, sizes), k->cell->version, k->cell->expected);
+}
+
+/* What stands now where the edge's value was read. Owned. */
+static node *current_value(const node *edge)
+{
+    if (edge->op == OP_leaf) {
+        const track *k = edge->extra;
+        node *whole = k->cell->value;
+        return k->layout == whole->layout ? node_retain(whole) : node_view(whole, NULL, k->layout, k->offset);
+    }
+    node *base = current_value(edge->edge[0]); /* as deep as leaf_under went */
+    node *n = !base                   ? NULL
+              : edge->op == OP_expand ? node_expand(base, NULL, edge->layout)
+                                      : node_view(base, NULL, edge->layout, edge->attr.region.offset);
+    if (base)
+        node_release(base);
+    return n;
+}
+
+/* A write through .data is not seen by the tape: its gradients are those of the new value, as PyTorch's are. */
+static int take_current(node *n, int k)
+{
+    if (n->flags & NODE_PENDING && log_flush() < 0) /* the log still needs the old one */
+        return -1;
+    node *now = current_value(n->edge[k]);
+    if (!now)
+        return -1;
+    if (now->layout->plain == n->in[k]->layout->plain && now->dtype == n->in[k]->dtype) {
+        node_drop_input(n, k);
+        n->in[k] = node_retain(now);
+    }
+    node_release(now);
+    return 0;
+}
+
+/* Of the values that the gradients wanted of n read, those of leaves must be what they were when n was recorded. */
+static int check_leaves(node *n)
+{
+    const op_info *info = op_get(n->op);
+    uint8_t needs = 0;
+    for (int k = 0; k < MAX_INPUTS; k++)
+        needs |= n->edge[k] ? info->needs[k] : 0;
+    for (int k = 0; k < n->inputs; k++) {
+        const track *leaf = needs & 1 << k && n->edge[k] ? leaf_under(n->edge[k]) : NULL;
+        if (!leaf || !leaf->cell || leaf->cell->moved <= n->sequence)
+            continue;
+        if (leaf->cell->written > n->sequence)
+            return refuse_stale(leaf, n->in[k]);
+        lock_take();
+        int status = take_current(n, k);
+        lock_give();
+        if (status < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int send_rule(pass *p, step *s)
 {
     node *n = s->node;
     bk_tensor *grads[MAX_INPUTS] = { 0 };
     if (n->flags & NODE_FREED && reads_saved(n))
         return refuse_second_time();
+    if (check_leaves(n) < 0)
+        return -1;
     if (op_get(n->op)->gradient(n, s->grad, grads) < 0)
         return -1;
     if (look_at(n, op_get(n->op)->grad_name, grads, MAX_INPUTS) < 0)
         return -1;
     for (int k = 0; k < MAX_INPUTS; k++)
-        if (grads[k] && n->edge[k] && send(p, n->edge[k], grads[k]) < 0)
+        if (grads[k] && n->edge[k] && send_as(p, n->edge[k], grads[k], n->op == OP_update && update_clears(n)) < 0)
             return -1;
     return 0;
 }
@@ -345,7 +477,10 @@ static int run_hooks(step *s, bool create_graph)
         if (status < 0)
             return -1;
     }
-    return h->keeper ? accumulate(h->keeper, s->grad, create_graph) : 0;
+    int status = 0;
+    for (track *k = h->keepers; k && status == 0; k = k->next_keeper)
+        status = accumulate(k, s->grad, create_graph);
+    return status;
 }
 
 /* The results of the inputs at this place: handles of their own. */
@@ -390,9 +525,9 @@ static void free_saved(node *n)
         n->flags |= NODE_FREED; /* the log still needs its inputs */
         return;
     }
+    n->flags |= NODE_FREED;
     if (!reads_saved(n))
         return;
-    n->flags |= NODE_FREED;
     for (int k = 0; k < MAX_INPUTS; k++)
         node_drop_input(n, k);
 }
@@ -462,6 +597,9 @@ static int prepare(pass *p)
     for (int i = 0; i < c->input_count; i++)
         if (!p->inputs[i])
             return error_int(BK_RUNTIME_ERROR, "One of the differentiated Tensors does not require grad");
+    for (int i = 0; i < c->input_count && !c->results; i++)
+        if (bk_retain_grad(c->inputs[i]) < 0) /* what is no leaf takes its gradient too */
+            return -1;
     if (!collect(p))
         return -1;
     find_wanted(p);

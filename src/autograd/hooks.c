@@ -39,15 +39,19 @@ int hooks_keep(node *place, track *k)
     hooks *h = hooks_at(place);
     if (!h)
         return -1;
-    h->keeper = k;
+    k->next_keeper = h->keepers;
+    h->keepers = k;
     return 0;
 }
 
 void hooks_forget(node *place, const track *k)
 {
     hooks *h = hooks_of(place);
-    if (h && h->keeper == k)
-        h->keeper = NULL;
+    track **at = h ? &h->keepers : NULL;
+    while (at && *at && *at != k)
+        at = &(*at)->next_keeper;
+    if (at && *at)
+        *at = k->next_keeper;
 }
 
 /* --- keeping gradients
@@ -60,10 +64,12 @@ static int retain_grad(bk_tensor *t)
         return error_int(BK_RUNTIME_ERROR, "can't retain_grad on Tensor that has requires_grad=False");
     if (bk_is_leaf(t))
         return 0; /* keeps it anyway */
-    if (t->track->place != place)
-        return error_int(BK_NOT_IMPLEMENTED, "brisk: retain_grad() of a view");
-    t->track->retain_grad = true;
-    return hooks_keep(place, t->track);
+    bool view = t->flags & TENSOR_VIEW || t->track->place != place;
+    track *k = view ? tensor_keeper(t) : t->track;
+    if (!k || k->retain_grad)
+        return k ? 0 : -1;
+    k->retain_grad = true;
+    return hooks_keep(place, k);
 }
 
 int bk_retain_grad(bk_tensor *t)
@@ -76,4 +82,8 @@ int bk_retain_grad(bk_tensor *t)
     return status;
 }
 
-bool bk_retains_grad(const bk_tensor *t) { return t->track && t->track->retain_grad && !bk_is_leaf(t); }
+bool bk_retains_grad(const bk_tensor *t)
+{
+    const track *k = t->flags & TENSOR_VIEW ? t->keeps : t->keeps ? t->keeps : t->track;
+    return k && k->retain_grad && !bk_is_leaf(t);
+}

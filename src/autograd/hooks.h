@@ -9,8 +9,8 @@
 typedef struct hooks {
     int (*call)(void *list, bk_tensor **g); /* may replace *g, a reference of its own; -1: failed */
     void (*free)(void *list);
-    void *list;    /* the front end's; NULL: none */
-    track *keeper; /* a track, no leaf, whose tensor keeps its gradient; not owned */
+    void *list;     /* the front end's; NULL: none */
+    track *keepers; /* tracks, no leaves, whose tensors keep their gradient; not owned */
 } hooks;
 
 /* The hooks of a place; NULL: none. */

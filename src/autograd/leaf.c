@@ -47,8 +47,11 @@ bool bk_grad_enabled(void) { return grad_enabled(); }
 
 bk_tensor *bk_grad_of(const bk_tensor *t)
 {
-    bool own = t && t->track && t->layout == t->track->layout && t->offset == t->track->offset;
-    return own || (t && t->track && bk_is_leaf(t)) ? t->track->grad : NULL;
+    if (!t || !t->track)
+        return NULL;
+    if (bk_is_leaf(t) || !is_view(t))
+        return t->track->grad;
+    return t->keeps ? t->keeps->grad : NULL;
 }
 
 int bk_set_grad(bk_tensor *t, bk_tensor *grad)
@@ -61,11 +64,13 @@ int bk_set_grad(bk_tensor *t, bk_tensor *grad)
                          layout_text(grad->layout, a), layout_text(t->layout, b));
     lock_take();
     int status = 0;
-    if (grad || t->track)
-        status = tensor_track(t) ? 0 : -1;
-    if (status == 0 && t->track) {
-        bk_tensor *old = t->track->grad;
-        t->track->grad = bk_retain(grad);
+    bool view = t->track && !bk_is_leaf(t) && is_view(t);
+    track *k = view ? t->keeps : t->track;
+    if (grad && !k && !(k = view ? tensor_keeper(t) : tensor_track(t)))
+        status = -1;
+    if (k) {
+        bk_tensor *old = k->grad;
+        k->grad = bk_retain(grad);
         bk_release(old);
     }
     lock_give();

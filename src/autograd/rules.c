@@ -65,8 +65,7 @@ int grad_elementwise(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 /* --- sizes -----------------------------------------------------------------------------------------------------------
  */
 
-/* g summed over the dimensions that were repeated to make it from `to`. */
-static bk_tensor *sum_to(bk_tensor *g, const layout *to)
+bk_tensor *rule_sum_to(bk_tensor *g, const layout *to)
 {
     if (g->layout->plain == to->plain)
         return g;
@@ -81,7 +80,7 @@ static bk_tensor *sum_to(bk_tensor *g, const layout *to)
 
 int grad_expand(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    grads[0] = sum_to(g, n->attr.region.layout);
+    grads[0] = rule_sum_to(g, n->attr.region.layout);
     return grads[0] ? 0 : -1;
 }
 
@@ -178,14 +177,26 @@ int grad_view(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     return grads[0] ? 0 : -1;
 }
 
+static bk_tensor *region_copy(const bk_tensor *whole, const attr *a)
+{
+    operand in;
+    if (!tensor_read(whole, &in))
+        return NULL;
+    return bk_clone(tensor_from_node(node_region(in.value, in.edge, a->region.layout, a->region.offset)));
+}
+
+/* Both gradients are tensors of their own where the old value gets 0 in the region: the region is copied before it is
+ * cleared, so that it can be cleared in place, and T writes cost T regions. */
 int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
     const attr *a = &n->attr;
     bk_tensor *whole = rule_conform(g, n->layout);
     if (!whole)
         return -1;
+    bool below = update_clears(n); /* what is under the region gets no gradient */
     if (n->edge[1]) {
-        grads[1] = tensor_alias(whole, a->region.layout, whole->offset + a->region.offset, true);
+        grads[1] = n->edge[0] && below ? region_copy(whole, a)
+                                       : tensor_alias(whole, a->region.layout, whole->offset + a->region.offset, true);
         if (!grads[1])
             return -1;
     }
@@ -193,7 +204,6 @@ int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
         operand in;
         if (!tensor_read(whole, &in))
             return -1;
-        bool below = !a->region.add && !a->region.fresh; /* what is under the region gets no gradient */
         grads[0] = below ? tensor_at(in.value, in.edge) : whole;
         if (below && grads[0]) {
             bk_tensor *region = tensor_alias(grads[0], a->region.layout, a->region.offset, true);
@@ -223,7 +233,7 @@ static bk_tensor *factor_gradient(const bk_tensor *a, const bk_tensor *b, const 
     bk_tensor *c = column_major(to)
                        ? bk_transpose(product_wide(bk_transpose(b, -1, -2), bk_transpose(a, -1, -2)), -1, -2)
                        : product_wide(a, b);
-    return c ? sum_to(c, to) : NULL;
+    return c ? rule_sum_to(c, to) : NULL;
 }
 
 int grad_matmul(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])

@@ -9,6 +9,10 @@ bk_tensor *add_view_gradient(const node *n, bk_tensor *g, bk_tensor *into);
  * the view is of another kind; *out is NULL on failure. */
 bool reorder_gradient(const node *n, bk_tensor *g, bk_tensor **out);
 
+/* Whether the gradient of an update's old value is 0 in the region: then both its gradients are tensors of their own.
+ */
+static inline bool update_clears(const node *n) { return !n->attr.region.add && !n->attr.region.fresh; }
+
 int grad_elementwise(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_cast(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_view(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
@@ -31,6 +35,8 @@ int grad_flip(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 
 /* What rules share. g in memory of the strides l, what regions of l can be taken from; zeros of any strides. */
 bk_tensor *rule_conform(bk_tensor *g, const layout *l);
+/* g summed over the dimensions that were repeated to make it from `to`. */
+bk_tensor *rule_sum_to(bk_tensor *g, const layout *to);
 bk_tensor *rule_zeros(const layout *l, bk_dtype dtype);
 /* rules_reduce.c */
 int grad_sum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
@@ -40,6 +46,7 @@ int grad_var(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_std(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_evenly(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_shares(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_binary_cross_entropy(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_norm(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_logsumexp(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_softmax(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);

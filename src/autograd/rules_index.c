@@ -144,7 +144,8 @@ int grad_index_put(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     if (n->edge[1]) {
         region = region_in(n, g);
         const layout *l = region ? index_result(region->layout, index->layout, a->index.dims) : NULL;
-        grads[1] = l ? index_read(OP_index_get, region, index, a->index.dims, l) : NULL;
+        bk_tensor *read = l ? index_read(OP_index_get, region, index, a->index.dims, l) : NULL;
+        grads[1] = read ? rule_sum_to(read, n->edge[1]->layout) : NULL;
         if (!grads[1])
             return -1;
     }

@@ -65,9 +65,43 @@ int grad_std(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     return give(var_gradient(n, g), grads);
 }
 
+/* t moved along a dimension by one place, its first or last element lost and `fill` coming in at the other end. */
+static bk_tensor *shifted(bk_tensor *t, int dim, int64_t by, double fill)
+{
+    if (!t)
+        return NULL;
+    int64_t sizes[BK_MAX_NDIM], size = t->layout->sizes[dim], gap = by < 0 ? -by : by;
+    for (int d = 0; d < t->layout->ndim; d++)
+        sizes[d] = d == dim ? gap : t->layout->sizes[d];
+    bk_tensor *edge = bk_full(t->layout->ndim, sizes, fill, tensor_dtype(t));
+    bk_tensor *rest = by > 0 ? bk_slice(t, dim, 0, size - gap, 1) : bk_slice(t, dim, gap, size, 1);
+    bk_tensor *const parts[] = { by > 0 ? edge : rest, by > 0 ? rest : edge };
+    return edge && rest ? bk_cat(parts, 2, dim) : NULL;
+}
+
+/* The products of all elements before each along a dimension. */
+static bk_tensor *product_before(bk_tensor *x, int dim) { return bk_cumprod(shifted(x, dim, 1, 1), dim); }
+
+/* What is to be differentiated again must not divide: with several zeros the quotients are right, their slopes are not.
+ * The gradient of an element is the product of those before it and of those after it. */
+static bk_tensor *prod_gradient(node *n, bk_tensor *g)
+{
+    const layout *from = n->attr.reduce.from;
+    bk_tensor *x = input(n);
+    bool all = dims_of(n) & (dims_of(n) - 1); /* of several dimensions: PyTorch's prod() */
+    int dim = all ? 0 : __builtin_ctz(dims_of(n));
+    if (all)
+        x = bk_reshape(x, 1, &from->numel);
+    bk_tensor *after = bk_flip(product_before(bk_flip(x, 1, &dim), dim), 1, &dim);
+    bk_tensor *others = bk_mul(product_before(x, dim), after);
+    return bk_mul(grow(n, g), all ? bk_reshape(others, from->ndim, from->sizes) : others);
+}
+
 /* Without zeros the product over x; with one, the product of the others goes to it alone. */
 int grad_prod(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
+    if (grad_enabled() && dims_of(n) && n->attr.reduce.from->numel)
+        return give(prod_gradient(n, g), grads);
     bk_tensor *x = input(n), *zero = bk_eq_s(x, 0), *safe = bk_where(zero, bk_ones_like(x), x);
     bk_tensor *count = kept_sum(n, bk_to(zero, BK_INT64));
     bk_tensor *others = dims_of(n) ? bk_prod(safe, dims_of(n), true) : safe;
@@ -170,10 +204,25 @@ int grad_cumsum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     return give(scan_record(g, SCAN_SUM, (int)n->attr.i[0], !n->attr.i[2]), grads);
 }
 
+/* The same without division, to be differentiated again. r[k], the sum over j >= k of g[j] x[k+1] ... x[j], obeys
+ * r[k] = g[k] + x[k+1] r[k+1]: the steps are composed pairwise, each round twice as far. */
+static bk_tensor *cumprod_gradient(node *n, bk_tensor *g)
+{
+    int dim = (int)n->attr.i[0];
+    bk_tensor *x = input(n), *slope = shifted(x, dim, -1, 0), *r = g;
+    for (int64_t far = 1; x && far < x->layout->sizes[dim]; far *= 2) {
+        r = bk_add(r, bk_mul(slope, shifted(r, dim, -far, 0)));
+        slope = bk_mul(slope, shifted(slope, dim, -far, 0));
+    }
+    return bk_mul(r, product_before(x, dim));
+}
+
 /* Before the first zero of a lane: the later products over x. At it: the same with the zero left out. After it: 0. */
 int grad_cumprod(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
     int dim = (int)n->attr.i[0];
+    if (grad_enabled() && n->layout->ndim && n->layout->numel)
+        return give(cumprod_gradient(n, g), grads);
     bk_tensor *x = input(n), *zero = bk_eq_s(x, 0), *safe = bk_where(zero, bk_ones_like(x), x);
     bk_tensor *zeros_so_far = bk_cumsum(zero, dim), *before = bk_eq_s(zeros_so_far, 0);
     bk_tensor *first = bk_logical_and(zero, bk_eq_s(zeros_so_far, 1));
@@ -183,12 +232,14 @@ int grad_cumprod(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     return give(bk_where(before, early, bk_where(first, at, number(x, 0))), grads);
 }
 
-/* The sum of g exp(x - out) over later places, by logarithms: of positive and of negative g apart. */
+/* The sum of g exp(x - out) over later places, by logarithms: of positive and of negative g apart. What is left out
+ * counts as exp(-huge): the logarithm of 0 would come back as inf - inf in the second derivative. */
 static bk_tensor *log_half(bk_tensor *g, bk_tensor *x, bk_tensor *out, const attr *a, bool positive)
 {
-    bk_tensor *least = number(g, -INFINITY);
-    bk_tensor *size = bk_log(bk_abs(g));
-    bk_tensor *logs = bk_where(positive ? bk_gt_s(g, 0) : bk_lt_s(g, 0), size, least);
+    double huge = dtype_size(tensor_dtype(g)) == 2 ? 3e4 : 3e38;
+    bk_tensor *mask = positive ? bk_gt_s(g, 0) : bk_lt_s(g, 0);
+    bk_tensor *size = bk_log(bk_where(mask, bk_abs(g), number(g, 1)));
+    bk_tensor *logs = bk_where(mask, size, number(g, -huge));
     return bk_exp(bk_add(scan_record(bk_sub(logs, out), SCAN_LOGSUMEXP, (int)a->i[0], !a->i[2]), x));
 }
 

@@ -12,7 +12,7 @@
 #include "core/tensor.h"
 
 freelist nodes = { 0 };
-uint64_t next_sequence;
+uint64_t next_sequence = 1; /* 0 is for leaves */
 static freelist storages = { 0 };
 void (*line_hook)(source_line *line);
 
@@ -134,6 +134,24 @@ void node_free(node *n)
         work = (node *)(uintptr_t)next->sequence;
         unlink_node(next, &work);
     }
+}
+
+static bool gradient_reads_result(const node *n)
+{
+    const op_info *info = op_get(n->op);
+    for (int k = 0; k < MAX_INPUTS; k++)
+        if (n->edge[k] && info->needs[k] & NEEDS_OUT)
+            return true;
+    return false;
+}
+
+void node_forget_value(node *n)
+{
+    if (n->flags & NODE_PENDING || (!(n->flags & NODE_FREED) && gradient_reads_result(n)))
+        return;
+    storage_release(n->memory);
+    n->memory = NULL;
+    n->data = NULL;
 }
 
 void node_drop_edge(node *n, int k)

@@ -123,7 +123,8 @@ enum {
     NODE_CONSTANT = 2, /* attr holds the value of its one element; broadcasts to any shape */
     NODE_TAPED = 4,    /* at least one edge */
     NODE_FREED = 8,    /* a backward has freed the values its gradient needs */
-    NODE_MARK = 16     /* scratch for traversals */
+    NODE_MARK = 16,    /* scratch for traversals */
+    NODE_WALKED = 128  /* a backward under way holds it, for its place on the tape */
 };
 
 typedef struct node {
@@ -172,12 +173,22 @@ static inline void node_release(node *n)
     if (--n->refs == 0)
         node_free(n);
 }
+/* One holder of the value less. A value that only the tape still holds, and whose own gradient does not read it, goes:
+ * the place on the tape stays. */
+void node_forget_value(node *n);
+static inline void node_release_value(node *n)
+{
+    if (--n->refs == 0)
+        node_free(n);
+    else if (n->refs == n->tape_refs && n->memory)
+        node_forget_value(n);
+}
 static inline void node_drop_input(node *n, int k)
 {
     node *in = n->in[k];
     n->in[k] = NULL;
     if (in)
-        node_release(in);
+        node_release_value(in);
 }
 void node_drop_edge(node *n, int k);
 

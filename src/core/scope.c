@@ -100,6 +100,20 @@ bk_tensor *bk_scope_keep(bk_tensor *t)
     return t;
 }
 
+void scope_drop(bk_tensor *t)
+{
+    if (!t)
+        return;
+    int mark = is_open(scope_depth) ? scopes.marks[scope_depth - 1] : scopes.count;
+    for (int i = scopes.count - 1; i >= mark; i--) {
+        if (scopes.owned[i] != t)
+            continue;
+        scopes.owned[i] = scopes.owned[--scopes.count];
+        break;
+    }
+    bk_release(t);
+}
+
 bk_tensor *scope_return(bk_tensor *t)
 {
     t = bk_scope_keep(t);

@@ -13,6 +13,8 @@ bk_tensor *scope_add_slow(bk_tensor *t);
 static inline bk_tensor *scope_add(bk_tensor *t) { return scope_depth ? scope_add_slow(t) : t; }
 /* A reference of the caller's own to a handle just made, whether or not a scope has taken it. */
 bk_tensor *scope_own(bk_tensor *t);
+/* Lets go of a handle just made, whether or not a scope has taken it: what a failed op had begun. */
+void scope_drop(bk_tensor *t);
 /* Around a callback: what it makes is its own, whatever scope is open here. Ended by bk_scope_pop. */
 void scope_close(void);
 /* Ends the innermost scope; t, made inside it, passes to the enclosing scope or to the caller. */

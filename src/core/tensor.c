@@ -30,14 +30,26 @@ bool grad_set_enabled(bool on)
 
 /* --- tracks --------------------------------------------------------------------------------------------------- */
 
-track *tensor_track(bk_tensor *t)
+static track *track_new(const bk_tensor *t)
 {
-    if (t->track)
-        return t->track;
     track *k = freelist_take(&tracks, sizeof *k);
     if (k)
         *k = (track){ .refs = 1, .layout = t->layout, .offset = t->offset };
-    return t->track = k;
+    return k;
+}
+
+track *tensor_track(bk_tensor *t)
+{
+    if (!t->track)
+        t->track = track_new(t);
+    return t->track;
+}
+
+static void keeper_drop(bk_tensor *t)
+{
+    if (t->keeps)
+        track_release(t->keeps);
+    t->keeps = NULL;
 }
 
 void track_leave(bk_tensor *t)
@@ -45,6 +57,7 @@ void track_leave(bk_tensor *t)
     track *k = t->track;
     t->track = NULL;
     t->flags &= (uint8_t)~TENSOR_VIEW;
+    keeper_drop(t);
     if (k)
         track_release(k);
 }
@@ -82,6 +95,8 @@ void track_release(track *k)
         bk_release(k->grad);
     if (k->hooks)
         hooks_free(k->hooks);
+    if (k->cell)
+        cell_release(k->cell);
     freelist_give(&tracks, k);
 }
 
@@ -96,6 +111,15 @@ void node_extra_release(node *n)
     } else {
         hooks_free(n->extra);
     }
+}
+
+/* A leaf knows the memory that it stands for: whoever reads its value later can ask what became of it. */
+static void leaf_cell(track *k, cell *c)
+{
+    c->refs++;
+    if (k->cell)
+        cell_release(k->cell);
+    k->cell = c;
 }
 
 /* A leaf's tape node; it lives as long as something on the tape leads to it. */
@@ -123,11 +147,15 @@ static void edge_forget(bk_tensor *t)
 static node *track_place(bk_tensor *t)
 {
     track *k = t->track;
-    if (!k || k->place || !k->requires_grad || k->leaf)
-        return !k ? NULL : k->place ? k->place : k->requires_grad ? k->leaf : NULL;
+    if (!k || k->place || !k->requires_grad)
+        return k ? k->place : NULL;
+    t->cell->taped = true;
+    if (k->leaf)
+        return k->leaf;
     node *leaf = leaf_new(k, tensor_dtype(t));
     if (!leaf)
         return NULL;
+    leaf_cell(k, t->cell);
     edge_forget(t);
     t->own_edge = leaf;
     t->own_edge_place = NULL;
@@ -146,6 +174,7 @@ static bool covers_cell(const bk_tensor *t)
 
 bool tensor_whole(const bk_tensor *t) { return t->layout == t->cell->value->layout && t->offset == 0; }
 
+/* Whoever makes a handle passes it to the scope last: what fails before that releases it, and nobody else has it. */
 static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
 {
     bk_tensor *t = freelist_take(&tensors, sizeof *t);
@@ -158,16 +187,16 @@ static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
     t->track = k;
     t->layout = l;
     t->offset = offset;
-    t->seen = NULL; /* what else is remembered counts only while these two are set */
+    t->seen = NULL; /* what else is remembered counts only while these are set */
     t->own_edge = NULL;
+    t->keeps = NULL;
     t->front = NULL;
-    return scope_add(t);
+    return t;
 }
 
-bk_tensor *tensor_from_node(node *value)
+/* A handle on a new cell, not in a scope yet; steals the reference to value. */
+static inline bk_tensor *handle_on(node *value)
 {
-    if (!value)
-        return NULL;
     cell *c = freelist_take(&cells, sizeof *c);
     if (!c) {
         node_release(value);
@@ -194,17 +223,25 @@ bk_tensor *tensor_from_node(node *value)
     return t;
 }
 
+bk_tensor *tensor_from_node(node *value)
+{
+    bk_tensor *t = value ? handle_on(value) : NULL;
+    return t ? scope_add(t) : NULL;
+}
+
 bk_tensor *tensor_at(node *value, node *edge)
 {
-    bk_tensor *t = tensor_from_node(node_retain(value));
-    if (!t || (!t->track && !edge))
-        return t;
-    if (!tensor_track(t)) {
-        bk_release(t);
+    bk_tensor *t = handle_on(node_retain(value));
+    if (!t)
         return NULL;
+    if (t->track || edge) {
+        if (!tensor_track(t)) {
+            bk_release(t);
+            return NULL;
+        }
+        place_set(t->track, edge);
     }
-    place_set(t->track, edge);
-    return t;
+    return scope_add(t);
 }
 
 bk_tensor *tensor_same(const bk_tensor *t) { return t ? scope_add(bk_retain((bk_tensor *)t)) : NULL; }
@@ -230,16 +267,32 @@ bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, boo
     t->cell->refs++;
     if (k)
         k->refs++;
-    v->flags = differentiable ? TENSOR_VIEW : 0;
-    return v;
+    v->flags = (uint8_t)((differentiable ? TENSOR_VIEW : 0) | (t->flags & TENSOR_DATA));
+    return scope_add(v);
 }
 
 bk_tensor *cell_tensor(cell *c, const layout *l, int64_t offset)
 {
     bk_tensor *t = l ? handle_new(c, NULL, l, offset) : NULL;
-    if (t)
-        c->refs++;
-    return t;
+    if (!t)
+        return NULL;
+    c->refs++;
+    return scope_add(t);
+}
+
+bk_tensor *cell_tensor_checked(cell *c, int ndim, const int64_t *sizes, const int64_t *strides, int64_t offset)
+{
+    int64_t room = c->value->layout->span, last = offset, step;
+    bool empty = false, wrong = ndim < 0 || ndim > BK_MAX_NDIM || offset < 0 || offset > room;
+    for (int d = 0; !wrong && d < ndim; d++) {
+        wrong = sizes[d] < 0 || strides[d] < 0;
+        empty |= sizes[d] == 0;
+    }
+    for (int d = 0; !wrong && !empty && d < ndim; d++)
+        wrong = __builtin_mul_overflow(sizes[d] - 1, strides[d], &step) || __builtin_add_overflow(last, step, &last);
+    if (wrong || (!empty && last >= room))
+        return error_null(BK_RUNTIME_ERROR, "sizes and strides are out of bounds for the storage");
+    return cell_tensor(c, layout_get(ndim, sizes, strides), offset);
 }
 
 bk_tensor *bk_retain(bk_tensor *t)
@@ -283,7 +336,7 @@ void cell_release(cell *c)
 {
     if (--c->refs)
         return;
-    node_release(c->value);
+    node_release_value(c->value);
     freelist_give(&cells, c);
 }
 
@@ -297,6 +350,8 @@ void bk_release(bk_tensor *t)
             forget(t);
         if (t->own_edge)
             edge_forget(t);
+        if (t->keeps)
+            keeper_drop(t);
         cell_release(t->cell);
         if (t->track)
             track_release(t->track);
@@ -378,6 +433,11 @@ node *node_view(node *base, node *edge, const layout *l, int64_t offset)
                      offset);
 }
 
+node *node_region(node *base, node *edge, const layout *l, int64_t offset)
+{
+    return make_view(OP_view, base, edge, base->layout, l, offset);
+}
+
 node *node_expand(node *base, node *edge, const layout *l)
 {
     return l ? make_view(OP_expand, base, edge, base->layout, l, 0) : NULL;
@@ -418,6 +478,16 @@ static node *view_edge(bk_tensor *t, node *place)
     return n;
 }
 
+track *tensor_keeper(bk_tensor *t)
+{
+    node *place = tensor_edge(t);
+    if (!t->keeps && place)
+        t->keeps = track_new(t);
+    if (t->keeps && place)
+        place_set(t->keeps, place);
+    return place ? t->keeps : NULL;
+}
+
 static bool read_with(bk_tensor *t, bool with_edge, operand *out)
 {
     node *place = with_edge ? track_place(t) : NULL;
@@ -432,6 +502,8 @@ static bool read_with(bk_tensor *t, bool with_edge, operand *out)
         out->edge = out->value->flags & NODE_TAPED ? out->value : NULL;
     else if (place && !is_extent(t))
         out->edge = view_edge(t, place);
+    if (t->keeps && out->edge && t->keeps->place != out->edge)
+        place_set(t->keeps, out->edge); /* follows the view through writes to its base */
     return !place || together || out->edge;
 }
 
@@ -463,11 +535,25 @@ int tensor_check_leaf(const bk_tensor *t)
     return 0;
 }
 
+/* What was recorded before this has read what was there before. */
+static void count_write(const bk_tensor *t)
+{
+    cell *c = t->cell;
+    c->moved = next_sequence;
+    if (t->flags & TENSOR_DATA)
+        return;
+    c->written = c->moved;
+    if (c->taped)
+        c->expected = c->version;
+    c->taped = false;
+    c->version++;
+}
+
 void cell_move(cell *c, node *value)
 {
     while (c->seers)
         forget(c->seers);
-    node_release(c->value);
+    node_release_value(c->value);
     c->value = value;
     c->stamp = next_stamp++;
 }
@@ -527,6 +613,7 @@ char *tensor_open(bk_tensor *t)
     if (n->refs != 1 || n->memory->refs != 1)
         return NULL;
     c->stamp = next_stamp++;
+    count_write(t);
     return n->data;
 }
 
@@ -544,7 +631,7 @@ static bool write_now(bk_tensor *t, operand value)
     return memory != NULL;
 }
 
-int tensor_write(bk_tensor *t, operand value, bool add)
+static int write(bk_tensor *t, operand value, bool add, bool over)
 {
     if (!add && write_now(t, value))
         return 0;
@@ -555,8 +642,8 @@ int tensor_write(bk_tensor *t, operand value, bool add)
         return -1;
     bool together = (place || edge) && covers_cell(t);
     value.edge = together ? edge : NULL;
-    bool replaces =
-        tensor_whole(t) && !add && value.value->layout == t->layout && !(place && !edge) && !must_stay(t->cell);
+    bool replaces = tensor_whole(t) && !add && value.value->layout == t->layout && !(place && (over || !edge)) &&
+                    !must_stay(t->cell);
     node *n = replaces ? node_retain(value.value) : update_node(t, value, together ? place : NULL, add);
     if (!n)
         return -1;
@@ -571,8 +658,12 @@ int tensor_write(bk_tensor *t, operand value, bool add)
     }
     bool stay = must_stay(t->cell);
     cell_move(t->cell, n);
+    count_write(t);
     return stay || log_due() ? log_flush() : 0;
 }
+
+int tensor_write(bk_tensor *t, operand value, bool add) { return write(t, value, add, false); }
+int tensor_overwrite(bk_tensor *t, operand value) { return write(t, value, false, true); }
 
 int tensor_become(bk_tensor *t, const bk_tensor *view)
 {
@@ -584,6 +675,7 @@ int tensor_become(bk_tensor *t, const bk_tensor *view)
     lock_take();
     forget(t);
     edge_forget(t);
+    keeper_drop(t);
     t->layout = view->layout;
     t->offset = view->offset;
     t->made_by = view->made_by;
@@ -616,6 +708,8 @@ int bk_set_data(bk_tensor *t, const bk_tensor *from)
         t->track->offset = t->offset;
         if (t->track->leaf)
             t->track->leaf->layout = t->layout;
+        if (t->track->cell)
+            leaf_cell(t->track, t->cell);
     }
     lock_give();
     return status;
@@ -664,6 +758,7 @@ int tensor_move(bk_tensor *t, node *n)
     }
     bool stay = must_stay(t->cell);
     cell_move(t->cell, n);
+    count_write(t);
     return stay || log_due() ? log_flush() : 0;
 }
 

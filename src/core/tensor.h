@@ -12,8 +12,13 @@
 
 typedef struct cell {
     int32_t refs;
-    node *value;             /* whole: its layout is the cell's for the cell's life */
-    uint64_t stamp;          /* changes with every write, never reused */
+    node *value;    /* whole: its layout is the cell's for the cell's life */
+    uint64_t stamp; /* changes with every write, never reused */
+    uint64_t moved; /* the sequence of nodes at the last write; `written`: at the last that counts */
+    uint64_t written;
+    uint32_t version;        /* counts the writes, but for those through .data: PyTorch's _version */
+    uint32_t expected;       /* what the tape read before the last writes was at this version */
+    bool taped;              /* the tape has read it since the last write */
     struct bk_tensor *seers; /* the handles that remember a view of the current value */
     void *front;             /* the front end's object for the memory, not owned */
 } cell;
@@ -26,11 +31,16 @@ typedef struct track {
     int64_t offset;
     node *place; /* the tape node that made the current value (owned); NULL for a leaf */
     node *leaf;  /* a leaf's tape node while one exists (not owned: it owns the track) */
+    cell *cell;  /* a leaf's, once the tape has read it (owned) */
     struct bk_tensor *grad;
-    struct hooks *hooks; /* a leaf's (autograd/hooks.h) */
+    struct hooks *hooks;       /* a leaf's (autograd/hooks.h) */
+    struct track *next_keeper; /* in the list of those that keep the gradient of one place */
 } track;
 
-enum { TENSOR_VIEW = 1 /* made as a differentiable view of another handle: shares its track, is no leaf of it */ };
+enum {
+    TENSOR_VIEW = 1, /* made as a differentiable view of another handle: shares its track, is no leaf of it */
+    TENSOR_DATA = 2  /* PyTorch's .data, or a view of it: the tape is not to know of writes through it */
+};
 
 /* What made a view, and what PyTorch calls the gradient of that. */
 #define VIEW_OPS(X)                                                                                                    \
@@ -70,6 +80,7 @@ struct bk_tensor {
     uint64_t seen_stamp;
     node *own_edge;       /* a tape node that only this handle keeps: a leaf's, or that of a view of the track */
     node *own_edge_place; /* the track's place when it was made */
+    track *keeps;         /* a view that keeps its gradient: a track of its own, which holds it. NULL: none */
     struct bk_tensor *next_seer, **seer_link; /* in the cell's list while `seen` is set */
     void *front;                              /* the front end's object for this handle, not owned */
 };
@@ -123,10 +134,14 @@ const char *tensor_grad_name(const bk_tensor *t);
 void cell_release(cell *c);
 /* A new handle on a cell, on no tape. */
 bk_tensor *cell_tensor(cell *c, const layout *l, int64_t offset);
+/* The same from numbers that nobody has checked; NULL with the error set where they leave the cell. */
+bk_tensor *cell_tensor_checked(cell *c, int ndim, const int64_t *sizes, const int64_t *strides, int64_t offset);
 /* The cell's value becomes another node, whose reference it takes over. */
 void cell_move(cell *c, node *value);
 /* The write: the elements of t become those of value (same sizes and dtype; both value and edge borrowed). */
 int tensor_write(bk_tensor *t, operand value, bool add);
+/* The same, of a value that has nothing to do with the old one, which gets zeros on the tape: PyTorch's copy_. */
+int tensor_overwrite(bk_tensor *t, operand value);
 /* The write of a kernel that works on the whole cell: t's cell moves to n (stolen), recorded over the cell's value, and
  * t's place on the tape with it when n is taped. */
 int tensor_move(bk_tensor *t, node *n);
@@ -152,6 +167,8 @@ bool tensor_whole(const bk_tensor *t);
 char *tensor_data(const bk_tensor *t);
 static inline bk_dtype tensor_dtype(const bk_tensor *t) { return (bk_dtype)t->cell->value->dtype; }
 
+/* The track that keeps the gradient of t, a view and no leaf; made when it has none. */
+track *tensor_keeper(bk_tensor *t);
 /* The track of t, made when it has none. */
 track *tensor_track(bk_tensor *t);
 void track_release(track *k);
@@ -165,5 +182,7 @@ bool grad_set_enabled(bool on); /* returns what it was */
  * node_view: a region of a cell's whole value, in the cell's own strides. node_expand: sizes of 1 repeated. */
 node *node_view(node *base, node *edge, const layout *l, int64_t offset);
 node *node_expand(node *base, node *edge, const layout *l);
+/* As node_view, but of this very node, not of what lies under updates elsewhere: for who is to write there next. */
+node *node_region(node *base, node *edge, const layout *l, int64_t offset);
 
 #endif

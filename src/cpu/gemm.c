@@ -235,6 +235,7 @@ typedef struct tile_job {
     const gemm_task *task;
     const gemm_kernels *kernels;
     const char *packed; /* all of b, or NULL */
+    bool turn_b;        /* few rows and columns of b contiguous: its panels are turned as they are read */
     bool copy_a;        /* the rows of a block are copied before use */
     int64_t row_blocks, col_blocks;
     atomic_int blocks_left[MAX_ROW_BLOCKS]; /* of each row of blocks, while there are several columns of them */
@@ -252,41 +253,54 @@ typedef struct tile_step {
 } tile_step;
 
 /* A tile by way of a buffer: for the last columns, and where the columns of c are apart. */
-static void run_edge_tile(const tile_step *s, int rows, int64_t cols, const char *a, const char *b, char *c)
+static void run_edge_tile(const tile_step *s, gemm_tile_fn run, int rows, int64_t cols, const char *a, const char *b,
+                          char *c)
 {
     _Alignas(64) char tile[GEMM_MAX_ROWS * GEMM_MAX_PANEL_BYTES];
     gemm_steps steps = s->steps;
     steps.next = b;
     steps.next_step = 0;
     steps.c_row = s->kernels->nr;
-    s->kernels->tile[rows](&steps, a, b, tile, false);
+    run(&steps, a, b, tile, false);
     s->kernels->store(rows, cols, tile, c, s->steps.c_row, s->c_col, s->add);
 }
 
 /* All rows of the block against `panels` panels of b. The rows are dealt out evenly: 16 rows are 8 and 8, not 14 and
- * 2, since a low tile runs slower. The first tiles bring the slice of b at `next`, if any, into L2. */
+ * 2, since a low tile runs slower. Meanwhile the slice of b at `next`, if any, is brought into L2: a packed one in
+ * equal shares, from another each tile a line of all rows. */
 static void run_tiles(const tile_step *s, int64_t cols, int panels, const char *b, const char *next, char *c)
 {
     const gemm_kernels *kernels = s->kernels;
     const int size = kernels->size;
     const int64_t tiles = ceil_div(s->rows, kernels->mr), low = s->rows / tiles, higher = s->rows % tiles;
     const bool edge = cols < kernels->nr || s->c_col != 1;
-    const int64_t reach = s->steps.k * LINE_BYTES, slice = s->steps.k * kernels->nr * size;
     gemm_steps steps = s->steps;
+    const bool packed = steps.b_row == kernels->nr;
+    const int64_t row_bytes = kernels->nr * size, share = ceil_div(row_bytes, tiles);
     int64_t row = 0;
     for (int64_t i = 0; i < tiles; i++) {
-        const bool fetch = next && i * reach < slice;
-        steps.next = fetch ? next + i * reach : b;
-        steps.next_step = fetch ? LINE_BYTES : 0;
+        const bool fetch = next && (packed || i * LINE_BYTES < row_bytes);
+        steps.next = !fetch ? b : next + i * (packed ? share * steps.k : LINE_BYTES);
+        steps.next_step = !fetch ? 0 : packed ? share : steps.b_row * size;
         const int rows = (int)(low + (i < higher));
         const char *a = s->a + row * s->steps.a_row * size;
         char *to = c + row * s->steps.c_row * size;
         if (edge)
-            run_edge_tile(s, rows, cols, a, b, to);
+            run_edge_tile(s, kernels->tile[rows], rows, cols, a, b, to);
         else
             (panels > 1 ? kernels->wide : kernels->tile)[rows](&steps, a, b, to, s->add);
         row += rows;
     }
+}
+
+/* One tile holds all rows, and turns its panel of b itself. */
+static void run_turned_tile(const tile_step *s, const char *b, char *c)
+{
+    const gemm_tile_fn run = s->kernels->turned[s->rows];
+    if (s->c_col == 1)
+        run(&s->steps, s->a, b, c, s->add);
+    else
+        run_edge_tile(s, run, (int)s->rows, s->kernels->nr, s->a, b, c);
 }
 
 /* How many panels from column `col` on go into one call: several only where a single tile holds all rows. */
@@ -304,18 +318,26 @@ static void run_step(const tile_job *job, tile_step *s, int64_t k, int64_t col, 
     const gemm_task *t = job->task;
     const int size = job->kernels->size, nr = job->kernels->nr;
     const bool direct = !job->packed && t->b_col == 1;
+    const char *after = job->packed ? job->packed + (col * t->k + (k + s->steps.k) % t->k * nr) * size : NULL;
     _Alignas(64) char slice[SLICE_BYTES];
     while (col < col_end) {
         const int64_t cols = min_i64(nr, t->n - col);
         const int panels = panels_at(job, s, direct, col, col_end);
         const char *b, *next = NULL;
+        if (job->turn_b && cols == nr) {
+            s->steps.b_panel = t->b_col;
+            run_turned_tile(s, (const char *)t->b + (k + col * t->b_col) * size, s->c + col * t->c_col * size);
+            col += nr;
+            continue;
+        }
         s->steps.b_row = nr;
         s->steps.b_panel = nr * t->k;
         if (job->packed) {
             b = job->packed + (col * t->k + k * nr) * size;
-            next = col + nr < col_end ? b + nr * t->k * size : NULL;
+            next = col + nr < col_end ? b + nr * t->k * size : after;
         } else if (direct && cols == nr) {
             b = (const char *)t->b + (k * t->b_row + col) * size;
+            next = b + panels * nr * size;
             s->steps.b_row = t->b_row;
             s->steps.b_panel = nr;
         } else {
@@ -364,7 +386,10 @@ static void run_piece(tile_job *job, int64_t piece, char *a_copy)
     const int64_t parts = ceil_div(end - begin, BLOCK_ROWS);
     for (int64_t part = 0; part < parts; part++) {
         const int64_t row = begin + (end - begin) * part / parts, row_end = begin + (end - begin) * (part + 1) / parts;
-        run_block(job, row, row_end, col, col_end, a_copy);
+        /* Panels that are turned go by in long runs down the columns: all of k before the next. */
+        const int64_t width = job->turn_b ? nr : col_end - col;
+        for (int64_t at = col; at < col_end; at += width)
+            run_block(job, row, row_end, at, min_i64(at + width, col_end), a_copy);
         if (t->epilogue && job->col_blocks == 1)
             t->epilogue(t->epilogue_arg, row, row_end);
     }
@@ -388,14 +413,14 @@ static void run_pieces(void *arg, int64_t begin, int64_t end)
 }
 
 /* Whether a's rows should be copied before use. Kernels read any strides, but when many panels read the same tile,
- * rows that fall on the same cache sets (2 KB apart) or elements far apart cost more than the copy. */
+ * rows that fall on the same cache sets (4 KB apart) or elements far apart cost more than the copy. */
 static bool should_copy_a(const gemm_task *t, const gemm_kernels *kernels)
 {
     const int64_t panels = ceil_div(t->n, kernels->nr);
     if (t->m == 1)
         return t->a_col != 1 && panels > 4;
     if (t->a_col == 1)
-        return panels > 4 && (t->k > STEP_K || t->a_row * kernels->size % 2048 == 0);
+        return panels > 4 && t->a_row * kernels->size % 4096 == 0;
     return panels >= (t->a_row == 1 ? 16 : 3) && t->k > 16;
 }
 
@@ -406,18 +431,25 @@ static bool should_pack_b(const gemm_task *t, const gemm_kernels *kernels)
     const int64_t bytes = t->k * t->n * kernels->size;
     if (t->m <= 2 * kernels->mr)
         return false;
-    return t->b_col != 1 || bytes > 64 * 1024 || t->b_row * kernels->size % 4096 == 0;
+    if (t->b_col != 1 || t->b_row * kernels->size % 4096 == 0)
+        return true;
+    return t->m > 10 * kernels->mr && bytes > 64 * 1024;
 }
 
-/* Blocks for the threads: four pieces each, so that one that is held up does not keep the others waiting, of at least
- * 10 us. Rows are cut first: whole rows keep the epilogue local. */
+/* Blocks for the threads: a piece each, of at least 10 us; up to eight as long as they take a quarter of a millisecond,
+ * so that a thread that is held up does not keep the others waiting. More pieces would only read their operands more
+ * often. Rows are cut first, alike for all threads: whole rows keep the epilogue local. */
 static void choose_grid(tile_job *job, double work_ns)
 {
     const gemm_task *t = job->task;
     const int threads = bk_get_num_threads();
-    const int64_t wanted = threads == 1 ? 1 : min_i64(4 * threads, 1 + (int64_t)(work_ns / 10e3));
+    const double quarters = work_ns / threads / 250e3; /* of a millisecond for each thread */
+    const int64_t each = quarters < 1 ? 1 : min_i64((int64_t)quarters, 8);
+    const int64_t wanted = threads == 1 ? 1 : min_i64(each * threads, 1 + (int64_t)(work_ns / 10e3));
     const int64_t most_rows = min_i64(1 + t->m / (4 * job->kernels->mr), MAX_ROW_BLOCKS);
     job->row_blocks = min_i64(wanted, most_rows);
+    if (job->row_blocks > threads)
+        job->row_blocks -= job->row_blocks % threads;
     job->col_blocks = min_i64(ceil_div(wanted, job->row_blocks), ceil_div(t->n, job->kernels->nr));
     for (int64_t i = 0; i < job->row_blocks; i++)
         atomic_store_explicit(&job->blocks_left[i], (int)job->col_blocks, memory_order_relaxed);
@@ -429,7 +461,8 @@ static int run_tiled(const gemm_task *t, const gemm_kernels *kernels)
     job.task = t;
     job.kernels = kernels;
     job.packed = t->packed_b;
-    job.copy_a = should_copy_a(t, kernels);
+    job.turn_b = !t->packed_b && t->m <= GEMM_MAX_TURNED_ROWS && t->b_row == 1 && t->b_col != 1;
+    job.copy_a = !job.turn_b && should_copy_a(t, kernels);
     atomic_init(&job.failed, false);
     char *packed = NULL;
     const size_t packed_bytes = gemm_packed_bytes(t->dtype, t->k, t->n);
@@ -439,10 +472,10 @@ static int run_tiled(const gemm_task *t, const gemm_kernels *kernels)
         gemm_pack(t->dtype, t->k, t->n, t->b, t->b_row, t->b_col, packed);
         job.packed = packed;
     }
-    const double flops = 2.0 * (double)t->m * (double)t->n * (double)t->k;
-    double work_ns = flops / kernels->flops_per_ns, read_ns = bytes_ns((double)t->n * (double)t->k * kernels->size);
-    if (t->m < 4 && work_ns < read_ns)
-        work_ns = read_ns;
+    const double flops = 2.0 * (double)t->m * (double)t->n * (double)t->k, compute_ns = flops / kernels->flops_per_ns;
+    const double read_ns = bytes_ns((double)t->n * (double)t->k * kernels->size);
+    const bool turns = !job.packed && t->b_col != 1; /* which takes as long as reading, and waits for it */
+    const double work_ns = turns ? compute_ns + read_ns : t->m < 4 && compute_ns < read_ns ? read_ns : compute_ns;
     choose_grid(&job, work_ns);
     threads_for(job.row_blocks * job.col_blocks, 1, work_ns, run_pieces, &job);
     if (packed)

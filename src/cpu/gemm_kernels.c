@@ -5,6 +5,8 @@
  * accumulators' worth would wait for the adder, so they take several panels at once (1x64 floats with AVX2).
  * Contraction to fused multiply-adds is wanted here, and here alone: compile with -ffp-contract=fast. */
 #include "cpu/gemm_kernels.h"
+#include "cpu/turn_stages.h"
+#include <string.h>
 
 #define VECTORS_PER_LINE (64 / VECTOR_BYTES)
 #define JOIN_(a, b)      a##b
@@ -44,17 +46,32 @@
 #define WIDE_TILES   WIDE_TILE(1, 4) WIDE_TILE(2, 2)
 #endif
 
+#define TURNED_TILES TURNED_TILE(1) TURNED_TILE(2) TURNED_TILE(3) TURNED_TILE(4)
+#if VECTOR_BYTES == 64
+#define STAGES_WORDS STAGES_16
+#define STAGES_LONGS STAGES_8
+#elif VECTOR_BYTES == 32
+#define STAGES_WORDS STAGES_8
+#define STAGES_LONGS STAGES_4
+#else
+#define STAGES_WORDS STAGES_4
+#define STAGES_LONGS STAGES_2
+#endif
+
 #define ELEM         float
+#define STAGES       STAGES_WORDS
 #define NAME(x)      x##_f32
 #define FLOPS_PER_NS (120 * SPEED)
 #include "cpu/gemm_micro.h"
 
 #define ELEM         double
+#define STAGES       STAGES_LONGS
 #define NAME(x)      x##_f64
 #define FLOPS_PER_NS (60 * SPEED)
 #include "cpu/gemm_micro.h"
 
 #define ELEM         uint64_t /* the arithmetic of int64, with defined overflow */
+#define STAGES       STAGES_LONGS
 #define NAME(x)      x##_i64
 #define FLOPS_PER_NS (10 * SPEED)
 #include "cpu/gemm_micro.h"

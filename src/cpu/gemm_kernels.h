@@ -8,6 +8,7 @@
 
 enum {
     GEMM_MAX_ROWS = 14,
+    GEMM_MAX_TURNED_ROWS = 4,
     GEMM_MAX_PANEL_BYTES = 128, /* one row of a panel */
 };
 
@@ -38,6 +39,8 @@ typedef struct gemm_kernels {
     gemm_tile_fn tile[GEMM_MAX_ROWS + 1]; /* by rows, one panel wide */
     gemm_tile_fn wide[GEMM_MAX_ROWS + 1]; /* by rows, wide_panels wide: few rows need more columns in flight */
     uint8_t wide_panels[GEMM_MAX_ROWS + 1];
+    /* By rows, one panel wide, where columns of b are contiguous, b_panel apart: the panel is turned in registers. */
+    gemm_tile_fn turned[GEMM_MAX_TURNED_ROWS + 1];
     gemm_dots_fn dots;
     gemm_store_fn store;
     gemm_add_up_fn add_up;

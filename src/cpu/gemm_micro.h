@@ -1,7 +1,7 @@
 /* gemm_micro.h: the micro-kernels for one element type; gemm_kernels.c includes it once per type.
  *
- * Before: ELEM (element type), NAME(x) (x with a suffix for the type), FLOPS_PER_NS. The shape of the tiles comes from
- * gemm_kernels.c. Everything here is undefined again at the end. */
+ * Before: ELEM (element type), NAME(x) (x with a suffix for the type), STAGES(v) (transposes the LANES vectors of v),
+ * FLOPS_PER_NS. The shape of the tiles comes from gemm_kernels.c. Everything here is undefined again at the end. */
 
 typedef ELEM NAME(vec) __attribute__((vector_size(VECTOR_BYTES)));
 typedef ELEM NAME(vec_loose) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(ELEM)), may_alias));
@@ -76,6 +76,63 @@ WIDE_TILES
 #undef TILE
 #undef WIDE_TILE
 
+/* `count` rows of a square of b, turned, times as many elements of each row of a. */
+ALWAYS_INLINE void NAME(multiply_square)(const int rows, const int count, const gemm_steps *s, const ELEM *a,
+                                         const VEC *square, VEC sum[][2], const int half)
+{
+    UNROLL for (int t = 0; t < count; t++)
+    {
+        UNROLL for (int i = 0; i < rows; i++)
+        {
+            const VEC left = a[i * s->a_row + t * s->a_col] - (VEC){ 0 };
+            sum[i][half] += left * square[t];
+        }
+    }
+}
+
+/* The same tile of few rows where the columns of b are contiguous, b_panel apart: it is turned square by square on
+ * its way into the multiply-adds. Too few rows read it to pay for storing it turned. */
+ALWAYS_INLINE void NAME(turned)(const int rows, const gemm_steps *s, const ELEM *a, const ELEM *b, ELEM *c, bool add)
+{
+    VEC sum[GEMM_MAX_TURNED_ROWS][2], square[LANES];
+    UNROLL for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (VEC){ 0 };
+    int64_t k = 0;
+    for (; k + LANES <= s->k; k += LANES) {
+        UNROLL for (int half = 0; half < 2; half++)
+        {
+            const ELEM *columns = b + k + half * LANES * s->b_panel;
+            UNROLL for (int j = 0; j < LANES; j++) square[j] = *(const LOOSE *)(columns + j * s->b_panel);
+            STAGES(square)
+            NAME(multiply_square)(rows, LANES, s, a + k * s->a_col, square, sum, half);
+        }
+    }
+    for (int half = 0; half < 2 && k < s->k; half++) {
+        for (int j = 0; j < LANES; j++) {
+            square[j] = (VEC){ 0 };
+            memcpy(&square[j], b + k + (half * LANES + j) * s->b_panel, (size_t)(s->k - k) * sizeof(ELEM));
+        }
+        STAGES(square)
+        for (int64_t t = 0; t < s->k - k; t++)
+            NAME(multiply_square)(rows, 1, s, a + (k + t) * s->a_col, square + t, sum, half);
+    }
+    UNROLL for (int i = 0; i < rows; i++)
+    {
+        UNROLL for (int half = 0; half < 2; half++)
+        {
+            LOOSE *out = (LOOSE *)(c + i * s->c_row + half * LANES);
+            *out = (LOOSE)(add ? (VEC)*out + sum[i][half] : sum[i][half]);
+        }
+    }
+}
+
+#define TURNED_TILE(rows)                                                                                              \
+    static void NAME(turned_##rows)(const gemm_steps *s, const void *a, const void *b, void *c, bool add)              \
+    {                                                                                                                  \
+        NAME(turned)(rows, s, a, b, c, add);                                                                           \
+    }
+TURNED_TILES
+#undef TURNED_TILE
+
 /* Dot products of `rows` rows with x. The order is that of one row whatever `rows` is: four vectors of partial sums,
  * then the vectors pairwise, then their lanes in order, then the rest of k one by one. */
 ALWAYS_INLINE void NAME(dot_rows)(const int rows, int64_t n, const ELEM *a, int64_t a_row, const ELEM *x, ELEM *out)
@@ -141,18 +198,21 @@ static void NAME(add_up)(int64_t m, int64_t steps, const void *sums, void *c, in
 
 #define TILE(rows, panels)      .tile[rows] = NAME(tile_##rows##_##panels),
 #define WIDE_TILE(rows, panels) .wide[rows] = NAME(tile_##rows##_##panels), .wide_panels[rows] = panels,
+#define TURNED_TILE(rows)       .turned[rows] = NAME(turned_##rows),
 /* clang-format off */
 static const gemm_kernels NAME(table) = {
     .size = sizeof(ELEM), .mr = TILE_ROWS, .nr = 2 * LANES, .flops_per_ns = FLOPS_PER_NS,
-    TILES WIDE_TILES
+    TILES WIDE_TILES TURNED_TILES
     .dots = NAME(dots), .store = NAME(store), .add_up = NAME(add_up),
 };
 /* clang-format on */
 #undef TILE
 #undef WIDE_TILE
+#undef TURNED_TILE
 #undef VEC
 #undef LOOSE
 #undef LANES
 #undef ELEM
+#undef STAGES
 #undef NAME
 #undef FLOPS_PER_NS

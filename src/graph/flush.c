@@ -102,9 +102,13 @@ static void sweep(const op_log *log)
 {
     for (int i = log->count - 1; i >= 0; i--) {
         const node *r = log->nodes[i];
-        if (r->refs - 1 - r->tape_refs - r->cache_refs - scratch.inner[i] > 0)
+        int walked = r->flags & NODE_WALKED ? 1 : 0; /* a backward holds it for its place on the tape */
+        if (r->refs - 1 - walked - r->tape_refs - r->cache_refs - scratch.inner[i] > 0)
             scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
-        bool taped = r->flags & NODE_TAPED && (r->tape_refs > scratch.inner_tape[i] || scratch.alive_tape[i] > 0);
+        if (r->extra) /* hooks: the handle that remembers this view must find it again */
+            scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
+        bool reached = walked || r->tape_refs > scratch.inner_tape[i] || scratch.alive_tape[i] > 0 || r->extra;
+        bool taped = r->flags & NODE_TAPED && reached;
         if (taped)
             keep_for_tape(log, i);
         if (!(scratch.bits[i] & RECORD_NEEDED))
@@ -218,7 +222,7 @@ static void settle(op_log *log)
     log->reads_shared = false;
     log->epoch++;
     for (int i = 0; i < count; i++)
-        node_release(log->nodes[i]);
+        node_release_value(log->nodes[i]);
 }
 
 static bool check_plans(void)

@@ -90,6 +90,13 @@ static int check_size(const node *n, int64_t bytes)
                      (long long)bytes);
 }
 
+/* What a record adds to memory in use: a view nothing; an update is mostly done in place, so only its region counts. */
+static inline int64_t new_bytes(const node *n)
+{
+    const layout *l = n->op == OP_update ? n->attr.region.layout : n->layout;
+    return n->op == OP_view || n->op == OP_expand ? 0 : l->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
+}
+
 /* The checks that a record of usual size in a log of usual length need not make. */
 static __attribute__((noinline)) int make_room(op_log *log, const node *n, int64_t bytes)
 {
@@ -114,13 +121,6 @@ static inline int32_t input_number(op_log *log, node *in)
     if (__builtin_expect(in->memory && in->memory->exports, 0) && storage_shared(in->memory))
         log->reads_shared = true;
     return __builtin_expect(in->epoch == log->epoch, 1) ? -1 - in->slot : add_leaf(log, in);
-}
-
-/* What n will take at most. A view takes nothing, an update its region: most are made in place. */
-static inline int64_t new_bytes(const node *n)
-{
-    const layout *l = n->op == OP_update ? n->attr.region.layout : n->layout;
-    return n->op == OP_view || n->op == OP_expand ? 0 : l->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
 }
 
 int log_append(node *n)

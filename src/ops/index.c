@@ -514,7 +514,7 @@ static int write_slices(int op, const char *name, bk_tensor *t, int at, const bk
     int dim = layout_dim(t->layout, at);
     bk_tensor *i =
         dim < 0 ? NULL : vector_index(name, index, BK_INDEX_ERROR, op == OP_index_add ? "int32/int64" : "int64");
-    if (!i || tensor_check_write(t) < 0 || number_check(number, tensor_dtype(t)) < 0)
+    if (!i || tensor_check_write(t) < 0 || (!number.value && number_check(number, tensor_dtype(t)) < 0))
         return -1;
     bk_tensor *x = at_least_1d(t);
     const bk_tensor *from = src ? at_least_1d(src) : NULL;
@@ -562,6 +562,26 @@ int bk_index_fill_(bk_tensor *t, int dim, const bk_tensor *index, double value)
 {
     return t && index ? write_slices_locked(OP_index_fill, "index_fill_", t, dim, index, NULL, number_float(value))
                       : -1;
+}
+
+int bk_index_fill_t_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *value)
+{
+    operand in;
+    if (!t || !index || !value)
+        return -1;
+    if (value->layout->ndim)
+        return error_int(BK_RUNTIME_ERROR,
+                         "index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).",
+                         value->layout->ndim);
+    bk_scope_push();
+    const bk_tensor *cast = bk_to(value, tensor_dtype(t));
+    lock_take();
+    int status = cast && tensor_read(cast, &in)
+                     ? write_slices_locked(OP_index_fill, "index_fill_", t, dim, index, NULL, in)
+                     : -1;
+    lock_give();
+    bk_scope_pop();
+    return status;
 }
 
 /* --- take and put: a tensor as if it were 1-d
@@ -648,7 +668,7 @@ static bk_tensor *changed(bk_tensor *copy, int status)
 {
     if (status == 0 || !copy)
         return copy;
-    bk_release(bk_scope_keep(copy));
+    scope_drop(copy);
     return NULL;
 }
 
@@ -693,6 +713,12 @@ bk_tensor *bk_index_fill(const bk_tensor *t, int dim, const bk_tensor *index, do
 {
     bk_tensor *c = bk_clone(t);
     return changed(c, bk_index_fill_(c, dim, index, value));
+}
+
+bk_tensor *bk_index_fill_t(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *value)
+{
+    bk_tensor *c = bk_clone(t);
+    return changed(c, bk_index_fill_t_(c, dim, index, value));
 }
 
 bk_tensor *bk_put(const bk_tensor *t, const bk_tensor *index, const bk_tensor *source, bool accumulate)

@@ -76,13 +76,26 @@ static int write_part(bk_tensor *whole, int dim, int64_t from, const bk_tensor *
     operand in;
     if (!region || !tensor_read(part, &in))
         return -1;
+    const node *before = whole->cell->value;
     owned cast = operand_cast(in, tensor_dtype(whole));
     int status = cast.value ? tensor_write(region, owned_operand(cast), false) : -1;
     owned_release(cast);
-    node *written = whole->cell->value;
-    if (status == 0 && written->op == OP_update) /* parts are disjoint: no gradient below has to be zeroed here */
-        written->attr.region.fresh = 1;
+    node *written = whole->cell->value; /* the part itself, when it is all there is */
+    if (status == 0 && written->op == OP_update && written->in[0] == before)
+        written->attr.region.fresh = 1; /* parts are disjoint: no gradient below has to be zeroed here */
     return status;
+}
+
+/* An empty tensor of one dimension has no place among parts of more, but what is joined is on the tape if it is. */
+static int write_nothing(bk_tensor *whole, int dim, int64_t from, const bk_tensor *part)
+{
+    int64_t sizes[BK_MAX_NDIM];
+    if (!tensor_tracked(part))
+        return 0;
+    memcpy(sizes, whole->layout->sizes, sizeof sizes);
+    sizes[dim] = 0;
+    bk_tensor *empty = bk_view(part, whole->layout->ndim, sizes);
+    return empty ? write_part(whole, dim, from, empty, sizes) : -1;
 }
 
 static bk_tensor *join(bk_tensor *const *tensors, int count, int64_t at)
@@ -94,8 +107,11 @@ static bk_tensor *join(bk_tensor *const *tensors, int count, int64_t at)
     bk_tensor *whole = tensor_from_node(record_node(node_new(OP_empty, joint_dtype(tensors, count), l)));
     int64_t from = 0;
     for (int i = 0; whole && i < count; i++) {
-        if (skipped(tensors[i]) && l->ndim != 1)
+        if (skipped(tensors[i]) && l->ndim != 1) {
+            if (write_nothing(whole, dim, from, tensors[i]) < 0)
+                return NULL;
             continue;
+        }
         if (write_part(whole, dim, from, tensors[i], tensors[i]->layout->sizes) < 0)
             return NULL;
         from += tensors[i]->layout->sizes[dim];

@@ -255,7 +255,7 @@ int bk_meshgrid(bk_tensor *const *tensors, int count, bool xy, bk_tensor **out)
         out[k] = along(tensors[k], count, swap && k < 2 ? 1 - k : k, sizes);
         if (!out[k]) {
             while (k-- > 0)
-                bk_release(out[k]);
+                scope_drop(out[k]);
             return -1;
         }
     }

@@ -172,7 +172,10 @@ bk_tensor *bk_expand(const bk_tensor *t, int ndim, const int64_t *sizes)
         int from = d - (ndim - l->ndim);
         int64_t size = from < 0 ? 1 : l->sizes[from];
         to[d] = sizes[d] == -1 && from >= 0 ? size : sizes[d];
-        strides[d] = from < 0 || (size == 1 && to[d] != 1) ? 0 : l->strides[from];
+        strides[d] = size == 1 && to[d] != 1 ? 0
+                     : from >= 0             ? l->strides[from]
+                     : d == ndim - 1         ? 1
+                                             : to[d + 1] * strides[d + 1]; /* a new dimension of one element */
         if (to[d] < 0 || (size != 1 && to[d] != size)) {
             if (to[d] < 0)
                 error_null(BK_RUNTIME_ERROR,
@@ -453,7 +456,7 @@ int tensor_assign(bk_tensor *t, operand in, const char *op)
     owned_release(cast);
     if (!wide.value)
         return -1;
-    int status = tensor_write(t, owned_operand(wide), false);
+    int status = tensor_overwrite(t, owned_operand(wide));
     owned_release(wide);
     return status;
 }

@@ -437,9 +437,9 @@ static int assign(bk_tensor *t, const bk_index *items, int count, const bk_tenso
     subscript s;
     lock_take();
     bk_scope_push();
-    bk_tensor *v = open_view(&s, t, items, count);
-    if (v && !value && number_check(number, tensor_dtype(t)) < 0)
-        v = NULL;
+    bool fits =
+        value || number_check(number, tensor_dtype(t)) == 0; /* as in PyTorch, before the subscript is looked at */
+    bk_tensor *v = fits ? open_view(&s, t, items, count) : NULL;
     int status = !v ? -1 : s.pick_count ? write_at(&s, v, value, number, add) : assign_view(v, value, number);
     bk_scope_pop();
     lock_give();
@@ -480,7 +480,7 @@ bk_tensor *bk_index_put(const bk_tensor *t, bk_tensor *const *indices, int count
 {
     bk_tensor *c = bk_clone(t);
     if (c && bk_index_put_(c, indices, count, values, accumulate) < 0) {
-        bk_release(bk_scope_keep(c));
+        scope_drop(c);
         return NULL;
     }
     return c;

@@ -207,7 +207,7 @@ bk_tensor *bk_narrow(const bk_tensor *t, int dim, int64_t start, int64_t length)
 static void release_all(bk_tensor **out, int count)
 {
     for (int k = 0; k < count; k++)
-        bk_release(bk_scope_keep(out[k]));
+        scope_drop(out[k]);
 }
 
 int bk_split_sizes(const bk_tensor *t, int count, const int64_t *sizes, int dim, bk_tensor **out)

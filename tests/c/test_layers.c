@@ -152,7 +152,6 @@ int main(void)
     convolutions();
     recurrence();
     rest();
-    if (!getenv("BRISK_EAGER")) /* failing allocations are a matter of lazy evaluation here, as in test_faults */
-        faults();
+    faults();
     return tap_done();
 }

@@ -381,7 +381,6 @@ def test_a_hook_outlives_its_tensor_and_can_be_taken_off(torch):
     assert x.grad.tolist() == [33, 33]
 
 
-@pytest.mark.xfail(reason="a flush drops the place of a view whose value nobody needs yet", strict=True)
 def test_a_hook_on_a_view_runs_though_the_view_was_read_without_a_tape(torch):
     seen = []
     x = torch.ones(2, 3, requires_grad=True)

@@ -82,3 +82,44 @@ def test_what_is_read_from_a_tensor_on_the_tape_is_on_the_tape():
         y.sum().backward()
         flags.append((corner.requires_grad, y.requires_grad, x.grad.tolist()))
     assert flags[0] == flags[1]
+
+
+def test_the_gradient_of_a_16_bit_number_has_its_dtype():
+    for dtype in ("float16", "bfloat16"):
+        x = brisk.ones((), dtype=getattr(brisk, dtype), requires_grad=True)
+        (x / 2 * 0.3).double().backward()
+        assert x.grad.dtype is x.dtype
+
+
+def test_what_is_joined_with_an_empty_tensor_on_the_tape_is_on_the_tape():
+    x = brisk.zeros(0, requires_grad=True)
+    y = brisk.cat([brisk.ones(2, 3), x * 2, brisk.ones(2, 3)], 1)
+    assert y.requires_grad and y.tolist() == [[1.0] * 6] * 2
+    y.sum().backward()
+    assert x.grad.shape == (0,)
+
+
+def test_a_value_that_does_not_fit_is_refused_before_the_subscript():
+    x = brisk.zeros(1, 1, dtype=brisk.uint8)
+    with pytest.raises(RuntimeError, match="overflow"):
+        x[0, 1] = -1.5
+
+
+@pytest.mark.parametrize("sizes", [(1, 2, 3), (1, 1, 2, 1), (4, 1, 2, 3), (1, 4, 2, 3)])
+def test_new_dimensions_of_one_element_have_the_strides_they_have_in_pytorch(sizes):
+    ours, theirs = (m.arange(2.0).view(2, 1).expand(sizes) for m in (brisk, REF))
+    check_tensor(ours, theirs, f"expand{sizes}")
+    check_tensor(ours.transpose(0, -1).exp(), theirs.transpose(0, -1).exp(), f"exp of expand{sizes}")
+    check_tensor(brisk.tensor(3.0).expand(1), REF.tensor(3.0).expand(1), "a number")
+
+
+def test_a_join_of_one_part_leaves_the_tape_of_the_part_alone():
+    gradients = []
+    for module in (brisk, REF):
+        x = module.ones(3, requires_grad=True)
+        y = x * 5
+        y[0:2] = 0.25
+        z = module.cat([y], 0)
+        (y.sum() + z.sum()).backward()
+        gradients.append(x.grad.tolist())
+    assert gradients[0] == gradients[1] == [0, 0, 10]

@@ -59,8 +59,6 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         inputs = _listed(inputs)
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-        if not all(t.is_leaf for t in inputs):
-            raise NotImplementedError("backward(): inputs that are no leaves")
     retain = create_graph if retain_graph is None else retain_graph
     _run(tensors, list(_first_gradients(tensors, grad_tensors)), inputs, retain, create_graph, True)
 

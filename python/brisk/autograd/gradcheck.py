@@ -65,7 +65,7 @@ def _outputs(func, inputs):
 
 def _numerical(func, inputs, x, eps, count):
     """By output: rows are the elements of x, columns those of the output."""
-    flat = x.detach()  # the same memory: func sees each change
+    flat = x.data  # the same memory, unseen by the tape: func sees each change
     columns = [[] for _ in range(count)]
 
     def values():

@@ -9,11 +9,13 @@ from brisk._C._nn import *  # noqa: F403  (the rows of the extension)
 from brisk._C._nn import leaky_relu
 from brisk.autograd.function import Function
 from brisk.autograd.grad_mode import no_grad
-from brisk.nn import _windows
+from brisk.nn import _losses, _windows
+from brisk.nn._losses import *  # noqa: F403
 from brisk.nn._windows import *  # noqa: F403
 
 __all__ = [
-    *_windows.__all__, "alpha_dropout", "batch_norm", "bilinear", "cosine_similarity", "dropout", "dropout1d",
+    *_losses.__all__, *_windows.__all__,
+    "alpha_dropout", "batch_norm", "bilinear", "cosine_similarity", "dropout", "dropout1d",
     "dropout2d", "dropout3d", "embedding", "embedding_bag", "feature_alpha_dropout", "gumbel_softmax",
     "instance_norm", "log_softmax", "normalize", "one_hot", "pairwise_distance", "rrelu",
     "scaled_dot_product_attention", "softmax", "softmin", *(name for name in vars(_nn) if name[0] != "_"),

@@ -7,6 +7,7 @@ from brisk.nn.modules.container import *  # noqa: F403
 from brisk.nn.modules.conv import *  # noqa: F403
 from brisk.nn.modules.dropout import *  # noqa: F403
 from brisk.nn.modules.linear import *  # noqa: F403
+from brisk.nn.modules.loss import *  # noqa: F403
 from brisk.nn.modules.normalization import *  # noqa: F403
 from brisk.nn.modules.pooling import *  # noqa: F403
 from brisk.nn.modules.rnn import *  # noqa: F403

@@ -1,0 +1,147 @@
+"""Forward and backward: what a gradient costs over the ops themselves."""
+
+from case import case, numbers
+
+MULTIPLIES = 500
+
+
+def leaf(torch, *shape, seed=0):
+    return torch.from_numpy(numbers(*shape, seed=seed)).requires_grad_()
+
+
+def gradient_of(x, program):
+    """A body that runs the program and returns the gradient it leaves in x."""
+
+    def body():
+        x.grad = None
+        program().backward()
+        return x.grad
+
+    return body
+
+
+@case("grad_chain", "forward and backward of 500 multiplies on 8 elements, per op", target=20, per=MULTIPLIES)
+def grad_chain(torch):
+    x, b = leaf(torch, 8), torch.from_numpy(1 + 0.001 * numbers(8, seed=1))
+
+    def program():
+        y = x
+        for _ in range(MULTIPLIES):
+            y = y * b
+        return y.sum()
+
+    return gradient_of(x, program)
+
+
+@case("grad_add", "`(a + 1).sum().backward()` on 8 elements", target=20)
+def grad_add(torch):
+    a = leaf(torch, 8)
+    return gradient_of(a, lambda: (a + 1).sum())
+
+
+CALLS = 100
+
+
+@case("grad_function", "a custom function x * x, forward and backward, per call of 100", target=18, per=CALLS)
+def grad_function(torch):
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 2 * x * g
+
+    x = torch.ones(8, requires_grad=True)
+
+    def program():
+        y = x
+        for _ in range(CALLS):
+            y = Square.apply(y)
+        return y.sum()
+
+    return gradient_of(x, program)
+
+
+def gates(torch, size):
+    x, c = leaf(torch, size), torch.from_numpy(numbers(size, seed=1))
+
+    def program():
+        y = x
+        for _ in range(5):
+            y = torch.tanh(y) * torch.sigmoid(y + c)
+        return y.sum()
+
+    return gradient_of(x, program)
+
+
+@case("grad_gates_1e3", "five gates tanh(y) sigmoid(y + c) with gradients, 1,000 elements", target=12)
+def grad_gates_1e3(torch):
+    return gates(torch, 1000)
+
+
+@case("grad_gates_1e6", "the same with 1,000,000", target=3.5)
+def grad_gates_1e6(torch):
+    return gates(torch, 1_000_000)
+
+
+@case("grad_rows", "sum over 2000 rows of x[t] * 0.5, 1000 columns, with gradient", target=50)
+def grad_rows(torch):
+    x = leaf(torch, 2000, 1000)
+
+    def program():
+        total = 0
+        for t in range(2000):
+            total = total + x[t] * 0.5
+        return total.sum()
+
+    return gradient_of(x, program)
+
+
+@case("grad_elements", "`s = s + a[i] * a[i]` with gradient, per element", target=25, per=2000)
+def grad_elements(torch):
+    a = leaf(torch, 2000)
+
+    def program():
+        s = torch.zeros(())
+        for i in range(2000):
+            s = s + a[i] * a[i]
+        return s
+
+    return gradient_of(a, program)
+
+
+@case("grad_einsum", "a product as a custom function written with einsum, forward and backward", target=4)
+def grad_einsum(torch):
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            ctx.save_for_backward(a, b)
+            return torch.einsum("mk,kn->mn", a, b)
+
+        @staticmethod
+        def backward(ctx, g):
+            a, b = ctx.saved_tensors
+            return torch.einsum("mn,kn->mk", g, b), torch.einsum("mk,mn->kn", a, g)
+
+    a, b = leaf(torch, 96, 48), leaf(torch, 48, 192, seed=1)
+
+    def program():
+        b.grad = None
+        return Product.apply(a, b).sum()
+
+    return gradient_of(a, program)
+
+
+@case("grad_norm_gelu", "layer_norm and gelu, forward and backward, 4096 x 512", target=1.5)
+def grad_norm_gelu(torch):
+    x, w, b = leaf(torch, 4096, 512), leaf(torch, 512, seed=1), leaf(torch, 512, seed=2)
+
+    def program():
+        w.grad = b.grad = None
+        return torch.nn.functional.gelu(torch.nn.functional.layer_norm(x, (512,), w, b)).sum()
+
+    return gradient_of(x, program)

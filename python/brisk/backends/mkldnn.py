@@ -1,0 +1,7 @@
+"""mkldnn, which is not used."""
+
+__all__ = ["is_available"]
+
+
+def is_available():
+    return False
