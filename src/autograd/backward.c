@@ -70,6 +70,7 @@ static bool visit(pass *p, node *n)
     }
     n->flags |= NODE_MARK;
     p->steps[p->count++] = (step){ .node = node_retain(n) };
+    n->flags |= NODE_WALKED;
     return true;
 }
 
@@ -231,6 +232,7 @@ static void pass_free(pass *p)
         step_clear(&p->steps[i]);
         if (p->numbered)
             p->steps[i].node->visit = p->steps[i].visit;
+        p->steps[i].node->flags &= (uint8_t)~NODE_WALKED;
         node_release_value(p->steps[i].node);
     }
     places_free(p->outputs, p->call->output_count);

@@ -125,7 +125,8 @@ enum {
     NODE_CONSTANT = 2, /* attr holds the value of its one element; broadcasts to any shape */
     NODE_TAPED = 4,    /* at least one edge */
     NODE_FREED = 8,    /* a backward has freed the values its gradient needs */
-    NODE_MARK = 16     /* scratch for traversals */
+    NODE_MARK = 16,    /* scratch for traversals */
+    NODE_WALKED = 128  /* a backward under way holds it, for its place on the tape */
 };
 
 typedef struct node {

@@ -17,6 +17,7 @@
 typedef struct assembly {
     planner *p;
     const draft *group;
+    bool by_rows; /* it is run for ranges of rows */
     const ew_table *kernels;
     ew_step *steps;
     int step_count, step_capacity;
@@ -269,7 +270,7 @@ static bool finish(assembly *a, plan_program *out)
         for (size_t i = 0; i < ports; i++)
             views[i] = port_view(a->ports[i], a->group->plain);
         view rows = port_view((plan_view){ .layout = a->group->plain }, a->group->plain);
-        const view *leader = sinks ? &views[a->sink_port[0]] : a->group->kind == DO_KERNEL ? &rows : NULL;
+        const view *leader = sinks ? &views[a->sink_port[0]] : a->by_rows ? &rows : NULL;
         program_shape(q, views, a->writes, leader);
     }
     mem_free(views);
@@ -327,6 +328,34 @@ static void build_kernel(const planner *p, const draft *d, instruction *out)
     memcpy(out->kernel.in, d->in, sizeof d->in);
 }
 
+static bool build_sum(const planner *p, const draft *d, instruction *out)
+{
+    const sum_part *s = &p->sums[d->record];
+    int per_term = p->key->record[s->terms].inputs, count = 0;
+    for (int32_t t = s->terms; t >= 0; t = p->sums[t].terms)
+        count++;
+    plan_view *terms = mem_alloc((size_t)(count * per_term) * sizeof *terms);
+    if (!terms)
+        return false;
+    out->sum.out = d->out;
+    out->sum.terms = terms;
+    out->sum.count = count;
+    out->sum.products = per_term == 2;
+    out->sum.begins = s->first;
+    out->sum.scratch = d->scratch;
+    out->sum.table = d->table;
+    for (int32_t t = s->terms; t >= 0; t = p->sums[t].terms)
+        for (int k = 0; k < per_term; k++, terms++) {
+            *terms = view_of(p, input_of(p, t, k));
+            bool turned = per_term == 2 && p->key->record[t].attr.product.turned >> k & 1;
+            if (turned && !(terms->layout = layout_turned(terms->layout))) {
+                mem_free(out->sum.terms);
+                return false;
+            }
+        }
+    return true;
+}
+
 static bool build_code(planner *p, plan *made)
 {
     assembly a = { .p = p, .kernels = ew_kernels() };
@@ -334,8 +363,12 @@ static bool build_code(planner *p, plan *made)
     a.place = mem_alloc(values * sizeof *a.place + 1);
     a.uses = mem_alloc(values * sizeof *a.uses + 1);
     bool good = a.place && a.uses;
+    const plan_region *next = p->regions, *end = next + p->region_count;
     for (int i = 0; good && i < p->draft_count; i++) {
         const draft *d = &p->drafts[i];
+        while (next < end && next->end <= i)
+            next++;
+        a.by_rows = d->kind == DO_KERNEL || (next < end && next->first <= i);
         instruction *out = &made->code[i];
         out->kind = d->kind;
         out->record = d->record;
@@ -346,6 +379,8 @@ static bool build_code(planner *p, plan *made)
         } else if (d->kind == DO_COPY) {
             out->copy.to = d->copy.to;
             out->copy.from = d->copy.from;
+        } else if (d->kind == DO_SUM) {
+            good = build_sum(p, d, out);
         } else {
             build_kernel(p, d, out);
             if (d->members)
@@ -378,6 +413,52 @@ static int size_class(int64_t bytes, int64_t *rounded)
     return power * 4 + (int)steps < SIZE_CLASSES ? power * 4 + (int)steps : SIZE_CLASSES - 1;
 }
 
+/* Free places by size class, as lists of the buffers that had them. What ends within a region is not free for everyone:
+ * another core may still be at it. Those whose rows lie alike may have it, the others when the region is over. */
+typedef struct places {
+    int32_t free[SIZE_CLASSES];
+    int32_t rows[SIZE_CLASSES];
+    int32_t *next; /* per buffer */
+    int32_t held;  /* what is free after the region, a list */
+} places;
+
+static int32_t take_place(const planner *p, places *s, int32_t b, int class, bool in_region)
+{
+    int32_t *list = &s->free[class];
+    int32_t rows = s->rows[class];
+    if (in_region && rows >= 0 && p->buffers[b].first_step && p->buffers[rows].last_step == p->buffers[b].first_step)
+        list = &s->rows[class];
+    int32_t had = *list;
+    if (had >= 0)
+        *list = s->next[had];
+    return had;
+}
+
+static void give_place(const planner *p, places *s, int32_t b, int class, bool in_region)
+{
+    int32_t *list = &s->free[class];
+    if (in_region)
+        list = p->buffers[b].last_step ? &s->rows[class] : &s->held;
+    s->next[b] = *list;
+    *list = b;
+}
+
+static void end_region(const planner *p, places *s)
+{
+    int64_t rounded;
+    for (int c = 0; c < SIZE_CLASSES; c++)
+        for (int32_t b = s->rows[c], next; b >= 0; b = next) {
+            next = s->next[b];
+            give_place(p, s, b, c, false);
+        }
+    for (int32_t b = s->held, next; b >= 0; b = next) {
+        next = s->next[b];
+        give_place(p, s, b, size_class(p->buffers[b].bytes, &rounded), false);
+    }
+    memset(s->rows, -1, sizeof s->rows);
+    s->held = -1;
+}
+
 /* Lists of buffers by the instruction that touches them first and last, linked through two arrays. */
 static bool place_temporaries(const planner *p, plan *made)
 {
@@ -385,11 +466,11 @@ static bool place_temporaries(const planner *p, plan *made)
     int32_t *starts = mem_alloc((code * 2 + buffers * 3) * sizeof *starts);
     if (!starts)
         return false;
-    int32_t *ends = starts + code, *next_start = ends + code, *next_end = next_start + buffers,
-            *next_free = next_end + buffers;
-    int32_t free[SIZE_CLASSES];
+    int32_t *ends = starts + code, *next_start = ends + code, *next_end = next_start + buffers;
+    places s = { .next = next_end + buffers, .held = -1 };
     memset(starts, -1, code * 2 * sizeof *starts);
-    memset(free, -1, sizeof free);
+    memset(s.free, -1, sizeof s.free);
+    memset(s.rows, -1, sizeof s.rows);
     for (int32_t b = 0; b < p->buffer_count; b++) {
         const draft_buffer *d = &p->buffers[b];
         if (d->kind != BUFFER_TEMPORARY || d->last < 0)
@@ -399,24 +480,21 @@ static bool place_temporaries(const planner *p, plan *made)
         next_end[b] = ends[d->last];
         ends[d->last] = b;
     }
+    const plan_region *region = p->regions, *last = region + p->region_count;
     for (int i = 0; i < p->draft_count; i++) {
+        if (region < last && region->end == i) {
+            end_region(p, &s);
+            region++;
+        }
+        bool in_region = region < last && region->first <= i;
+        int64_t rounded;
         for (int32_t b = starts[i]; b >= 0; b = next_start[b]) {
-            int64_t rounded;
-            int32_t *list = &free[size_class(p->buffers[b].bytes, &rounded)];
-            if (*list >= 0) {
-                made->buffers[b].at = made->buffers[*list].at;
-                *list = next_free[*list];
-            } else {
-                made->buffers[b].at = made->arena_bytes;
-                made->arena_bytes += rounded;
-            }
+            int32_t had = take_place(p, &s, b, size_class(p->buffers[b].bytes, &rounded), in_region);
+            made->buffers[b].at = had >= 0 ? made->buffers[had].at : made->arena_bytes;
+            made->arena_bytes += had >= 0 ? 0 : rounded;
         }
-        for (int32_t b = ends[i]; b >= 0; b = next_end[b]) {
-            int64_t rounded;
-            int32_t *list = &free[size_class(p->buffers[b].bytes, &rounded)];
-            next_free[b] = *list;
-            *list = b;
-        }
+        for (int32_t b = ends[i]; b >= 0; b = next_end[b])
+            give_place(p, &s, b, size_class(p->buffers[b].bytes, &rounded), in_region);
     }
     mem_free(starts);
     return true;
@@ -467,12 +545,15 @@ static int64_t size_of(const plan *made)
 {
     int64_t bytes = (int64_t)sizeof *made + made->key.records * (int64_t)(sizeof(record_key) + sizeof(kept_value) + 1) +
                     made->key.leaves * (int64_t)sizeof(leaf_key) + made->code_count * (int64_t)sizeof(instruction) +
-                    made->buffer_count * (int64_t)sizeof(plan_buffer);
+                    made->buffer_count * (int64_t)sizeof(plan_buffer) +
+                    made->region_count * (int64_t)sizeof(plan_region);
     for (int i = 0; i < made->code_count; i++) {
         const plan_program *q = program_of(&made->code[i]);
         if (q)
             bytes += (int64_t)sizeof *q->program + q->program->ports * (int64_t)(sizeof(ew_port) + sizeof(plan_view)) +
                      q->program->steps * (int64_t)sizeof(ew_step) + q->sink_count * (int64_t)sizeof(plan_sink);
+        if (made->code[i].kind == DO_SUM)
+            bytes += made->code[i].sum.count * 2 * (int64_t)sizeof(plan_view);
     }
     return bytes;
 }
@@ -491,6 +572,9 @@ plan *plan_build(planner *p)
         return NULL;
     }
     list_kept(p, made);
+    made->regions = p->regions;
+    made->region_count = p->region_count;
+    p->regions = NULL;
     made->bytes = size_of(made);
     made->report = p->report;
     return made;
@@ -504,10 +588,13 @@ void plan_free(plan *made)
             mem_free(q->program);
             mem_free(q->ports);
         }
+        if (made->code[i].kind == DO_SUM)
+            mem_free(made->code[i].sum.terms);
     }
     mem_free(made->code);
     mem_free(made->buffers);
     mem_free(made->kept);
+    mem_free(made->regions);
     mem_free(made->key.record);
     mem_free(made->key.bits);
     mem_free(made->key.leaf);

@@ -24,7 +24,9 @@ typedef struct draft_buffer {
     int32_t leaf;
     int64_t bytes;
     int32_t first, last; /* the instructions that touch it */
-    int32_t values;      /* a list through value.next */
+    int64_t first_step,
+        last_step;  /* the bytes from row to row in the region where it begins and ends; 0: not in rows */
+    int32_t values; /* a list through value.next */
     int32_t value_count;
     family families[FAMILIES];
 } draft_buffer;
@@ -56,9 +58,49 @@ typedef struct draft {
     int sink_count;
     int32_t operands[OPERANDS]; /* the first values that the group reads from memory and that end with the log */
     int operand_count;
-    int32_t packed; /* a product: the buffer with its second factor in packed form, or -1 */
-    bool packs;     /* it is the first to need it */
+    int32_t packed;         /* a product: the buffer with its second factor in packed form, or -1 */
+    bool packs;             /* it is the first to need it */
+    int32_t scratch, table; /* DO_SUM: buffers */
 } draft;
+
+/* What a record is to a sum of products (sums.c). */
+enum { SUM_NONE, SUM_TERM, SUM_INNER, SUM_END };
+
+typedef struct sum_part {
+    uint8_t role;
+    bool first;     /* SUM_END: nothing was added up before */
+    int32_t length; /* terms up to here */
+    int32_t before; /* the addition that this one adds to, or the first term; -1 at that */
+    int32_t term;   /* what it adds */
+    int32_t terms;  /* SUM_END: the first of the terms that are added there; SUM_TERM: the next one */
+    int32_t at;     /* SUM_TERM: the addition where it is added */
+    int32_t root;   /* SUM_END: the last addition */
+} sum_part;
+
+/* Where a record's value is to live (homes.c). */
+typedef struct home {
+    int32_t owner;     /* 1 + the record whose memory it is part of; -1 - a slab; 0: nowhere */
+    int32_t stack;     /* an update: 1 + the empty record that it writes into */
+    int32_t fill;      /* an update: 1 + the fill that it writes into */
+    bool fresh;        /* an update: its region is still zero */
+    bool unfilled;     /* zeros that nobody will see */
+    int64_t offset;    /* in elements */
+    int64_t low, high; /* an empty record: where updates have written, in elements */
+} home;
+
+/* Zeros, and the regions of them that have been written (fills.c). */
+typedef struct fill {
+    int32_t root;
+    bool closed; /* no more is known */
+    const layout *layout;
+    int64_t low, high, covered;
+} fill;
+
+/* Memory for values that are to lie one after the other. */
+typedef struct slab {
+    int32_t buffer; /* -1 until one of them is made */
+    int64_t bytes;
+} slab;
 
 /* Values are numbered: records first, then leaves. */
 typedef struct planner {
@@ -67,11 +109,21 @@ typedef struct planner {
     value *values;
     int32_t *next_member; /* per record: the next of its group */
     int32_t *same;        /* per record: the first record that computes the same, mostly itself */
+    int32_t *same_leaf;   /* per leaf */
+    int32_t *uses;        /* per record: how many records read it, one more if it outlives the plan */
+    home *homes;          /* per record */
+    slab *slabs;
+    int slab_count, slab_capacity;
+    fill *fills;
+    int fill_count, fill_capacity;
+    sum_part *sums; /* per record */
     int32_t *latest_group;
     draft_buffer *buffers;
     int buffer_count, buffer_capacity;
     draft *drafts;
     int draft_count, draft_capacity;
+    plan_region *regions;
+    int region_count, region_capacity;
     plan_report report;
 } planner;
 
@@ -83,8 +135,28 @@ static inline void note(planner *p, plan_fact fact, int32_t record)
 static inline int32_t input_of(const planner *p, int32_t record, int k)
 {
     int32_t in = p->key->record[record].in[k];
-    return in >= 0 ? p->same[in] : p->key->records + (-1 - in);
+    return in >= 0 ? p->same[in] : p->key->records + p->same_leaf[-1 - in];
 }
+
+/* plan.c */
+int32_t buffer_new(planner *p, int kind, int64_t bytes); /* -1: out of memory */
+void buffer_touch(planner *p, int32_t b, int32_t instruction);
+void value_place(planner *p, int32_t v, int32_t b, int64_t offset, const layout *l);
+bool materialise(planner *p, int32_t v);                /* gives an elementwise member memory */
+void touch(planner *p, int32_t v, int32_t instruction); /* it is read from (or written to) memory there */
+plan_view view_of(const planner *p, int32_t v);
+draft *draft_new(planner *p, instruction_kind kind, int32_t record);
+
+/* The passes before and after that of plan.c; false: out of memory. */
+bool share_equal(planner *p);
+bool find_sums(planner *p);
+bool plan_sum(planner *p, int32_t i); /* record i, which has a role in a sum */
+bool find_fills(planner *p);
+bool find_homes(planner *p);
+bool is_at_home(planner *p, int32_t i); /* an update */
+bool move_home(planner *p, int32_t v);  /* a value with an owner gets memory */
+bool share_packed(planner *p);
+bool find_regions(planner *p);
 
 /* The plan; NULL when memory is out. */
 plan *plan_build(planner *p);

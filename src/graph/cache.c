@@ -127,6 +127,18 @@ static bool same_kernel(const instruction *a, const instruction *b)
            same_program(&a->kernel.epilogue, &b->kernel.epilogue);
 }
 
+static bool same_sum(const instruction *a, const instruction *b)
+{
+    int views = a->sum.count * (a->sum.products ? 2 : 1);
+    if (a->sum.count != b->sum.count || a->sum.products != b->sum.products || a->sum.begins != b->sum.begins ||
+        !same_view(&a->sum.out, &b->sum.out))
+        return false;
+    for (int i = 0; i < views; i++)
+        if (!same_view(&a->sum.terms[i], &b->sum.terms[i]))
+            return false;
+    return true;
+}
+
 static bool same_instruction(const instruction *a, const instruction *b)
 {
     if (a->kind != b->kind || a->record != b->record)
@@ -135,6 +147,8 @@ static bool same_instruction(const instruction *a, const instruction *b)
     case DO_PROGRAM: return same_program(&a->elementwise, &b->elementwise);
     case DO_COPY: return same_view(&a->copy.to, &b->copy.to) && same_view(&a->copy.from, &b->copy.from);
     case DO_KERNEL: return same_kernel(a, b);
+    case DO_SUM: return same_sum(a, b);
+    case INSTRUCTION_KINDS: break;
     }
     return false;
 }
@@ -146,7 +160,10 @@ int plan_check(const plan *p, const op_log *log, const plan_key *key)
         return -1;
     bool equal = p->code_count == q->code_count && p->buffer_count == q->buffer_count &&
                  p->kept_count == q->kept_count && p->arena_bytes == q->arena_bytes &&
+                 p->region_count == q->region_count &&
                  !memcmp(p->kept, q->kept, (size_t)p->kept_count * sizeof *p->kept);
+    for (int i = 0; equal && i < p->region_count; i++)
+        equal = p->regions[i].first == q->regions[i].first && p->regions[i].end == q->regions[i].end;
     for (int i = 0; equal && i < p->code_count; i++)
         equal = same_instruction(&p->code[i], &q->code[i]);
     plan_free(q);

@@ -80,7 +80,8 @@ static void keep_for_tape(const op_log *log, int i)
     for (int k = 0; k < MAX_INPUTS; k++) {
         if (!r->edge[k])
             continue;
-        needs |= info->needs[k];
+        if (!(r->flags & NODE_FREED)) /* a backward has been here: nobody will ask for its values again */
+            needs |= info->needs[k];
         if (r->edge[k]->flags & NODE_PENDING)
             scratch.alive_tape[r->edge[k]->slot]++;
     }
@@ -101,12 +102,13 @@ static void sweep(const op_log *log)
 {
     for (int i = log->count - 1; i >= 0; i--) {
         const node *r = log->nodes[i];
-        if (r->refs - 1 - r->tape_refs - r->cache_refs - scratch.inner[i] > 0)
+        int walked = r->flags & NODE_WALKED ? 1 : 0; /* a backward holds it for its place on the tape */
+        if (r->refs - 1 - walked - r->tape_refs - r->cache_refs - scratch.inner[i] > 0)
             scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
         if (r->extra) /* hooks: the handle that remembers this view must find it again */
             scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
-        bool taped =
-            r->flags & NODE_TAPED && (r->tape_refs > scratch.inner_tape[i] || scratch.alive_tape[i] > 0 || r->extra);
+        bool reached = walked || r->tape_refs > scratch.inner_tape[i] || scratch.alive_tape[i] > 0 || r->extra;
+        bool taped = r->flags & NODE_TAPED && reached;
         if (taped)
             keep_for_tape(log, i);
         if (!(scratch.bits[i] & RECORD_NEEDED))
@@ -134,6 +136,12 @@ static void count_dying(const op_log *log)
     }
 }
 
+static bool is_zero(const node *constant)
+{
+    static const char zeros[16];
+    return !memcmp(constant->data, zeros, dtype_size((bk_dtype)constant->dtype));
+}
+
 static void describe_leaves(const op_log *log)
 {
     count_dying(log);
@@ -148,6 +156,8 @@ static void describe_leaves(const op_log *log)
             s->first_leaf = l;
         }
         uint8_t bits = leaf->flags & NODE_CONSTANT ? LEAF_CONSTANT : 0;
+        if (bits && is_zero(leaf))
+            bits |= LEAF_ZERO;
         if (s && (s->exports || s->pinned))
             bits |= LEAF_FORCED;
         else if (!s || s->refs > s->dying)

@@ -90,11 +90,11 @@ static int check_size(const node *n, int64_t bytes)
                      (long long)bytes);
 }
 
-/* What a record adds to memory in use: an update is mostly done in place, so only its region counts. */
+/* What a record adds to memory in use: a view nothing; an update is mostly done in place, so only its region counts. */
 static inline int64_t new_bytes(const node *n)
 {
     const layout *l = n->op == OP_update ? n->attr.region.layout : n->layout;
-    return l->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
+    return n->op == OP_view || n->op == OP_expand ? 0 : l->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
 }
 
 /* The checks that a record of usual size in a log of usual length need not make. */

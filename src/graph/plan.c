@@ -15,7 +15,6 @@
 
 #include "core/error.h"
 #include "core/memory.h"
-#include "cpu/gemm.h"
 #include "graph/builder.h"
 #include "graph/kernels.h"
 
@@ -27,7 +26,7 @@ enum {
 
 /* --- buffers --------------------------------------------------------------------------------------------------- */
 
-static int32_t buffer_new(planner *p, int kind, int64_t bytes)
+int32_t buffer_new(planner *p, int kind, int64_t bytes)
 {
     if (p->buffer_count == p->buffer_capacity) {
         int capacity = p->buffer_capacity ? p->buffer_capacity * 2 : 64;
@@ -43,7 +42,7 @@ static int32_t buffer_new(planner *p, int kind, int64_t bytes)
     return p->buffer_count++;
 }
 
-static void buffer_touch(planner *p, int32_t b, int32_t instruction)
+void buffer_touch(planner *p, int32_t b, int32_t instruction)
 {
     draft_buffer *buffer = &p->buffers[b];
     if (instruction < buffer->first)
@@ -52,7 +51,7 @@ static void buffer_touch(planner *p, int32_t b, int32_t instruction)
         buffer->last = instruction;
 }
 
-static void value_place(planner *p, int32_t v, int32_t b, int64_t offset, const layout *l)
+void value_place(planner *p, int32_t v, int32_t b, int64_t offset, const layout *l)
 {
     value *x = &p->values[v];
     x->buffer = b;
@@ -109,8 +108,9 @@ static bool may_overwrite(planner *p, int32_t old, const layout *region, int64_t
         bool live = x->last_use > at;
         if (live && layout_meets(x->layout, x->offset, x->offset, region, offset))
             return false;
-        if (!live || ++watched > WATCHED_VALUES) {
-            if (live || x->touched >= 0)
+        bool counts = live || x->touched >= 0;
+        if (!counts || ++watched > WATCHED_VALUES) { /* the latest stand first: it is older ones that are folded */
+            if (counts)
                 fold(b, x, live);
             *link = x->next;
         } else {
@@ -155,7 +155,7 @@ static bool only_read_as(const planner *p, const value *v, int32_t g)
     for (int32_t w = b->values; w >= 0; w = p->values[w].next) {
         const value *x = &p->values[w];
         bool same = x->layout == v->layout && x->offset == v->offset;
-        if (++watched > WATCHED_VALUES || x->touched > g || (x->touched == g && !same))
+        if (++watched > 2 * WATCHED_VALUES || x->touched > g || (x->touched == g && !same))
             return false;
     }
     return true;
@@ -198,12 +198,15 @@ static bool take_over(planner *p, int32_t i)
 }
 
 /* Gives an elementwise member memory; other values have theirs already. */
-static bool materialise(planner *p, int32_t v)
+bool materialise(planner *p, int32_t v)
 {
     value *x = &p->values[v];
     if (x->buffer >= 0)
         return true;
-    if (!take_over(p, v)) {
+    if (v < p->key->records && p->homes[v].owner) {
+        if (!move_home(p, v))
+            return false;
+    } else if (!take_over(p, v)) {
         int64_t size = (int64_t)dtype_size((bk_dtype)x->dtype);
         int32_t b = buffer_new(p, BUFFER_TEMPORARY, x->layout->span * size);
         if (b < 0)
@@ -220,7 +223,7 @@ static bool materialise(planner *p, int32_t v)
 /* --- instructions --------------------------------------------------------------------------------------------------
  */
 
-static draft *draft_new(planner *p, instruction_kind kind, int32_t record)
+draft *draft_new(planner *p, instruction_kind kind, int32_t record)
 {
     if (p->draft_count == p->draft_capacity) {
         int capacity = p->draft_capacity ? p->draft_capacity * 2 : 64;
@@ -238,14 +241,14 @@ static draft *draft_new(planner *p, instruction_kind kind, int32_t record)
     return d;
 }
 
-static plan_view view_of(const planner *p, int32_t v)
+plan_view view_of(const planner *p, int32_t v)
 {
     const value *x = &p->values[v];
     return (plan_view){ x->buffer, (bk_dtype)x->dtype, x->offset, x->layout };
 }
 
 /* v is read from (or written to) memory by the instruction. */
-static void touch(planner *p, int32_t v, int32_t instruction)
+void touch(planner *p, int32_t v, int32_t instruction)
 {
     value *x = &p->values[v];
     buffer_touch(p, x->buffer, instruction);
@@ -422,7 +425,7 @@ static bool place_in_region(planner *p, int32_t i, int32_t v, plan_view region)
     value *x = &p->values[v];
     if (x->group < 0 || x->buffer >= 0 || v >= p->key->records || x->last_use == INT32_MAX || x->sunk)
         return false;
-    if (p->values[i].born >= x->group || !untouched_since(p, region, x->group))
+    if (p->values[i].born > x->group || !untouched_since(p, region, x->group))
         return false;
     note(p, FACT_PLACED, v);
     value_place(p, v, region.buffer, region.offset, region.layout);
@@ -483,18 +486,25 @@ static bool write_region(planner *p, int32_t i, int32_t v, plan_view region, boo
 static bool plan_update(planner *p, int32_t i)
 {
     const attr *a = &p->key->record[i].attr;
-    bool replaces = a->region.layout == p->values[i].layout && !a->region.add;
+    if (is_at_home(p, i)) {
+        value *x = &p->values[i], *old = &p->values[input_of(p, i, 0)], *v = &p->values[input_of(p, i, 1)];
+        x->born = old->born > v->born ? old->born : v->born;
+        value_place(p, i, old->buffer, old->offset, x->layout);
+        return true;
+    }
+    bool add = a->region.add && !p->homes[i].fresh;
+    bool replaces = a->region.layout == p->values[i].layout && !add;
     if (!start_from(p, i, a->region.layout, a->region.offset, replaces))
         return false;
     plan_view region = region_of(p, i);
     if (!region.layout->numel)
         return true;
     int32_t v = input_of(p, i, 1);
-    if (!a->region.add && place_in_region(p, i, v, region))
+    if (!add && place_in_region(p, i, v, region))
         return true;
-    if (!a->region.add)
+    if (!add)
         note(p, FACT_COPIED, i);
-    return write_region(p, i, v, region, a->region.add);
+    return write_region(p, i, v, region, add);
 }
 
 /* --- kernels -------------------------------------------------------------------------------------------------------
@@ -614,6 +624,10 @@ static bool plan_second(planner *p, int32_t i)
 static bool plan_record(planner *p, int32_t i)
 {
     node_kind kind = op_get(p->key->record[i].op)->kind;
+    if (p->sums[i].role)
+        return plan_sum(p, i);
+    if (p->homes[i].unfilled)
+        return materialise(p, i);
     switch (kind) {
     case KIND_ELEMENTWISE: return plan_elementwise(p, i);
     case KIND_VIEW: return plan_viewing(p, i);
@@ -637,8 +651,9 @@ static bool planner_init(planner *p, const op_log *log, const plan_key *key)
     p->values = mem_alloc((size_t)values * sizeof *p->values + 1);
     p->next_member = mem_alloc((size_t)key->records * sizeof *p->next_member + 1);
     p->same = mem_alloc((size_t)key->records * sizeof *p->same + 1);
+    p->same_leaf = mem_alloc((size_t)key->leaves * sizeof *p->same_leaf + 1);
     p->latest_group = mem_alloc(GROUP_CACHE * sizeof *p->latest_group);
-    if (!p->values || !p->next_member || !p->same || !p->latest_group)
+    if (!p->values || !p->next_member || !p->same || !p->same_leaf || !p->latest_group)
         return false;
     for (int g = 0; g < GROUP_CACHE; g++)
         p->latest_group[g] = -1;
@@ -659,125 +674,6 @@ static bool planner_init(planner *p, const op_log *log, const plan_key *key)
         }
     }
     return true;
-}
-
-/* --- what is equal is computed once --------------------------------------------------------------------------------
- */
-
-/* Whether an equal record could stand for record i. Memory with contents to come is nobody else's; a kernel with a
- * second result stands before it. */
-static bool is_shareable(const planner *p, int32_t i)
-{
-    node_kind kind = op_get(p->key->record[i].op)->kind;
-    if (kind == KIND_KERNEL)
-        return i + 1 == p->key->records || p->key->record[i + 1].op != OP_second;
-    return kind == KIND_ELEMENTWISE || kind == KIND_VIEW;
-}
-
-static uint64_t record_hash(const planner *p, int32_t i)
-{
-    const record_key *key = &p->key->record[i];
-    uint64_t h = (uint64_t)key->op << 40 | (uint64_t)key->dtype << 32 | key->layout;
-    for (int k = 0; k < key->inputs; k++)
-        h = (h ^ (uint64_t)input_of(p, i, k)) * 0x9E3779B97F4A7C15ull;
-    if (key->op >= EW_COUNT)
-        for (int k = 0; k < 4; k++)
-            h = (h ^ (uint64_t)key->attr.i[k]) * 0xBF58476D1CE4E5B9ull;
-    return h ^ h >> 32;
-}
-
-static bool same_record(const planner *p, int32_t i, int32_t j)
-{
-    const record_key *a = &p->key->record[i], *b = &p->key->record[j];
-    if (a->op != b->op || a->dtype != b->dtype || a->inputs != b->inputs || a->layout != b->layout)
-        return false;
-    for (int k = 0; k < a->inputs; k++)
-        if (input_of(p, i, k) != input_of(p, j, k))
-            return false;
-    return !memcmp(&a->attr, &b->attr, sizeof a->attr);
-}
-
-/* Records are immutable values, so equal ops over equal inputs are equal, whatever is written in between. Two values
- * that both outlive the plan stay apart: they may be written to. A slot of the table remembers its last record only. */
-static bool share_equal(planner *p)
-{
-    int records = p->key->records;
-    size_t slots = 64;
-    while (slots < (size_t)records)
-        slots *= 2;
-    int32_t *table = mem_alloc(slots * sizeof *table);
-    if (!table)
-        return false;
-    memset(table, -1, slots * sizeof *table);
-    for (int32_t i = 0; i < records; i++) {
-        if (!(p->key->bits[i] & RECORD_NEEDED) || !is_shareable(p, i))
-            continue;
-        int32_t *slot = &table[record_hash(p, i) & (slots - 1)], j = *slot;
-        *slot = i;
-        if (j < 0 || !same_record(p, i, j))
-            continue;
-        bool kept = p->values[i].last_use == INT32_MAX;
-        if (kept && p->values[j].last_use == INT32_MAX)
-            continue;
-        if (kept)
-            p->values[j].last_use = INT32_MAX;
-        p->same[i] = *slot = j;
-        note(p, FACT_SHARED, i);
-    }
-    mem_free(table);
-    return true;
-}
-
-/* --- packed factors --------------------------------------------------------------------------------------------------
- */
-
-enum { LEAST_PACKED = 256, MOST_PACKED = 1 << 23 }; /* elements */
-
-/* Whether a product would rather read its second factor packed: rows of it are far apart, or many rows read it. */
-static bool wants_packed(const planner *p, const draft *d)
-{
-    enum { MANY_ROWS = 24 };
-    if (d->kind != DO_KERNEL || op_get(p->key->record[d->record].op)->run != run_matmul || d->out.layout->ndim != 2)
-        return false;
-    const layout *b = d->in[1].layout;
-    return b->numel >= LEAST_PACKED && b->numel <= MOST_PACKED && b->sizes[1] > 1 &&
-           (b->strides[1] != 1 || d->out.layout->sizes[0] > MANY_ROWS);
-}
-
-/* A factor that several products read is packed by the first of them. */
-static bool share_packed(planner *p)
-{
-    size_t values = (size_t)(p->key->records + p->key->leaves);
-    int32_t *last = mem_alloc_zero(values * sizeof *last + 1); /* per value: 1 + the latest product that reads it */
-    if (!last)
-        return false;
-    bool good = true;
-    for (int32_t i = 0; good && i < p->draft_count; i++) {
-        draft *d = &p->drafts[i];
-        if (!wants_packed(p, d))
-            continue;
-        int32_t *slot = &last[input_of(p, d->record, 1)];
-        draft *before = *slot ? &p->drafts[*slot - 1] : NULL;
-        if (before && before->in[1].layout != d->in[1].layout) /* the same factor, transposed */
-            before = NULL;
-        if (before && before->packed < 0) {
-            const layout *b = d->in[1].layout;
-            before->packed =
-                buffer_new(p, BUFFER_TEMPORARY, (int64_t)gemm_packed_bytes(d->in[1].dtype, b->sizes[0], b->sizes[1]));
-            before->packs = true;
-            good = before->packed >= 0;
-            if (good)
-                buffer_touch(p, before->packed, *slot - 1);
-        }
-        if (before && good) {
-            d->packed = before->packed;
-            buffer_touch(p, d->packed, i);
-            note(p, FACT_PACKED, d->record);
-        }
-        *slot = i + 1;
-    }
-    mem_free(last);
-    return good;
 }
 
 static bool place_leaves(planner *p)
@@ -803,12 +699,32 @@ static void find_last_uses(planner *p)
     for (int i = 0; i < p->key->records; i++) {
         if (!(p->key->bits[i] & RECORD_NEEDED) || p->same[i] != i)
             continue;
+        int32_t at = p->sums[i].role == SUM_TERM ? p->sums[i].at : i;
         for (int k = 0; k < p->key->record[i].inputs; k++) {
             value *x = &p->values[input_of(p, i, k)];
-            if (x->last_use < i)
-                x->last_use = i;
+            if (x->last_use < at)
+                x->last_use = at;
         }
     }
+}
+
+static bool count_uses(planner *p)
+{
+    p->uses = mem_alloc_zero((size_t)p->key->records * sizeof *p->uses + 1);
+    if (!p->uses)
+        return false;
+    for (int i = 0; i < p->key->records; i++) {
+        if (!(p->key->bits[i] & RECORD_NEEDED) || p->same[i] != i)
+            continue;
+        for (int k = 0; k < p->key->record[i].inputs; k++) {
+            int32_t v = input_of(p, i, k);
+            if (v < p->key->records)
+                p->uses[v]++;
+        }
+        if (p->values[i].last_use == INT32_MAX)
+            p->uses[i]++;
+    }
+    return true;
 }
 
 static bool keep_results(planner *p)
@@ -830,22 +746,30 @@ static void planner_free(planner *p)
     mem_free(p->values);
     mem_free(p->next_member);
     mem_free(p->same);
+    mem_free(p->same_leaf);
+    mem_free(p->uses);
+    mem_free(p->homes);
+    mem_free(p->slabs);
+    mem_free(p->fills);
+    mem_free(p->sums);
     mem_free(p->latest_group);
     mem_free(p->buffers);
     mem_free(p->drafts);
+    mem_free(p->regions);
 }
 
 plan *plan_make(const op_log *log, const plan_key *key)
 {
     planner p;
     plan *made = NULL;
-    bool good = planner_init(&p, log, key) && place_leaves(&p) && share_equal(&p);
+    bool good = planner_init(&p, log, key) && place_leaves(&p) && share_equal(&p) && count_uses(&p) && find_sums(&p) &&
+                find_homes(&p);
     if (good)
         find_last_uses(&p);
     for (int i = 0; good && i < key->records; i++)
         if (key->bits[i] & RECORD_NEEDED && p.same[i] == i)
             good = plan_record(&p, i);
-    if (good && keep_results(&p) && share_packed(&p))
+    if (good && keep_results(&p) && share_packed(&p) && find_regions(&p))
         made = plan_build(&p);
     if (made)
         report_done(&p.report, key->records, made->code_count, made->arena_bytes);

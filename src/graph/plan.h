@@ -22,7 +22,8 @@ enum {
     LEAF_HELD = 1,   /* somebody may read its memory after the flush: no writing into it */
     LEAF_FORCED = 2, /* writes must go into its memory */
     LEAF_CONSTANT = 4,
-    LEAF_WHOLE = 8 /* it fills memory of the pool: who takes it over keeps nothing else alive */
+    LEAF_ZERO = 16, /* a constant that is zero */
+    LEAF_WHOLE = 8  /* it fills memory of the pool: who takes it over keeps nothing else alive */
 };
 
 typedef struct leaf_key {
@@ -77,7 +78,7 @@ typedef struct plan_program {
     uint32_t dims; /* that the sinks reduce */
 } plan_program;
 
-typedef enum instruction_kind { DO_PROGRAM, DO_COPY, DO_KERNEL } instruction_kind;
+typedef enum instruction_kind { DO_PROGRAM, DO_COPY, DO_KERNEL, DO_SUM, INSTRUCTION_KINDS } instruction_kind;
 
 typedef struct instruction {
     instruction_kind kind;
@@ -96,6 +97,14 @@ typedef struct instruction {
             bool packs;            /* it is packed now */
             plan_program epilogue; /* run as rows of the result are finished; program is NULL when there is none */
         } kernel;
+        struct {
+            plan_view out;
+            plan_view *terms; /* of a sum of products the factors, two each; of a sum of rows these */
+            int count;        /* of terms */
+            bool products;
+            bool begins;            /* out is set, else increased */
+            int32_t scratch, table; /* buffers: see run_sum.h; the terms' addresses */
+        } sum;
     };
 } instruction;
 
@@ -104,6 +113,13 @@ typedef struct kept_value {
     int32_t buffer;
     int64_t offset;
 } kept_value;
+
+/* Instructions that each core takes its rows through. */
+typedef struct plan_region {
+    int32_t first, end;
+    int64_t rows;
+    double work_ns;
+} plan_region;
 
 typedef struct plan {
     plan_key key;
@@ -115,6 +131,8 @@ typedef struct plan {
     plan_buffer *buffers;
     int buffer_count;
     int64_t arena_bytes;
+    plan_region *regions;
+    int region_count;
     kept_value *kept;
     int kept_count;
     plan_report report;
@@ -143,7 +161,7 @@ int plan_run(const plan *p, const op_log *log);
 
 /* How many instructions of each kind have run: what the tests of the planner look at. */
 typedef struct run_counts {
-    int64_t instructions[DO_KERNEL + 1];
+    int64_t instructions[INSTRUCTION_KINDS];
 } run_counts;
 run_counts run_count(void);
 

@@ -18,7 +18,10 @@
     FACT(OLD_HELD, "copies the old value first: somebody still needs it")                                              \
     FACT(REUSED, "takes over the memory of an operand that ends there")                                                \
     FACT(SHARED, "is what an earlier record computes")                                                                 \
-    FACT(PACKED, "reads a factor that an earlier product has packed")
+    FACT(PACKED, "reads a factor that an earlier product has packed")                                                  \
+    FACT(SUMMED, "is a sum of products, which are added up many at a time")                                            \
+    FACT(REGION, "begins a stretch that each core takes its rows through")                                             \
+    FACT(UNFILLED, "is zeros that are written over before anyone reads them")
 
 typedef enum plan_fact {
 #define FACT(name, text) FACT_##name,

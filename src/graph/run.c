@@ -9,16 +9,8 @@
 #include "core/memory.h"
 #include "cpu/move.h"
 #include "graph/kernels.h"
-
-typedef struct binding {
-    char *base;
-    storage *memory; /* BUFFER_RESULT: ours until the kept nodes have taken it; BUFFER_LEAF: borrowed */
-} binding;
-
-static char *address(const binding *bound, const plan_view *v)
-{
-    return bound[v->buffer].base + v->offset * (int64_t)dtype_size(v->dtype);
-}
+#include "graph/run.h"
+#include "graph/run_sum.h"
 
 static view layout_view(const plan_view *v)
 {
@@ -73,12 +65,6 @@ static int run_sinks(const plan_program *in, const binding *bound, char *const *
     }
     streaming s = { in, bases };
     return reduce_stream(sinks, in->sink_count, in->dims, &(reduce_source){ make_piece, &s, in->program->work_ns });
-}
-
-static void bind_ports(const plan_program *in, const binding *bound, char **bases)
-{
-    for (int i = 0; i < in->program->ports; i++)
-        bases[i] = in->ports[i].buffer < 0 ? NULL : address(bound, &in->ports[i]);
 }
 
 static int run_program(const plan_program *in, const binding *bound)
@@ -151,6 +137,18 @@ static int run_kernel(const instruction *in, const binding *bound, int op)
     return in->kernel.epilogue.program ? run_product(&in->kernel.epilogue, bound, &call) : op_get(op)->run(&call);
 }
 
+static int run_terms(const instruction *in, const binding *bound)
+{
+    int factors = in->sum.products ? 2 : 1;
+    sum_rows *terms = (sum_rows *)bound[in->sum.table].base;
+    for (int i = 0; i < in->sum.count * factors; i++)
+        terms[i] = (sum_rows){ address(bound, &in->sum.terms[i]), in->sum.terms[i].layout };
+    sum_call call = { .terms = terms, .count = in->sum.count, .factors = factors, .begins = in->sum.begins };
+    call.out = bind_view(bound, &in->sum.out);
+    call.scratch = bound[in->sum.scratch].base;
+    return run_sum(&call);
+}
+
 /* The memory of the plan's buffers. -1: out of memory, nothing is held. */
 static int bind_buffers(const plan *p, const op_log *log, binding *bound, char *arena)
 {
@@ -195,7 +193,16 @@ run_counts run_count(void) { return counts; }
 
 static int run_code(const plan *p, const op_log *log, const binding *bound)
 {
+    const plan_region *region = p->regions, *last = region + p->region_count;
     for (int i = 0; i < p->code_count; i++) {
+        if (region < last && region->first == i) {
+            if (run_region(p, region, bound) < 0)
+                return -1;
+            for (; i < region->end; i++)
+                counts.instructions[p->code[i].kind]++;
+            i = region++->end - 1;
+            continue;
+        }
         const instruction *in = &p->code[i];
         counts.instructions[in->kind]++;
         switch (in->kind) {
@@ -207,6 +214,12 @@ static int run_code(const plan *p, const op_log *log, const binding *bound)
         case DO_KERNEL:
             if (run_kernel(in, bound, log->nodes[in->record]->op) < 0)
                 return -1;
+            break;
+        case DO_SUM:
+            if (run_terms(in, bound) < 0)
+                return -1;
+            break;
+        case INSTRUCTION_KINDS: break;
         }
     }
     return 0;

@@ -1,0 +1,111 @@
+/* equal.c: what is equal is computed once.
+ *
+ * Records are immutable values, so equal ops over equal inputs are equal, whatever is written in between. Invariant:
+ * same[i] is the first record that computes what record i computes, i itself for those that are computed; same_leaf[l]
+ * likewise. */
+#include "graph/builder.h"
+
+#include <string.h>
+
+#include "core/memory.h"
+
+/* A fill is as cheap as the copy that whoever writes into it would need if others had it too. */
+static bool is_fill(const planner *p, int32_t i)
+{
+    int32_t in = p->key->record[i].in[0];
+    return p->key->record[i].op == OP_cast && in < 0 && p->key->leaf[-1 - in].bits & LEAF_CONSTANT;
+}
+
+/* Whether an equal record could stand for record i. Memory with contents to come is nobody else's; a kernel with a
+ * second result stands before it. */
+static bool is_shareable(const planner *p, int32_t i)
+{
+    node_kind kind = op_get(p->key->record[i].op)->kind;
+    if (kind == KIND_KERNEL)
+        return i + 1 == p->key->records || p->key->record[i + 1].op != OP_second;
+    return (kind == KIND_ELEMENTWISE && !is_fill(p, i)) || kind == KIND_VIEW;
+}
+
+static uint64_t record_hash(const planner *p, int32_t i)
+{
+    const record_key *key = &p->key->record[i];
+    uint64_t h = (uint64_t)key->op << 40 | (uint64_t)key->dtype << 32 | key->layout;
+    for (int k = 0; k < key->inputs; k++)
+        h = (h ^ (uint64_t)input_of(p, i, k)) * 0x9E3779B97F4A7C15ull;
+    if (key->op >= EW_COUNT)
+        for (int k = 0; k < 4; k++)
+            h = (h ^ (uint64_t)key->attr.i[k]) * 0xBF58476D1CE4E5B9ull;
+    return h ^ h >> 32;
+}
+
+static bool same_record(const planner *p, int32_t i, int32_t j)
+{
+    const record_key *a = &p->key->record[i], *b = &p->key->record[j];
+    if (a->op != b->op || a->dtype != b->dtype || a->inputs != b->inputs || a->layout != b->layout)
+        return false;
+    for (int k = 0; k < a->inputs; k++)
+        if (input_of(p, i, k) != input_of(p, j, k))
+            return false;
+    return !memcmp(&a->attr, &b->attr, sizeof a->attr);
+}
+
+static bool same_leaf(const leaf_key *a, const leaf_key *b)
+{
+    return a->memory == b->memory && a->offset == b->offset && a->layout == b->layout && a->dtype == b->dtype &&
+           !((a->bits | b->bits) & LEAF_CONSTANT);
+}
+
+/* Leaves that show the same memory in the same way are one value: a weight's transpose is taken anew in every step. */
+static bool share_leaves(planner *p)
+{
+    int leaves = p->key->leaves;
+    size_t slots = 64;
+    while (slots < (size_t)leaves)
+        slots *= 2;
+    int32_t *table = mem_alloc(slots * sizeof *table);
+    if (!table)
+        return false;
+    memset(table, -1, slots * sizeof *table);
+    for (int32_t l = 0; l < leaves; l++) {
+        const leaf_key *key = &p->key->leaf[l];
+        uint64_t h = ((uint64_t)key->memory << 32 | key->layout) * 0x9E3779B97F4A7C15ull;
+        h = (h ^ (uint64_t)key->offset) * 0xBF58476D1CE4E5B9ull;
+        int32_t *slot = &table[(h ^ h >> 32) & (slots - 1)];
+        p->same_leaf[l] = *slot >= 0 && same_leaf(key, &p->key->leaf[*slot]) ? *slot : (*slot = l);
+    }
+    mem_free(table);
+    return true;
+}
+
+/* Two values that both outlive the plan stay apart: they may be written to. A slot of the table remembers its last
+ * record only. */
+bool share_equal(planner *p)
+{
+    if (!share_leaves(p))
+        return false;
+    int records = p->key->records;
+    size_t slots = 64;
+    while (slots < (size_t)records)
+        slots *= 2;
+    int32_t *table = mem_alloc(slots * sizeof *table);
+    if (!table)
+        return false;
+    memset(table, -1, slots * sizeof *table);
+    for (int32_t i = 0; i < records; i++) {
+        if (!(p->key->bits[i] & RECORD_NEEDED) || !is_shareable(p, i))
+            continue;
+        int32_t *slot = &table[record_hash(p, i) & (slots - 1)], j = *slot;
+        *slot = i;
+        if (j < 0 || !same_record(p, i, j))
+            continue;
+        bool kept = p->values[i].last_use == INT32_MAX;
+        if (kept && p->values[j].last_use == INT32_MAX)
+            continue;
+        if (kept)
+            p->values[j].last_use = INT32_MAX;
+        p->same[i] = *slot = j;
+        note(p, FACT_SHARED, i);
+    }
+    mem_free(table);
+    return true;
+}

@@ -1,0 +1,190 @@
+/* homes.c: where values are to live, decided before they are made.
+ *
+ * A value that will be written into a stack, or strung together with others in a sum of products, is computed in its
+ * place there from the start, although others read it before: h of every step in the stack of all steps, and the
+ * gradients of a stretch of steps one after the other. Homes are dense, so that the value looks as it was recorded.
+ *
+ * Invariant: a home belongs to one value alone. Whoever writes into the buffer later finds the value in its list and
+ * leaves it alone while it is needed, as with all values that share a buffer. */
+#include "graph/builder.h"
+
+#include "core/memory.h"
+#include "graph/kernels.h"
+
+static bool is_homeless(const planner *p, int32_t v)
+{
+    if (v >= p->key->records || p->homes[v].owner || p->values[v].last_use == INT32_MAX || p->sums[v].role)
+        return false;
+    node_kind kind = op_get(p->key->record[v].op)->kind;
+    return (kind == KIND_ELEMENTWISE || kind == KIND_EMPTY) && p->values[v].layout == p->values[v].layout->plain &&
+           p->values[v].layout->numel;
+}
+
+static int64_t bytes_of(const planner *p, int32_t v)
+{
+    return p->values[v].layout->numel * (int64_t)dtype_size((bk_dtype)p->values[v].dtype);
+}
+
+/* --- stacks --------------------------------------------------------------------------------------------------------
+ */
+
+/* What v shows all of, in the same order. */
+static int32_t shown_by(const planner *p, int32_t v)
+{
+    while (v < p->key->records && p->key->record[v].op == OP_view &&
+           p->values[v].layout == p->values[v].layout->plain) {
+        int32_t base = input_of(p, v, 0);
+        if (p->values[base].layout != p->values[base].layout->plain ||
+            p->values[base].layout->numel != p->values[v].layout->numel)
+            return v;
+        v = base;
+    }
+    return v;
+}
+
+/* Whether no update before wrote where this one does; from now on it has. */
+static bool is_clear(home *stack, int64_t offset, int64_t span)
+{
+    bool clear = stack->high == stack->low || offset >= stack->high || offset + span <= stack->low;
+    bool first = stack->high == stack->low;
+    stack->low = first || offset < stack->low ? offset : stack->low;
+    stack->high = first || offset + span > stack->high ? offset + span : stack->high;
+    return clear;
+}
+
+/* Update i writes a value into memory that was made for it: the value may live there, if it is the first in its place.
+ */
+static void settle_in_stack(planner *p, int32_t i)
+{
+    const attr *a = &p->key->record[i].attr;
+    int32_t old = input_of(p, i, 0), v = shown_by(p, input_of(p, i, 1)), stack;
+    if (old >= p->key->records || (a->region.add && !p->homes[i].fresh))
+        return;
+    if (p->key->record[old].op == OP_empty || p->homes[old].unfilled)
+        stack = old;
+    else if (p->key->record[old].op == OP_update && p->homes[old].stack && p->uses[old] == 1)
+        stack = p->homes[old].stack - 1;
+    else
+        return;
+    p->homes[i].stack = stack + 1;
+    bool clear = is_clear(&p->homes[stack], a->region.offset, a->region.layout->span);
+    bool dense = a->region.layout->dense && a->region.layout->plain->numel == a->region.layout->span;
+    for (int d = 0, seen = 0; d < a->region.layout->ndim; d++) { /* row-major, but for dimensions of size 1 */
+        seen |= a->region.layout->sizes[d] != 1;
+        dense = dense && (!seen || a->region.layout->sizes[d] == 1 ||
+                          a->region.layout->strides[d] == a->region.layout->plain->strides[d]);
+    }
+    if (!dense || !clear || !is_homeless(p, v) || p->values[v].dtype != p->values[i].dtype ||
+        op_get(p->key->record[v].op)->kind == KIND_EMPTY || p->homes[v].unfilled ||
+        p->values[v].layout->numel != a->region.layout->numel)
+        return;
+    p->homes[v].owner = stack + 1;
+    p->homes[v].offset = a->region.offset;
+}
+
+/* Whether update i has nothing to write: its value lives there. */
+bool is_at_home(planner *p, int32_t i)
+{
+    int32_t old = input_of(p, i, 0), v = shown_by(p, input_of(p, i, 1));
+    if (v >= p->key->records || !p->homes[i].stack || p->homes[v].owner != p->homes[i].stack)
+        return false;
+    const value *x = &p->values[v], *y = &p->values[old];
+    return x->buffer >= 0 && x->buffer == y->buffer && x->layout == x->layout->plain &&
+           x->offset == y->offset + p->key->record[i].attr.region.offset && y->layout == p->values[i].layout;
+}
+
+/* --- stretches of sums -----------------------------------------------------------------------------------------------
+ */
+
+/* The value whose rows a term's factor has: through its transpose, and from the last write to the memory. */
+static int32_t rows_behind(const planner *p, int32_t term, int k)
+{
+    int32_t v = input_of(p, term, k);
+    if (v < p->key->records && p->key->record[v].op == OP_view) {
+        int32_t base = input_of(p, v, 0);
+        const layout *l = p->values[v].layout, *m = p->values[base].layout;
+        bool turned = l->ndim == 2 && m->ndim == 2 && l->sizes[0] == m->sizes[1] && l->sizes[1] == m->sizes[0] &&
+                      l->strides[0] == m->strides[1] && l->strides[1] == m->strides[0];
+        v = turned ? base : shown_by(p, v);
+    }
+    while (v < p->key->records && p->key->record[v].op == OP_update && p->homes[v].stack)
+        v = p->homes[v].stack - 1;
+    return v;
+}
+
+static bool settle_stretch(planner *p, int32_t end, int k)
+{
+    int64_t bytes = 0;
+    int count = 0;
+    const layout *alike = NULL;
+    for (int32_t t = p->sums[end].terms; t >= 0; t = p->sums[t].terms, count++) {
+        int32_t v = rows_behind(p, t, k);
+        if (!is_homeless(p, v) || (alike && p->values[v].layout != alike))
+            return true;
+        alike = p->values[v].layout;
+        bytes += bytes_of(p, v);
+    }
+    if (count < 2)
+        return true;
+    if (p->slab_count == p->slab_capacity) {
+        int capacity = p->slab_capacity ? p->slab_capacity * 2 : 16;
+        slab *grown = mem_resize(p->slabs, (size_t)capacity * sizeof *grown);
+        if (!grown)
+            return false;
+        p->slabs = grown;
+        p->slab_capacity = capacity;
+    }
+    p->slabs[p->slab_count++] = (slab){ .buffer = -1, .bytes = bytes };
+    int64_t at = 0;
+    for (int32_t t = p->sums[end].terms; t >= 0; t = p->sums[t].terms) {
+        int32_t v = rows_behind(p, t, k);
+        if (p->homes[v].owner) /* twice in this sum */
+            continue;
+        p->homes[v].owner = -p->slab_count;
+        p->homes[v].offset = at;
+        at += p->values[v].layout->numel;
+    }
+    return true;
+}
+
+bool find_homes(planner *p)
+{
+    p->homes = mem_alloc_zero((size_t)p->key->records * sizeof *p->homes + 1);
+    if (!p->homes || !find_fills(p))
+        return false;
+    for (int32_t i = 0; i < p->key->records; i++)
+        if (p->key->bits[i] & RECORD_NEEDED && p->same[i] == i && p->key->record[i].op == OP_update)
+            settle_in_stack(p, i);
+    bool good = true;
+    for (int32_t i = 0; good && i < p->key->records; i++)
+        if (p->sums[i].role == SUM_END)
+            for (int k = 0; good && k < p->key->record[p->sums[i].terms].inputs; k++)
+                good = settle_stretch(p, i, k);
+    return good;
+}
+
+/* --- moving in -----------------------------------------------------------------------------------------------------
+ */
+
+bool move_home(planner *p, int32_t v)
+{
+    const home *h = &p->homes[v];
+    int32_t b;
+    int64_t offset = h->offset;
+    if (h->owner > 0) {
+        if (!materialise(p, h->owner - 1))
+            return false;
+        b = p->values[h->owner - 1].buffer;
+        offset += p->values[h->owner - 1].offset;
+    } else {
+        slab *s = &p->slabs[-h->owner - 1];
+        if (s->buffer < 0)
+            s->buffer = buffer_new(p, BUFFER_TEMPORARY, s->bytes);
+        b = s->buffer;
+    }
+    if (b < 0)
+        return false;
+    value_place(p, v, b, offset, p->values[v].layout);
+    note(p, FACT_PLACED, v);
+    return true;
+}

@@ -1,0 +1,58 @@
+/* packing.c: which products read their second factor in packed form, and who packs it.
+ *
+ * Invariant: a packed factor is made by the first product of the plan that reads it, and is read by products of the
+ * same value only. */
+#include "graph/builder.h"
+
+#include "core/memory.h"
+#include "cpu/gemm.h"
+#include "graph/kernels.h"
+
+enum { LEAST_PACKED = 256, MOST_PACKED = 1 << 23 }; /* elements */
+
+/* Whether a product would rather read its second factor packed: rows of it are far apart, or many rows read it. */
+static bool wants_packed(const planner *p, const draft *d)
+{
+    enum { MANY_ROWS = 24 };
+    if (d->kind != DO_KERNEL || op_get(p->key->record[d->record].op)->run != run_matmul || d->out.layout->ndim != 2)
+        return false;
+    const layout *b = d->in[1].layout;
+    return b->numel >= LEAST_PACKED && b->numel <= MOST_PACKED && b->sizes[1] > 1 &&
+           (b->strides[1] != 1 || d->out.layout->sizes[0] > MANY_ROWS);
+}
+
+/* A factor that several products read is packed by the first of them. */
+bool share_packed(planner *p)
+{
+    size_t values = (size_t)(p->key->records + p->key->leaves);
+    int32_t *last = mem_alloc_zero(values * sizeof *last + 1); /* per value: 1 + the latest product that reads it */
+    if (!last)
+        return false;
+    bool good = true;
+    for (int32_t i = 0; good && i < p->draft_count; i++) {
+        draft *d = &p->drafts[i];
+        if (!wants_packed(p, d))
+            continue;
+        int32_t *slot = &last[input_of(p, d->record, 1)];
+        draft *before = *slot ? &p->drafts[*slot - 1] : NULL;
+        if (before && before->in[1].layout != d->in[1].layout) /* the same factor, transposed */
+            before = NULL;
+        if (before && before->packed < 0) {
+            const layout *b = d->in[1].layout;
+            before->packed =
+                buffer_new(p, BUFFER_TEMPORARY, (int64_t)gemm_packed_bytes(d->in[1].dtype, b->sizes[0], b->sizes[1]));
+            before->packs = true;
+            good = before->packed >= 0;
+            if (good)
+                buffer_touch(p, before->packed, *slot - 1);
+        }
+        if (before && good) {
+            d->packed = before->packed;
+            buffer_touch(p, d->packed, i);
+            note(p, FACT_PACKED, d->record);
+        }
+        *slot = i + 1;
+    }
+    mem_free(last);
+    return good;
+}

@@ -1,0 +1,129 @@
+/* run_region.c: running a region, each core its rows from the first instruction to the last.
+ *
+ * A product's element is the same sum whatever rows are computed with it, and elementwise steps know no rows, so the
+ * split changes nothing. Factors are packed before, once for all. */
+#include "graph/run.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "core/threads.h"
+#include "cpu/gemm.h"
+#include "cpu/move.h"
+
+typedef struct region_run {
+    const plan *plan;
+    const plan_region *region;
+    const binding *bound;
+    int64_t parts;
+    atomic_bool failed;
+} region_run;
+
+static gemm_task task_of(const instruction *in, const binding *bound)
+{
+    const plan_view *a = &in->kernel.in[0], *b = &in->kernel.in[1], *c = &in->kernel.out;
+    return (gemm_task){ .dtype = c->dtype,
+                        .m = c->layout->sizes[0],
+                        .n = c->layout->sizes[1],
+                        .k = b->layout->sizes[0],
+                        .a = address(bound, a),
+                        .a_row = a->layout->strides[0],
+                        .a_col = a->layout->strides[1],
+                        .b = address(bound, b),
+                        .b_row = b->layout->strides[0],
+                        .b_col = b->layout->strides[1],
+                        .c = address(bound, c),
+                        .c_row = c->layout->strides[0],
+                        .c_col = c->layout->strides[1],
+                        .packed_b = in->kernel.packed >= 0 ? bound[in->kernel.packed].base : NULL };
+}
+
+static int run_product_rows(const instruction *in, const binding *bound, int64_t begin, int64_t end)
+{
+    gemm_task task = task_of(in, bound);
+    int64_t size = (int64_t)dtype_size(task.dtype);
+    task.m = end - begin;
+    task.a = (const char *)task.a + begin * task.a_row * size;
+    task.c = (char *)task.c + begin * task.c_row * size;
+    return gemm_run(&task);
+}
+
+static void run_program_rows(const plan_program *q, const binding *bound, int64_t rows, int64_t begin, int64_t end)
+{
+    char *bases[q->program->ports];
+    bind_ports(q, bound, bases);
+    int64_t width = q->program->numel / rows;
+    program_run_range(q->program, bases, begin * width, end * width);
+}
+
+/* The rows of a view: its first dimension that is not of size 1. */
+static view rows_of(const plan_view *v, const binding *bound, int64_t begin, int64_t end)
+{
+    view w = { .dtype = v->dtype, .ndim = v->layout->ndim, .data = address(bound, v) };
+    int d = 0;
+    memcpy(w.sizes, v->layout->sizes, sizeof w.sizes);
+    memcpy(w.strides, v->layout->strides, sizeof w.strides);
+    while (w.sizes[d] == 1)
+        d++;
+    w.sizes[d] = end - begin;
+    w.data = (char *)w.data + begin * w.strides[d] * (int64_t)dtype_size(v->dtype);
+    return w;
+}
+
+static void run_copy_rows(const instruction *in, const binding *bound, int64_t begin, int64_t end)
+{
+    view to = rows_of(&in->copy.to, bound, begin, end);
+    if (in->copy.from.layout->plain == in->copy.to.layout->plain) {
+        view from = rows_of(&in->copy.from, bound, begin, end);
+        move_copy(&to, &from);
+    } else {
+        move_fill(&to, address(bound, &in->copy.from));
+    }
+}
+
+static int run_rows(const region_run *r, const instruction *in, int64_t begin, int64_t end)
+{
+    int64_t rows = r->region->rows;
+    if (in->kind == DO_COPY) {
+        run_copy_rows(in, r->bound, begin, end);
+    } else if (in->kind == DO_PROGRAM) {
+        run_program_rows(&in->elementwise, r->bound, rows, begin, end);
+    } else {
+        if (run_product_rows(in, r->bound, begin, end) < 0)
+            return -1;
+        if (in->kernel.epilogue.program)
+            run_program_rows(&in->kernel.epilogue, r->bound, rows, begin, end);
+    }
+    return 0;
+}
+
+static void run_parts(void *arg, int64_t begin, int64_t end)
+{
+    region_run *r = arg;
+    int64_t rows = r->region->rows, first = rows * begin / r->parts, last = rows * end / r->parts;
+    for (int32_t i = r->region->first; i < r->region->end; i++)
+        if (run_rows(r, &r->plan->code[i], first, last) < 0) {
+            atomic_store(&r->failed, true);
+            return;
+        }
+}
+
+static void pack_factors(const region_run *r)
+{
+    for (int32_t i = r->region->first; i < r->region->end; i++) {
+        const instruction *in = &r->plan->code[i];
+        if (in->kind != DO_KERNEL || !in->kernel.packs)
+            continue;
+        gemm_task t = task_of(in, r->bound);
+        gemm_pack(t.dtype, t.k, t.n, t.b, t.b_row, t.b_col, r->bound[in->kernel.packed].base);
+    }
+}
+
+int run_region(const plan *p, const plan_region *region, const binding *bound)
+{
+    region_run r = { .plan = p, .region = region, .bound = bound };
+    r.parts = bk_get_num_threads() < region->rows ? bk_get_num_threads() : region->rows;
+    pack_factors(&r);
+    threads_for(r.parts, 1, region->work_ns, run_parts, &r);
+    return atomic_load(&r.failed) ? -1 : 0;
+}

@@ -1,0 +1,249 @@
+"""Loops over time, written step by step in every way, have PyTorch's values and gradients.
+
+The planner adds up, places and splits what such loops do; random cells look for what it did not think of."""
+
+import random
+
+import numpy as np
+import pytest
+
+from tests.torch.compare import REF, SUT
+
+T, B, I, H = 9, 6, 5, 8
+
+
+def data(*shape, seed=0, scale=0.4):
+    return (np.random.default_rng(seed).standard_normal(shape) * scale).astype("float32")
+
+
+def weights(m, *shapes):
+    return [m.from_numpy(data(*s, seed=k + 1)).requires_grad_(True) for k, s in enumerate(shapes)]
+
+
+def plain(m, x, first=False):
+    Wx, Wh, b = p = weights(m, (H, I), (H, H), (H,))
+    h, outs = m.zeros(x.shape[0 if first else 1], H), []
+    for t in range(x.shape[1 if first else 0]):
+        h = m.tanh((x[:, t] if first else x[t]) @ Wx.t() + b + h @ Wh.t())
+        outs.append(h)
+    return m.stack(outs, 1 if first else 0).square().mean(), p
+
+
+def batch_first(m, x):
+    return plain(m, x.transpose(0, 1), True)
+
+
+def one_row(m, x):
+    return plain(m, x[:, :1])
+
+
+def one_step(m, x):
+    return plain(m, x[:1])
+
+
+def reversed_time(m, x):
+    return plain(m, x.flip(0))
+
+
+def written_into_slices(m, x):
+    Wx, Wh = p = weights(m, (I, H), (H, H))
+    out = m.zeros(T + 1, B, H)
+    for t in range(T):
+        out[t + 1] = m.tanh(x[t] @ Wx + out[t].clone() @ Wh)
+    return out.square().mean(), p
+
+
+def gates(m, x):
+    W, U, b = p = weights(m, (4 * H, I), (4 * H, H), (4 * H,))
+    h = c = m.zeros(B, H)
+    outs = []
+    for xt in x:
+        i, f, g, o = (xt @ W.t() + h @ U.t() + b).chunk(4, 1)
+        c = m.sigmoid(f) * c + m.sigmoid(i) * m.tanh(g)
+        h = m.sigmoid(o) * m.tanh(c)
+        outs.append(h)
+    return m.stack(outs).square().mean() + c.mean(), p
+
+
+def side_by_side(m, x):
+    p = weights(m, *[(H, I + H)] * 4)
+    h = c = m.zeros(B, H)
+    outs = []
+    for t in range(T):
+        i, f, g, o = (m.cat([x[t], h], 1) @ w.t() for w in p)
+        c = m.sigmoid(f) * c + m.sigmoid(i) * m.tanh(g)
+        h = m.sigmoid(o) * m.tanh(c)
+        outs.append(h)
+    return m.cat(outs).square().mean(), p
+
+
+def two_layers(m, x):
+    A, Bw, C, D = p = weights(m, (H, I), (H, H), (H, H), (H, H))
+    h = g = m.zeros(B, H)
+    outs = []
+    for t in range(T):
+        h = m.tanh(x[t] @ A.t() + h @ Bw.t())
+        g = m.relu(h @ C.t() + g @ D.t())
+        outs.append(m.cat([h, g], 1))
+    return m.stack(outs, 1).square().mean(), p
+
+
+def losses_in_the_loop(m, x):
+    Wx, Wh, V = p = weights(m, (I, H), (H, H), (H, I))
+    h, loss = m.zeros(B, H), 0
+    for t in range(T - 1):
+        h = m.tanh(x[t] @ Wx + h @ Wh)
+        loss = loss + ((h @ V - x[t + 1]) ** 2).mean()
+    return loss, p
+
+
+def truncated(m, x):
+    Wx, Wh = p = weights(m, (I, H), (H, H))
+    h, loss = m.zeros(B, H), 0
+    for t in range(T):
+        h = m.tanh(x[t] @ Wx + (h.detach() if t % 4 == 0 else h) @ Wh)
+        loss = loss + h.sum()
+    return loss, p
+
+
+def fewer_and_fewer_rows(m, x):
+    Wx, Wh = p = weights(m, (I, H), (H, H))
+    h, outs = m.zeros(B, H), []
+    for t in range(T):
+        rows = max(1, B - t)
+        h = m.tanh(x[t][:rows] @ Wx + h[:rows] @ Wh)
+        outs.append(h.sum(0))
+    return m.stack(outs).square().sum(), p
+
+
+def attends_to_itself(m, x):
+    Wx, Wh = p = weights(m, (I, H), (H, H))
+    h, seen = m.zeros(B, H), []
+    for t in range(T):
+        h = m.tanh(x[t] @ Wx + h @ Wh)
+        seen.append(h)
+        keys = m.stack(seen, 1)
+        h = (m.softmax((keys * h.unsqueeze(1)).sum(-1), 1).unsqueeze(-1) * keys).sum(1)
+    return h.square().mean(), p
+
+
+FORMS = [
+    plain, batch_first, one_row, one_step, reversed_time, written_into_slices, gates, side_by_side, two_layers,
+    losses_in_the_loop, truncated, fewer_and_fewer_rows, attends_to_itself,
+]  # fmt: skip
+
+
+def close(ours, theirs):
+    np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=2e-4, atol=2e-6)
+
+
+def gradients(m, form, x_gradient=True):
+    x = m.from_numpy(data(T, B, I, scale=1)).requires_grad_(x_gradient)
+    loss, parameters = form(m, x)
+    loss.backward()
+    return [loss] + [p.grad for p in parameters] + ([x.grad] if x_gradient else [])
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("x_gradient", [False, True], ids=["", "x_too"])
+def test_a_loop_has_the_gradients_of_pytorch(form, x_gradient):
+    for ours, theirs in zip(gradients(SUT, form, x_gradient), gradients(REF, form, x_gradient), strict=True):
+        close(ours, theirs)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda f: f.__name__)
+def test_a_loop_has_the_second_derivatives_of_pytorch(form):
+    def second(m):
+        loss, p = form(m, m.from_numpy(data(T, B, I, scale=1)))
+        first = m.autograd.grad(loss, p, create_graph=True)
+        sum((g * g).sum() for g in first).backward()
+        return [q.grad for q in p]
+
+    for ours, theirs in zip(second(SUT), second(REF), strict=True):
+        close(ours, theirs)
+
+
+def test_gradients_add_up_over_several_backward_passes():
+    def twice(m):
+        x = m.from_numpy(data(T, B, I, scale=1))
+        p = weights(m, (I, H), (H, H))
+        for _ in range(3):
+            h = m.zeros(B, H)
+            for t in range(T):
+                h = m.tanh(x[t] @ p[0] + h @ p[1])
+            h.sum().backward(retain_graph=True)
+            h.square().sum().backward()
+        return [q.grad for q in p]
+
+    for ours, theirs in zip(twice(SUT), twice(REF), strict=True):
+        close(ours, theirs)
+
+
+# --- random cells ----------------------------------------------------------------------------------------------------
+
+
+def random_cell(seed):
+    """A program of a few instructions over carries, weights and x[t], the same for both modules."""
+    rng = random.Random(seed)
+    carries, steps = rng.randint(1, 3), []
+    count = carries + 1  # values so far: the carries, and x[t] made as wide as they are
+    for _ in range(rng.randint(3, 9)):
+        kind = rng.choice(["matmul", "matmul", "transposed", "tanh", "mul", "add", "halves", "gate", "mean", "write"])
+        steps.append((kind, rng.randrange(count), rng.randrange(count), rng.randrange(3)))
+        count += 1
+    return (
+        carries,
+        steps,
+        [rng.randrange(carries + 1, count) for _ in range(carries)],
+        rng.randrange(4),
+        rng.randrange(2),
+    )
+
+
+def run_cell(m, seed):
+    carries, steps, ends, ending, dim = random_cell(seed)
+    rng = random.Random(seed + 1)
+    T, B = rng.choice([1, 2, 5, 30]), rng.choice([1, 2, 4, 16, 33])
+    x = m.from_numpy(data(T, B, H, seed=seed, scale=1))
+    w = weights(m, (H, H), (H, H), (H, H))
+    state, outs = [m.zeros(B, H) for _ in range(carries)], []
+    for t in range(T):
+        v = [*state, x[t]]
+        for kind, a, b, k in steps:
+            a, b = v[a], v[b]
+            if kind == "matmul":
+                r = a @ w[k]
+            elif kind == "transposed":
+                r = a @ w[k].t() + b
+            elif kind == "tanh":
+                r = m.tanh(a)
+            elif kind == "mul":
+                r = a * b * 0.5
+            elif kind == "add":
+                r = a * 0.5 + b
+            elif kind == "halves":
+                left, right = a.chunk(2, 1)
+                r = m.cat([right, m.sigmoid(left)], 1)
+            elif kind == "gate":
+                z = m.sigmoid(a)
+                r = z * b + (1 - z) * m.tanh(a)
+            elif kind == "mean":
+                r = a - b.mean(0, keepdim=True)
+            else:
+                r = a.clone()
+                r[:, : H // 2] = b[:, H // 2 :]
+            v.append(r)
+        state = [m.tanh(v[e] + x[t] @ w[0]) for e in ends]
+        outs.append(state[0])
+    out = [lambda: m.stack(outs, dim), lambda: m.cat(outs, dim), lambda: sum(outs), lambda: outs[-1]][ending]()
+    (out.square().sum() + sum(s.sum() for s in state)).backward()
+    return [out] + [p.grad for p in w if p.grad is not None]
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_a_random_cell_has_the_values_and_gradients_of_pytorch(seed):
+    ours, theirs = run_cell(SUT, seed), run_cell(REF, seed)
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        scale = max(1.0, float(b.detach().abs().max()))
+        np.testing.assert_allclose(a.detach().numpy() / scale, b.detach().numpy() / scale, rtol=1e-3, atol=5e-5)
