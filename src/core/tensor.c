@@ -510,10 +510,15 @@ static bool read_with(bk_tensor *t, bool with_edge, operand *out)
 bool tensor_read_slow(const bk_tensor *t, operand *out)
 {
     const track *k = t->track;
-    if (k && k->place && !t->keeps && tensor_whole(t) && is_extent(t)) { /* a result on the tape */
+    if (k && !t->keeps && tensor_whole(t) && is_extent(t)) { /* a result on the tape, or a leaf */
         out->value = t->cell->value;
-        out->edge = no_grad ? NULL : k->place;
-        return true;
+        out->edge = no_grad || k->place || !k->requires_grad ? NULL : k->leaf;
+        if (out->edge)
+            t->cell->taped = true;
+        else if (!no_grad)
+            out->edge = k->place;
+        if (out->edge || no_grad || !k->requires_grad)
+            return true;
     }
     return read_with((bk_tensor *)t, grad_enabled(), out);
 }

@@ -57,7 +57,9 @@ static int run_sinks(const plan_program *in, const binding *bound, char *const *
     for (int i = 0; i < in->sink_count; i++) {
         const plan_sink *s = &in->sinks[i];
         const plan_view *from = &in->ports[s->port];
-        sinks[i] = (reduce_sink){ .kind = s->kind, .mean = s->mean, .from = s->from };
+        sinks[i].kind = s->kind;
+        sinks[i].mean = s->mean;
+        sinks[i].from = s->from;
         sinks[i].src = layout_view(from);
         sinks[i].memory = from->buffer < 0 ? NULL : bases[s->port];
         view out = bind_view(bound, &s->out);
