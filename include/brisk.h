@@ -54,7 +54,8 @@ typedef enum bk_error_kind {
     BK_INDEX_ERROR,
     BK_MEMORY_ERROR,
     BK_NOT_IMPLEMENTED,
-    BK_CALLBACK_ERROR /* a callback failed and keeps its own error (a Python exception, say) */
+    BK_CALLBACK_ERROR, /* a callback failed and keeps its own error (a Python exception, say) */
+    BK_INTERRUPTED     /* bk_interrupt was called */
 } bk_error_kind;
 
 /* The calling thread's last error; NULL when there is none. */
@@ -94,6 +95,9 @@ BK_API int bk_set_default_dtype(bk_dtype dtype);
 
 BK_API int bk_sync(void);               /* evaluates everything recorded so far */
 BK_API int bk_eval(const bk_tensor *t); /* evaluates what t needs, and what else is recorded */
+/* For signal handlers: the evaluation under way, if any, stops between two of its steps and fails with BK_INTERRUPTED.
+ * It keeps its place: whoever next needs a value, or records, goes on from there, and nothing is done twice. */
+BK_API void bk_interrupt(void);
 /* The address of the first element, evaluated; the memory stays at that address for the tensor's life. */
 BK_API void *bk_data(bk_tensor *t);
 BK_API double bk_item(const bk_tensor *t);
