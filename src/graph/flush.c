@@ -286,7 +286,7 @@ static int begin(op_log *log)
 /* About 50 us of work: handing over an interpreter's lock costs less. */
 static bool is_long(const op_log *log)
 {
-    enum { LONG_BYTES = 1 << 18, LONG_RECORDS = 2048 };
+    enum { LONG_BYTES = 1 << 19, LONG_RECORDS = 2048 };
     return log->bytes + log->read_bytes >= LONG_BYTES || log->count >= LONG_RECORDS;
 }
 
