@@ -251,7 +251,7 @@ BK_API bk_tensor *bk_t(const bk_tensor *t); /* the transpose of a matrix; fewer 
 BK_API bk_tensor *bk_narrow(const bk_tensor *t, int dim, int64_t start, int64_t length);
 BK_API bk_tensor *bk_unfold(const bk_tensor *t, int dim, int64_t size, int64_t step);
 BK_API bk_tensor *bk_diagonal(const bk_tensor *t, int64_t offset, int dim1, int dim2);
-BK_API bk_tensor *bk_view_dtype(const bk_tensor *t, bk_dtype dtype); /* a dtype of equal size */
+BK_API bk_tensor *bk_view_dtype(const bk_tensor *t, bk_dtype dtype); /* the same bytes */
 BK_API int64_t bk_storage_offset(const bk_tensor *t);
 /* Views one after the other along dim into out, which has room for as many as there are sizes. */
 BK_API int bk_split_sizes(const bk_tensor *t, int count, const int64_t *sizes, int dim, bk_tensor **out);
