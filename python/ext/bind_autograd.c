@@ -3,8 +3,18 @@
 #include "autograd/backward.h"
 #include "autograd/hooks.h"
 #include "core/lock.h"
+#include "gil.h"
 #include "core/memory.h"
 #include "ops/elementwise.h"
+
+/* Custom functions and hooks on the tape may be Python's. */
+static int walk_tape(const backward_call *call)
+{
+    bool was = gil_say(true);
+    int status = backward_record(call);
+    gil_unsay(was);
+    return status;
+}
 
 static PyObject *py_backward(const arg *a)
 {
@@ -13,7 +23,7 @@ static PyObject *py_backward(const arg *a)
                            .output_count = 1,
                            .retain_graph = a[2].given ? a[2].b : a[3].b,
                            .create_graph = a[3].b };
-    if (backward_record(&call) < 0)
+    if (walk_tape(&call) < 0)
         return py_raise();
     if (py_flush() < 0)
         return NULL;
@@ -52,7 +62,7 @@ static PyObject *py_run_backward(const arg *a)
                            .retain_graph = a[3].b,
                            .create_graph = a[4].b,
                            .inputs_are_ends = a[6].b };
-    if (backward_record(&call) < 0)
+    if (walk_tape(&call) < 0)
         return py_raise();
     PyObject *tuple = accumulate ? Py_NewRef(Py_None) : results_tuple(results, count);
     if (tuple && py_flush() < 0)
@@ -85,7 +95,7 @@ static int take_answer(PyObject *answer, bk_tensor **g)
 /* The hooks of a dict in order; the dict may change while they run. */
 static int call_hooks(void *list, bk_tensor **g)
 {
-    PyGILState_STATE gil = PyGILState_Ensure();
+    gil_state gil = gil_take();
     PyObject *hooks = PyDict_Values(list);
     int status = hooks ? 0 : -1;
     for (Py_ssize_t i = 0; status == 0 && i < PyList_GET_SIZE(hooks); i++) {
@@ -98,16 +108,12 @@ static int call_hooks(void *list, bk_tensor **g)
     Py_XDECREF(hooks);
     if (status < 0)
         callback_failed();
-    PyGILState_Release(gil);
+    gil_give(gil);
     return status;
 }
 
-static void drop_object(void *data)
-{
-    PyGILState_STATE gil = PyGILState_Ensure();
-    Py_DECREF((PyObject *)data);
-    PyGILState_Release(gil);
-}
+static void drop_now(void *data) { Py_DECREF((PyObject *)data); }
+static void drop_object(void *data) { release_with_gil(drop_now, data); }
 
 /* The dict of self's hooks, made at the first call. */
 static PyObject *py_hooks(const arg *a)

@@ -15,11 +15,13 @@
 #endif
 
 #include "core/interpreter.h"
+#include "gil.h"
 #include "core/lock.h"
 
 typedef struct left {
     PyThreadState *thread;
     bool watches; /* SIGINT is ours */
+    bool known;   /* what gil_known was */
 } left_state;
 
 static _Thread_local left_state left; /* one is enough: nobody leaves twice */
@@ -67,9 +69,10 @@ static bool watch(void)
 
 static void *leave(bool runs)
 {
-    if (closing || left.thread || !PyGILState_Check())
+    if (closing || left.thread || !gil_held())
         return NULL;
     left.watches = runs && watch();
+    left.known = gil_say(false);
     left.thread = PyEval_SaveThread();
     return &left;
 }
@@ -82,6 +85,7 @@ static void enter(void *state)
         sigaction(SIGINT, &python_handler, NULL);
     l->thread = NULL;
     PyEval_RestoreThread(thread);
+    gil_unsay(l->known);
 }
 
 /* Who evaluates now still gets the GIL back; who comes later keeps it. */
@@ -98,7 +102,8 @@ static PyMethodDef close_method = { "_close", close_interpreter, METH_NOARGS, NU
 
 static int close_at_exit(void)
 {
-    PyObject *atexit = PyImport_ImportModule("atexit"), *function = atexit ? PyCFunction_New(&close_method, NULL) : NULL;
+    PyObject *atexit = PyImport_ImportModule("atexit"),
+             *function = atexit ? PyCFunction_New(&close_method, NULL) : NULL;
     PyObject *done = function ? PyObject_CallMethod(atexit, "register", "O", function) : NULL;
     Py_XDECREF(atexit);
     Py_XDECREF(function);

@@ -5,6 +5,7 @@
  * them warm: making and dropping one costs about 10 ns. */
 #include "arrays.h"
 #include "binds.h"
+#include "gil.h"
 #include "interop.h"
 
 #include <stddef.h>
@@ -66,6 +67,8 @@ PyObject *py_wrap_as(PyTypeObject *type, bk_tensor *t)
     return (PyObject *)o;
 }
 
+HOT_THREAD_LOCAL bool gil_known;
+
 static void tensor_dealloc(PyObject *self)
 {
     py_tensor *o = (py_tensor *)self;
@@ -77,7 +80,9 @@ static void tensor_dealloc(PyObject *self)
     Py_CLEAR(o->attrs);
     if (o->t) {
         o->t->front = NULL;
+        bool was = gil_say(true); /* what only this tensor held may be Python's */
         bk_release(o->t);
+        gil_unsay(was);
         o->t = NULL;
     }
     if (type == py_tensor_type && warm_count < WARM_OBJECTS) {
@@ -186,7 +191,7 @@ bool py_reads_apart(const bk_tensor *written, const arg *a, int n)
 
 static __attribute__((noinline)) int other_operand(PyObject *o, operand *out)
 {
-    if (py_is_tensor(o))
+    if (!PyLong_CheckExact(o) && py_is_tensor(o))
         return tensor_read(((py_tensor *)o)->t, out) ? 1 : -1;
     py_number n;
     int found = py_number_from(o, &n);

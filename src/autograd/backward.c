@@ -314,8 +314,10 @@ static int accumulate(track *k, bk_tensor *g, bool create_graph)
     return 0;
 }
 
-static int collect_output(pass *p, node *n, bk_tensor *g)
+/* One of a function's gradients: it moves there, unless another came before it. */
+static int collect_output(pass *p, step *s)
 {
+    const node *n = s->node;
     step *call = &p->steps[n->edge[0]->visit];
     if (!call->outputs) {
         int count = function_outputs(call->node);
@@ -324,7 +326,12 @@ static int collect_output(pass *p, node *n, bk_tensor *g)
             return -1;
     }
     bk_tensor **slot = &call->outputs[n->attr.i[0]];
-    bk_tensor *sum = *slot ? bk_add(*slot, g) : g;
+    if (!*slot) {
+        *slot = s->grad;
+        s->grad = NULL;
+        return 0;
+    }
+    bk_tensor *sum = bk_add(*slot, s->grad);
     if (!sum)
         return -1;
     bk_release(*slot);
@@ -523,7 +530,7 @@ static int run_step(pass *p, step *s)
         return 0;
     switch (s->node->op) {
     case OP_leaf: return s->grad && !take ? accumulate(s->node->extra, s->grad, create_graph) : 0;
-    case OP_output: return s->grad ? collect_output(p, s->node, s->grad) : 0;
+    case OP_output: return s->grad ? collect_output(p, s) : 0;
     case OP_function: return s->outputs ? send_function(p, s) : 0;
     case OP_view: return s->grad ? send_view(p, s->node, s->grad) : 0;
     default: return s->grad ? send_rule(p, s) : 0;
