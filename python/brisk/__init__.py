@@ -10,6 +10,19 @@ from brisk._arrange import *  # noqa: F403
 from brisk import _copy, _memory, autograd, hub, linalg, nn, random, safetensors, serialization
 from brisk._legacy import *  # noqa: F403
 from brisk._making import *  # noqa: F403
+from brisk._storage import (
+    BFloat16Storage,
+    BoolStorage,
+    ByteStorage,
+    CharStorage,
+    DoubleStorage,
+    FloatStorage,
+    HalfStorage,
+    IntStorage,
+    LongStorage,
+    ShortStorage,
+    TypedStorage,
+)
 from brisk.serialization import load, save
 from brisk.functional import cdist, chain_matmul, einsum, tensordot
 from brisk import func, utils

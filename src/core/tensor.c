@@ -426,7 +426,7 @@ static node *read_through_tape(node *edge, const layout *l, int64_t offset)
 
 node *node_view(node *base, node *edge, const layout *l, int64_t offset)
 {
-    if (!l)
+    if (!l || log_look() < 0)
         return NULL;
     const layout *whole = base->layout;
     return make_view(OP_view, read_through(base, l, offset), edge ? read_through_tape(edge, l, offset) : NULL, whole, l,
@@ -447,6 +447,8 @@ node *node_expand(node *base, node *edge, const layout *l)
  * tape takes what there is: the view's place on the tape stays the one that its hooks are at. */
 static node *see(bk_tensor *t, node *place)
 {
+    if (log_look() < 0)
+        return NULL;
     bool good = t->seen && t->seen_stamp == t->cell->stamp && (t->seen_place == place || !place) &&
                 (node_evaluated(t->seen) || t->seen->flags & NODE_PENDING);
     if (good)

@@ -1,12 +1,15 @@
 /* flush.c: what a flush finds out about the log, and the flush itself.
  *
  * The key of a plan is all that planning looks at: the records, who needs what (found here, in one sweep from the last
- * record to the first), and the state of the leaves. A failed flush leaves the log as it was. */
+ * record to the first), and the state of the leaves. A flush that fails before its plan has begun leaves the log as it
+ * was. One that stops later keeps its place; `room` is 0 then, so that nothing is recorded before it is finished. What
+ * somebody can reach meanwhile is what he could reach after the flush: who needs what does not change. */
 #include "graph/log.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/interpreter.h"
 #include "core/memory.h"
 #include "graph/plan.h"
 
@@ -221,7 +224,7 @@ static void settle(op_log *log)
     int count = log->count;
     log->count = log->leaf_count = 0;
     log->hash = 0;
-    log->bytes = 0;
+    log->bytes = log->read_bytes = 0;
     log->reads_shared = false;
     log->epoch++;
     for (int i = 0; i < count; i++)
@@ -241,7 +244,7 @@ static bool check_plans(void)
 /* What the flush has to know before it can look for a plan. */
 static bool examine(op_log *log, plan_key *key)
 {
-    if (!reserve(log))
+    if (log->progress.plan || !reserve(log)) /* begun: what was found out is still needed */
         return false;
     count_inner(log);
     sweep(log);
@@ -265,12 +268,10 @@ bool flush_plan(void)
     return p != NULL;
 }
 
-int log_flush(void)
+/* Finds or makes the plan, and takes its memory. */
+static int begin(op_log *log)
 {
-    op_log *log = &the_log;
     plan_key key;
-    if (!log->count)
-        return 0;
     if (!examine(log, &key))
         return -1;
     plan *p = cache_find(&key);
@@ -282,8 +283,36 @@ int log_flush(void)
             return -1;
         cache_add(p);
     }
-    if (plan_run(p, log) < 0)
+    return plan_begin(p, log);
+}
+
+/* About 50 us of work: handing over an interpreter's lock costs less. */
+static bool is_long(const op_log *log)
+{
+    enum { LONG_BYTES = 1 << 19, LONG_RECORDS = 2048 };
+    return log->bytes + log->read_bytes >= LONG_BYTES || log->count >= LONG_RECORDS;
+}
+
+static int go_on(op_log *log)
+{
+    void *left = is_long(log) ? interpreter_leave(true) : NULL;
+    int status = plan_go_on(log);
+    interpreter_enter(left);
+    return status;
+}
+
+int log_flush(void)
+{
+    op_log *log = &the_log;
+    if (!log->count)
+        return 0;
+    if (!log->progress.plan && begin(log) < 0)
         return -1;
+    if (go_on(log) < 0) {
+        log->room = 0;
+        return -1;
+    }
+    log_make_room(log);
     settle(log);
     return 0;
 }
