@@ -17,6 +17,7 @@
 #include "core/memory.h"
 #include "graph/builder.h"
 #include "graph/kernels.h"
+#include "graph/rewrite.h"
 
 enum {
     LONGEST_GROUP = 4096, /* members: bounds the ports of a program */
@@ -644,9 +645,11 @@ static bool plan_record(planner *p, int32_t i)
 /* --- the pass -------------------------------------------------------------------------------------------------------
  */
 
-static bool planner_init(planner *p, const op_log *log, const plan_key *key)
+static bool planner_init(planner *p, const op_log *log, const rewritten *text)
 {
-    *p = (planner){ .log = log, .key = key };
+    const plan_key *key = p->key = &text->key;
+    p->log = log;
+    p->origin = text->origin;
     int values = key->records + key->leaves;
     p->values = mem_alloc((size_t)values * sizeof *p->values + 1);
     p->next_member = mem_alloc((size_t)key->records * sizeof *p->next_member + 1);
@@ -658,15 +661,15 @@ static bool planner_init(planner *p, const op_log *log, const plan_key *key)
     for (int g = 0; g < GROUP_CACHE; g++)
         p->latest_group[g] = -1;
     for (int v = 0; v < values; v++) {
-        const node *n = v < key->records ? log->nodes[v] : log->leaves[v - key->records];
+        const node *leaf = v < key->records ? NULL : log->leaves[v - key->records];
         p->values[v] = (value){ .buffer = -1,
                                 .group = -1,
                                 .born = -1,
                                 .last_use = -1,
                                 .next = -1,
                                 .touched = -1,
-                                .layout = n->layout,
-                                .dtype = n->dtype };
+                                .layout = leaf ? leaf->layout : text->layouts[v],
+                                .dtype = leaf ? leaf->dtype : key->record[v].dtype };
         if (v < key->records) {
             p->same[v] = v;
             if (key->bits[v] & RECORD_KEPT)
@@ -760,19 +763,23 @@ static void planner_free(planner *p)
 
 plan *plan_make(const op_log *log, const plan_key *key)
 {
-    planner p;
+    planner p = { .asked = key };
+    rewritten text;
     plan *made = NULL;
-    bool good = planner_init(&p, log, key) && place_leaves(&p) && share_equal(&p) && count_uses(&p) && find_sums(&p) &&
-                find_homes(&p);
+    if (!rewrite(&text, log, key, &p.report))
+        return NULL;
+    bool good = planner_init(&p, log, &text) && place_leaves(&p) && share_equal(&p) && count_uses(&p) &&
+                find_sums(&p) && find_homes(&p);
     if (good)
         find_last_uses(&p);
-    for (int i = 0; good && i < key->records; i++)
-        if (key->bits[i] & RECORD_NEEDED && p.same[i] == i)
+    for (int i = 0; good && i < text.key.records; i++)
+        if (text.key.bits[i] & RECORD_NEEDED && p.same[i] == i)
             good = plan_record(&p, i);
     if (good && keep_results(&p) && share_packed(&p) && find_regions(&p))
         made = plan_build(&p);
     if (made)
         report_done(&p.report, key->records, made->code_count, made->arena_bytes);
     planner_free(&p);
+    rewritten_free(&text);
     return made;
 }

@@ -118,10 +118,10 @@ static int run_product(const plan_program *tail, const binding *bound, kernel_ca
     return status;
 }
 
-static int run_kernel(const instruction *in, const binding *bound, int op)
+static int run_kernel(const instruction *in, const binding *bound)
 {
     kernel_call call; /* views that are not used stay unset: clearing them would cost more than all the rest here */
-    call.op = op;
+    call.op = in->op;
     call.inputs = in->kernel.inputs;
     call.has_second = in->kernel.has_second;
     call.attr = &in->kernel.attr;
@@ -134,7 +134,7 @@ static int run_kernel(const instruction *in, const binding *bound, int op)
         call.second = bind_view(bound, &in->kernel.second);
     for (int k = 0; k < call.inputs; k++)
         call.in[k] = bind_view(bound, &in->kernel.in[k]);
-    return in->kernel.epilogue.program ? run_product(&in->kernel.epilogue, bound, &call) : op_get(op)->run(&call);
+    return in->kernel.epilogue.program ? run_product(&in->kernel.epilogue, bound, &call) : op_get(in->op)->run(&call);
 }
 
 static int run_terms(const instruction *in, const binding *bound)
@@ -191,7 +191,7 @@ static run_counts counts;
 
 run_counts run_count(void) { return counts; }
 
-static int run_code(const plan *p, const op_log *log, const binding *bound)
+static int run_code(const plan *p, const binding *bound)
 {
     const plan_region *region = p->regions, *last = region + p->region_count;
     for (int i = 0; i < p->code_count; i++) {
@@ -212,7 +212,7 @@ static int run_code(const plan *p, const op_log *log, const binding *bound)
             break;
         case DO_COPY: run_copy(in, bound); break;
         case DO_KERNEL:
-            if (run_kernel(in, bound, log->nodes[in->record]->op) < 0)
+            if (run_kernel(in, bound) < 0)
                 return -1;
             break;
         case DO_SUM:
@@ -232,7 +232,7 @@ int plan_run(const plan *p, const op_log *log)
     char *arena = pool_take(arena_bytes);
     int status = bound && arena ? bind_buffers(p, log, bound, arena) : -1;
     if (status == 0) {
-        status = run_code(p, log, bound);
+        status = run_code(p, bound);
         if (status == 0)
             give_results(p, log, bound);
         else
