@@ -157,8 +157,9 @@ bool find_sums(planner *p);
 bool plan_sum(planner *p, int32_t i); /* record i, which has a role in a sum */
 bool find_fills(planner *p);
 bool find_homes(planner *p);
-bool is_at_home(planner *p, int32_t i); /* an update */
-bool move_home(planner *p, int32_t v);  /* a value with an owner gets memory */
+bool is_at_home(planner *p, int32_t i);             /* an update */
+int32_t memory_behind(const planner *p, int32_t v); /* the record that the memory of v was made for */
+bool move_home(planner *p, int32_t v);              /* a value with an owner gets memory */
 bool share_packed(planner *p);
 bool find_regions(planner *p);
 
