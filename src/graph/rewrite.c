@@ -25,9 +25,7 @@ enum {
     FEWEST_USES = 4, /* of a joined weight: it takes a copy */
 };
 
-#include <stdlib.h>
 int rewrites_done = REWRITE_ALL;
-__attribute__((constructor)) static void rd(void)
 {
     if (getenv("RW"))
         rewrites_done = atoi(getenv("RW"));

@@ -212,7 +212,7 @@ static int run_code(const plan *p, const binding *bound)
             break;
         case DO_COPY: run_copy(in, bound); break;
         case DO_KERNEL:
-            if (run_kernel(in, bound) < 0)
+            if ((is_small_product(in) ? run_small_product(in, bound) : run_kernel(in, bound)) < 0)
                 return -1;
             break;
         case DO_SUM:
