@@ -61,7 +61,7 @@ bool share_leaves(const plan_key *key, int32_t *same)
 {
     int leaves = key->leaves;
     size_t slots = 64;
-    while (slots < (size_t)leaves)
+    while (slots < (size_t)leaves * 2)
         slots *= 2;
     int32_t *table = mem_alloc(slots * sizeof *table);
     if (!table)
@@ -71,8 +71,10 @@ bool share_leaves(const plan_key *key, int32_t *same)
         const leaf_key *leaf = &key->leaf[l];
         uint64_t h = ((uint64_t)leaf->memory << 32 | leaf->layout) * 0x9E3779B97F4A7C15ull;
         h = (h ^ (uint64_t)leaf->offset) * 0xBF58476D1CE4E5B9ull;
-        int32_t *slot = &table[(h ^ h >> 32) & (slots - 1)];
-        same[l] = *slot >= 0 && same_leaf(leaf, &key->leaf[*slot]) ? *slot : (*slot = l);
+        size_t at = (h ^ h >> 32) & (slots - 1);
+        while (table[at] >= 0 && !same_leaf(leaf, &key->leaf[table[at]]))
+            at = (at + 1) & (slots - 1);
+        same[l] = table[at] >= 0 ? table[at] : (table[at] = l);
     }
     mem_free(table);
     return true;

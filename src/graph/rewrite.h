@@ -4,7 +4,7 @@
 #include "graph/plan.h"
 
 /* The rewrites; tests switch them off one by one. */
-enum { REWRITE_JOIN = 1, REWRITE_ADD = 2, REWRITE_NARROW = 4, REWRITE_ALL = 7 };
+enum { REWRITE_JOIN = 1, REWRITE_ADD = 2, REWRITE_NARROW = 4, REWRITE_ROWS = 8, REWRITE_ALL = 15 };
 extern int rewrites_done; /* a set of these; plans made before are not asked */
 
 typedef struct rewritten {
