@@ -17,6 +17,7 @@
     X(basics)                                                                                                          \
     X(reduce)                                                                                                          \
     X(sort)                                                                                                            \
+    X(linalg)                                                                                                          \
     X(products)                                                                                                        \
     X(compose)                                                                                                         \
     X(files)
