@@ -253,7 +253,7 @@ static PyObject *placed_again(const context *c, const saved_one *s)
     return py_wrap(alias);
 }
 
-static PyObject *refuse_freed(void)
+PyObject *py_refuse_freed(void)
 {
     PyErr_SetString(PyExc_RuntimeError,
                     "Trying to backward through the graph a second time (or directly access saved tensors after they "
@@ -286,7 +286,7 @@ static PyObject *get_saved_tensors(PyObject *self, void *unused)
     (void)unused;
     context *c = (context *)self;
     if (c->freed)
-        return refuse_freed();
+        return py_refuse_freed();
     if (c->to_save) /* still in forward */
         return Py_NewRef(c->to_save);
     PyObject *all = PyTuple_New(c->saved_count);
@@ -450,6 +450,8 @@ static int on_backward(void *data, bk_tensor *const *output_grads, int outputs, 
     PyGILState_Release(gil);
     return status;
 }
+
+PyObject *py_function_context(const node *call) { return function_data(call, on_backward); }
 
 static void on_free(void *data)
 {

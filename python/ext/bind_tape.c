@@ -87,14 +87,18 @@ static PyObject *py_tape_position(const arg *a)
     return n ? PyLong_FromUnsignedLongLong(at) : py_raise();
 }
 
-/* A tensor of zeros that stands at a place on the tape. */
-static PyObject *stand_in(node *place)
+PyObject *py_stand_in(node *place, int number)
 {
     const layout *l = place->op == OP_leaf ? ((const track *)place->extra)->layout : place->layout;
     operand in;
     bk_tensor *zeros = bk_zeros(l->ndim, l->sizes, (bk_dtype)place->dtype);
-    bk_tensor *t = zeros && tensor_read(zeros, &in) ? tensor_at(in.value, place) : NULL;
+    bool call = place->op == OP_function;
+    bk_tensor *t = zeros && tensor_read(zeros, &in) ? tensor_at(in.value, call ? NULL : place) : NULL;
     bk_release(zeros);
+    if (t && call && function_place_output(place, t, number) < 0) {
+        bk_release(t);
+        t = NULL;
+    }
     return py_wrap(t);
 }
 
@@ -109,7 +113,7 @@ static PyObject *py_tape_ends(const arg *a)
     for (int i = 0; list && i < w.count; i++) {
         if (!is_end(w.nodes[i], (uint64_t)a[1].i))
             continue;
-        PyObject *t = stand_in(w.nodes[i]);
+        PyObject *t = py_stand_in(w.nodes[i], 0);
         if (!t || PyList_Append(list, t) < 0)
             Py_CLEAR(list);
         Py_XDECREF(t);

@@ -80,6 +80,15 @@ static node *const *edges_of(const node *n, int *count)
     return n->op == OP_function ? function_edges(n) : n->edge;
 }
 
+int place_edge_count(const node *n)
+{
+    int count = n->op == OP_function ? function_inputs(n) : 0;
+    for (int k = 0; n->op != OP_function && n->op != OP_leaf && k < MAX_INPUTS; k++)
+        if (n->edge[k] || k < n->inputs)
+            count = k + 1;
+    return count;
+}
+
 static int latest_first(const void *a, const void *b)
 {
     uint64_t x = ((const step *)a)->node->sequence, y = ((const step *)b)->node->sequence;
@@ -342,6 +351,84 @@ static int look_at(const node *n, const char *name, bk_tensor *const *grads, int
     return status;
 }
 
+/* --- hooks
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* Hooks see a gradient when it is complete, and may replace it. */
+static int run_hooks(step *s, const hooks *h, bool create_graph)
+{
+    int status = 0;
+    if (!s->grad || s->node->op == OP_function) /* of one result, whose hooks have run at its own place */
+        return 0;
+    if (h->lists[HOOK_TENSOR]) {
+        scope_close();
+        status = h->calls->tensor(h->lists[HOOK_TENSOR], &s->grad);
+        bk_scope_pop();
+        s->own = false;
+    }
+    for (track *k = h->keepers; k && status == 0; k = k->next_keeper)
+        status = accumulate(k, s->grad, create_graph);
+    return status;
+}
+
+/* The gradients of the results at a step; NULL: there are none. */
+static bk_tensor **results_of(step *s, int *count)
+{
+    *count = s->node->op == OP_function ? function_outputs(s->node) : 1;
+    return s->node->op == OP_function ? s->outputs : s->grad ? &s->grad : NULL;
+}
+
+static int run_before(step *s, const hooks *h)
+{
+    int count;
+    bk_tensor **results = results_of(s, &count);
+    if (!results || !h->lists[HOOK_BEFORE])
+        return 0;
+    scope_close();
+    int status = h->calls->before(h->lists[HOOK_BEFORE], results, count);
+    bk_scope_pop();
+    return status;
+}
+
+/* grads: those of the inputs, each a reference of its own. */
+static int run_after(step *s, bk_tensor **grads, int input_count)
+{
+    const hooks *h = hooks_of(s->node);
+    int count;
+    bk_tensor **results = results_of(s, &count);
+    if (!h || !h->lists[HOOK_AFTER])
+        return 0;
+    scope_close();
+    int status = h->calls->after(h->lists[HOOK_AFTER], grads, input_count, results, count);
+    bk_scope_pop();
+    return status;
+}
+
+static int run_accumulated(step *s, const hooks *h)
+{
+    if (!h || !h->lists[HOOK_ACCUMULATED])
+        return 0;
+    lock_take();
+    bk_tensor *leaf = track_tensor(s->node->extra);
+    lock_give();
+    if (!leaf)
+        return -1;
+    scope_close();
+    int status = h->calls->accumulated(h->lists[HOOK_ACCUMULATED], leaf);
+    bk_scope_pop();
+    return status;
+}
+
+static int send_leaf(step *s, const hooks *h, bool create_graph)
+{
+    if (accumulate(s->node->extra, s->grad, create_graph) < 0)
+        return -1;
+    return h && (run_accumulated(s, h) < 0 || run_after(s, NULL, 0) < 0) ? -1 : 0;
+}
+
+/* --- functions -----------------------------------------------------------------------------------------------------
+ */
+
 static int send_function(pass *p, step *s)
 {
     node *n = s->node;
@@ -353,6 +440,8 @@ static int send_function(pass *p, step *s)
     int status = function_backward(n, s->outputs, grads);
     if (status == 0)
         status = look_at(n, function_name(n), grads, count);
+    if (status == 0)
+        status = run_after(s, grads, count);
     for (int i = 0; i < count; i++) {
         if (status == 0 && grads[i] && function_edges(n)[i])
             status = send(p, function_edges(n)[i], grads[i]);
@@ -461,6 +550,18 @@ static int check_leaves(node *n)
     return 0;
 }
 
+/* What a rule gives is the scope's. */
+static int run_after_rule(step *s, bk_tensor *grads[static MAX_INPUTS])
+{
+    for (int k = 0; k < MAX_INPUTS; k++)
+        bk_retain(grads[k]);
+    int status = run_after(s, grads, place_edge_count(s->node));
+    for (int k = 0; k < MAX_INPUTS; k++)
+        if (grads[k])
+            status = scope_add(grads[k]) ? status : -1;
+    return status;
+}
+
 static int send_rule(pass *p, step *s)
 {
     node *n = s->node;
@@ -471,32 +572,12 @@ static int send_rule(pass *p, step *s)
         return -1;
     if (op_get(n->op)->gradient(n, s->grad, grads) < 0)
         return -1;
-    if (look_at(n, op_get(n->op)->grad_name, grads, MAX_INPUTS) < 0)
+    if (look_at(n, op_get(n->op)->grad_name, grads, MAX_INPUTS) < 0 || (n->extra && run_after_rule(s, grads) < 0))
         return -1;
     for (int k = 0; k < MAX_INPUTS; k++)
         if (grads[k] && n->edge[k] && send_as(p, n->edge[k], grads[k], n->op == OP_update && update_clears(n)) < 0)
             return -1;
     return 0;
-}
-
-/* Hooks see a gradient when it is complete, and may replace it. */
-static int run_hooks(step *s, bool create_graph)
-{
-    hooks *h = s->grad ? hooks_of(s->node) : NULL;
-    if (!h)
-        return 0;
-    if (h->list) {
-        scope_close();
-        int status = h->call(h->list, &s->grad);
-        bk_scope_pop();
-        s->own = false;
-        if (status < 0)
-            return -1;
-    }
-    int status = 0;
-    for (track *k = h->keepers; k && status == 0; k = k->next_keeper)
-        status = accumulate(k, s->grad, create_graph);
-    return status;
 }
 
 /* The results of the inputs at this place: handles of their own. */
@@ -517,15 +598,21 @@ static int deliver(pass *p, step *s)
 static int run_step(pass *p, step *s)
 {
     bool create_graph = p->call->create_graph, take = p->call->results;
-    if (run_hooks(s, create_graph) < 0 || (s->grad && s->asked && take && deliver(p, s) < 0))
+    const hooks *h = hooks_of(s->node);
+    if ((h && run_hooks(s, h, create_graph) < 0) || (s->grad && s->asked && take && deliver(p, s) < 0))
         return -1;
-    if (s->node->op != OP_leaf && !s->leads)
+    if (s->node->op == OP_leaf ? take : !s->leads)
         return 0;
+    if (h && run_before(s, h) < 0)
+        return -1;
     switch (s->node->op) {
-    case OP_leaf: return s->grad && !take ? accumulate(s->node->extra, s->grad, create_graph) : 0;
+    case OP_leaf: return s->grad ? send_leaf(s, h, create_graph) : 0;
     case OP_output: return s->grad ? collect_output(p, s->node, s->grad) : 0;
     case OP_function: return s->outputs ? send_function(p, s) : 0;
-    case OP_view: return s->grad ? send_view(p, s->node, s->grad) : 0;
+    case OP_view:
+        if (!s->grad)
+            return 0;
+        return h && h->lists[HOOK_AFTER] ? send_rule(p, s) : send_view(p, s->node, s->grad);
     default: return s->grad ? send_rule(p, s) : 0;
     }
 }

@@ -17,6 +17,8 @@ typedef struct backward_call {
 } backward_call;
 
 int backward_record(const backward_call *call);
+/* How many inputs a place has, those that want no gradient included. */
+int place_edge_count(const struct node *n);
 /* Looks at what each gradient function of a pass has computed; -1: the pass fails, and the hook keeps the error. NULL:
  * off.
  */

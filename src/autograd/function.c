@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "autograd/backward.h"
+#include "autograd/hooks.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -13,6 +14,7 @@
 typedef struct closure {
     bk_function fn;
     void (*free_saved)(void *data); /* NULL: nothing is kept that a backward could let go of */
+    hooks *hooks;                   /* NULL: none */
     int inputs, outputs;
     node *edges[];
 } closure;
@@ -22,6 +24,14 @@ int function_inputs(const node *n) { return ((const closure *)n->extra)->inputs;
 int function_outputs(const node *n) { return ((const closure *)n->extra)->outputs; }
 
 const char *function_name(const node *n) { return ((const closure *)n->extra)->fn.name; }
+
+hooks **function_hooks(const node *n) { return &((closure *)n->extra)->hooks; }
+
+void *function_data(const node *n, int (*backward)(void *, bk_tensor *const *, int, bk_tensor **, int))
+{
+    const closure *c = n->extra;
+    return c->fn.backward == backward ? c->fn.data : NULL;
+}
 
 int function_backward(node *n, bk_tensor *const *output_grads, bk_tensor **input_grads)
 {
@@ -37,6 +47,8 @@ void function_free(node *n)
     closure *c = n->extra;
     if (c->fn.free)
         c->fn.free(c->fn.data);
+    if (c->hooks)
+        hooks_free(c->hooks);
     mem_free(c);
 }
 
@@ -61,6 +73,7 @@ static node *call_node(const bk_function *fn, bk_tensor *const *inputs, int coun
         edge->tape_refs++;
         *wanted = true;
     }
+    n->sequence = next_sequence++; /* later than the inputs' places, some of which were made just now */
     if (*wanted)
         c->fn = *fn; /* from here on the node owns fn->data */
     return n;

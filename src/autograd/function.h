@@ -10,6 +10,9 @@ node *const *function_edges(const node *n);
 int function_inputs(const node *n);
 int function_outputs(const node *n);
 const char *function_name(const node *n);
+struct hooks **function_hooks(const node *n); /* of the call; a result's are at its own place */
+/* The data of a call whose backward is this; NULL: it is another's. */
+void *function_data(const node *n, int (*backward)(void *, bk_tensor *const *, int, bk_tensor **, int));
 /* Calls the user's backward; both arrays as in bk_function. */
 int function_backward(node *n, bk_tensor *const *output_grads, bk_tensor **input_grads);
 /* bk_function_apply with what front ends need besides: free_saved(data) is called when a backward lets go of saved

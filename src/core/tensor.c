@@ -17,6 +17,7 @@
 
 static freelist tensors = { 0 }, cells = { 0 }, tracks = { 0 };
 static uint64_t next_stamp = 1;
+static int hooked_views;              /* how many handles are TENSOR_HOOKED */
 static HOT_THREAD_LOCAL bool no_grad; /* zero is PyTorch's default: gradients on */
 
 bool grad_enabled(void) { return !no_grad; }
@@ -34,7 +35,7 @@ static track *track_new(const bk_tensor *t)
 {
     track *k = freelist_take(&tracks, sizeof *k);
     if (k)
-        *k = (track){ .refs = 1, .layout = t->layout, .offset = t->offset };
+        *k = (track){ .refs = 1, .layout = t->layout, .offset = t->offset, .owner = (bk_tensor *)t };
     return k;
 }
 
@@ -52,14 +53,21 @@ static void keeper_drop(bk_tensor *t)
     t->keeps = NULL;
 }
 
-void track_leave(bk_tensor *t)
+static void track_drop(bk_tensor *t)
 {
     track *k = t->track;
     t->track = NULL;
+    if (k->owner == t)
+        k->owner = NULL;
+    track_release(k);
+}
+
+void track_leave(bk_tensor *t)
+{
     t->flags &= (uint8_t)~TENSOR_VIEW;
     keeper_drop(t);
-    if (k)
-        track_release(k);
+    if (t->track)
+        track_drop(t);
 }
 
 static void place_release(track *k)
@@ -190,6 +198,7 @@ static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
     t->seen = NULL; /* what else is remembered counts only while these are set */
     t->own_edge = NULL;
     t->keeps = NULL;
+    t->from = NULL;
     t->front = NULL;
     return t;
 }
@@ -268,7 +277,22 @@ bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, boo
     if (k)
         k->refs++;
     v->flags = (uint8_t)((differentiable ? TENSOR_VIEW : 0) | (t->flags & TENSOR_DATA));
+    if (k && t->flags & TENSOR_VIEW && tensor_tracked(t))
+        v->from = bk_retain((bk_tensor *)t);
     return scope_add(v);
+}
+
+bk_tensor *track_tensor(track *k)
+{
+    if (k->owner)
+        return scope_add(bk_retain(k->owner));
+    bk_tensor *t = handle_new(k->cell, k, k->layout, k->offset);
+    if (!t)
+        return NULL;
+    k->cell->refs++;
+    k->refs++;
+    k->owner = t;
+    return scope_add(t);
 }
 
 bk_tensor *cell_tensor(cell *c, const layout *l, int64_t offset)
@@ -340,22 +364,30 @@ void cell_release(cell *c)
     freelist_give(&cells, c);
 }
 
+static void handle_free(bk_tensor *t)
+{
+    if (t->seen)
+        forget(t);
+    if (t->own_edge)
+        edge_forget(t);
+    if (t->keeps)
+        keeper_drop(t);
+    hooked_views -= (t->flags & TENSOR_HOOKED) != 0;
+    cell_release(t->cell);
+    if (t->track)
+        track_drop(t);
+    freelist_give(&tensors, t);
+}
+
 void bk_release(bk_tensor *t)
 {
     if (!t)
         return;
     lock_take();
-    if (--t->refs == 0) {
-        if (t->seen)
-            forget(t);
-        if (t->own_edge)
-            edge_forget(t);
-        if (t->keeps)
-            keeper_drop(t);
-        cell_release(t->cell);
-        if (t->track)
-            track_release(t->track);
-        freelist_give(&tensors, t);
+    while (t && --t->refs == 0) { /* a view of a view of a view */
+        bk_tensor *from = t->from;
+        handle_free(t);
+        t = from;
     }
     lock_give();
 }
@@ -459,16 +491,17 @@ static node *see(bk_tensor *t, node *place)
     return n;
 }
 
-/* The tape node of a view of a track that is itself only a part of its cell: it has no value of its own. */
-static node *view_edge(bk_tensor *t, node *place)
+/* A tape node for t without a value: a view of the gradient that `place` has, which lies as `whole` from `offset` on.
+ */
+static node *view_edge(bk_tensor *t, node *place, const layout *whole, int64_t offset)
 {
     if (t->own_edge && t->own_edge_place == place)
         return t->own_edge;
     node *n = node_new(OP_view, tensor_dtype(t), t->layout);
     if (!n)
         return NULL;
-    n->attr.region.layout = t->track->layout;
-    n->attr.region.offset = t->offset - t->track->offset;
+    n->attr.region.layout = whole;
+    n->attr.region.offset = t->offset - offset;
     node_edge(n, 0, place);
     node_retain(place); /* own_edge may be what keeps it */
     edge_forget(t);
@@ -476,6 +509,25 @@ static node *view_edge(bk_tensor *t, node *place)
     t->own_edge = n;
     t->own_edge_place = place;
     return n;
+}
+
+/* The nearest of the views that t is a view of whose gradient is watched; NULL: none. */
+static bk_tensor *watched_above(const bk_tensor *t)
+{
+    bk_tensor *up = t->from;
+    while (up && !(up->flags & TENSOR_HOOKED && up->track == t->track && !up->layout->overlapping))
+        up = up->from;
+    return up;
+}
+
+void tensor_watch(bk_tensor *t)
+{
+    lock_take();
+    if (t->flags & TENSOR_VIEW && !(t->flags & TENSOR_HOOKED)) {
+        t->flags |= TENSOR_HOOKED;
+        hooked_views++;
+    }
+    lock_give();
 }
 
 track *tensor_keeper(bk_tensor *t)
@@ -488,20 +540,32 @@ track *tensor_keeper(bk_tensor *t)
     return place ? t->keeps : NULL;
 }
 
+/* The place of t on the tape, given that of its track, where it is no node with a value; *value is t's. */
+static node *edge_apart(bk_tensor *t, node *place, bk_tensor *above)
+{
+    if (above) {
+        node *through = tensor_edge(above);
+        return through ? view_edge(t, through, above->layout, above->offset) : NULL;
+    }
+    return view_edge(t, place, t->track->layout, t->track->offset);
+}
+
 static bool read_with(bk_tensor *t, bool with_edge, operand *out)
 {
     node *place = with_edge ? track_place(t) : NULL;
     if (with_edge && t->track && t->track->requires_grad && !place)
         return false;
     *out = (operand){ .edge = place };
-    bool together = place && !is_extent(t) && covers_cell(t); /* one node is the value and its place on the tape */
+    bk_tensor *above = place && hooked_views ? watched_above(t) : NULL;
+    bool apart = place && (above || !is_extent(t) || t->flags & TENSOR_HOOKED);
+    bool together = apart && !above && !is_extent(t) && covers_cell(t); /* one node is the value and its place */
     out->value = tensor_whole(t) ? t->cell->value : see(t, together ? place : NULL);
     if (!out->value)
         return false;
     if (together)
         out->edge = out->value->flags & NODE_TAPED ? out->value : NULL;
-    else if (place && !is_extent(t))
-        out->edge = view_edge(t, place);
+    else if (apart)
+        out->edge = edge_apart(t, place, above);
     if (t->keeps && out->edge && t->keeps->place != out->edge)
         place_set(t->keeps, out->edge); /* follows the view through writes to its base */
     return !place || together || out->edge;
