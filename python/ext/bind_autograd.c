@@ -228,8 +228,8 @@ static void drop_object(void *data)
     PyGILState_Release(gil);
 }
 
-static const hook_calls python_hooks = { call_tensor_hooks, call_before_hooks, call_after_hooks, call_accumulated_hooks,
-                                         drop_object };
+static const hook_calls python_hooks = { call_tensor_hooks,      call_before_hooks, call_after_hooks,
+                                         call_accumulated_hooks, py_unpack_slots,   drop_object };
 
 PyObject *py_hook_list(node *place, int kind)
 {
@@ -241,6 +241,20 @@ PyObject *py_hook_list(node *place, int kind)
     }
     lock_give();
     return h ? Py_XNewRef((PyObject *)h->lists[kind]) : py_raise();
+}
+
+int py_keep_packed(node *place, PyObject *list)
+{
+    lock_take();
+    hooks *h = hooks_at(place);
+    if (h) {
+        h->calls = &python_hooks;
+        h->lists[HOOK_PACKED] = Py_NewRef(list);
+    }
+    lock_give();
+    if (!h)
+        py_raise();
+    return h ? 0 : -1;
 }
 
 /* The dict of self's hooks: those that see its gradient, or (accumulated) that see self when it has taken it. */

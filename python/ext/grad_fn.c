@@ -236,14 +236,7 @@ static PyObject *grad_fn_requires_grad(PyObject *self, void *unused)
 static const char *const saved_names[] = { "_saved_self", "_saved_other", "_saved_value", "_saved_result" };
 enum { RESULT = MAX_INPUTS };
 
-/* Bits of the values that the gradients wanted at n read. */
-static uint8_t values_read(const node *n)
-{
-    uint8_t needs = 0;
-    for (int k = 0; n->op != OP_function && k < MAX_INPUTS; k++)
-        needs |= n->edge[k] ? op_get(n->op)->needs[k] : 0;
-    return needs;
-}
+static uint8_t values_read(const node *n) { return n->op == OP_function ? 0 : place_values_read(n); }
 
 static const char *saved_name(const node *n, int k)
 {
@@ -252,9 +245,24 @@ static const char *saved_name(const node *n, int k)
 
 static PyObject *saved_value(const node *n, int k)
 {
+    const hooks *h = n->extra;
+    if (h && h->lists[HOOK_PACKED]) {
+        bk_tensor *slots[MAX_INPUTS + 1] = { 0 };
+        bool good = py_unpack_slots(h->lists[HOOK_PACKED], slots) == 0;
+        for (int i = 0; i <= RESULT; i++)
+            if (i != k || !good)
+                bk_release(slots[i]);
+        return good ? py_wrap(slots[k]) : NULL;
+    }
     if (n->flags & NODE_FREED || (k < RESULT && !n->in[k]))
         return py_refuse_freed();
     lock_take();
+    if (k < RESULT && n->edge[k] && n->edge[k]->op == OP_leaf) { /* as it is now, if that is what it was */
+        track *leaf = n->edge[k]->extra;
+        bk_tensor *t = leaf->cell && leaf->cell->value == n->in[k] ? track_tensor(leaf) : tensor_at(n->in[k], NULL);
+        lock_give();
+        return py_wrap(t);
+    }
     node *value = k == RESULT ? (node *)n : n->in[k];
     bk_tensor *t = tensor_at(value, k == RESULT ? (node *)n : n->edge[k]);
     lock_give();

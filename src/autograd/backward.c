@@ -42,7 +42,11 @@ typedef struct pass {
     step *steps, *few; /* the first few live on the caller's stack */
     int count, capacity;
     bool numbered;
+    uint64_t number;     /* never used twice */
+    struct pass *around; /* a function's backward may run a pass */
 } pass;
+
+static _Thread_local pass *running;
 
 static void steps_free(pass *p)
 {
@@ -300,10 +304,11 @@ static int send_view(pass *p, node *n, bk_tensor *g)
     return 0;
 }
 
-/* A track's gradient is a tensor of its own, in the track's strides. */
-static int accumulate(track *k, bk_tensor *g, bool create_graph)
+/* A track's gradient is a tensor of its own, in the track's strides. in_place: more goes into the tensor that is there.
+ */
+static int accumulate(track *k, bk_tensor *g, bool in_place)
 {
-    if (k->grad && !create_graph) {
+    if (k->grad && in_place) {
         operand in[MAX_INPUTS] = { { 0 } };
         return tensor_read(k->grad, &in[0]) && tensor_read(g, &in[1]) ? ew_apply_in_place(EW_add, k->grad, in) : -1;
     }
@@ -355,7 +360,7 @@ static int look_at(const node *n, const char *name, bk_tensor *const *grads, int
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* Hooks see a gradient when it is complete, and may replace it. */
-static int run_hooks(step *s, const hooks *h, bool create_graph)
+static int run_hooks(step *s, const hooks *h)
 {
     int status = 0;
     if (!s->grad || s->node->op == OP_function) /* of one result, whose hooks have run at its own place */
@@ -367,7 +372,7 @@ static int run_hooks(step *s, const hooks *h, bool create_graph)
         s->own = false;
     }
     for (track *k = h->keepers; k && status == 0; k = k->next_keeper)
-        status = accumulate(k, s->grad, create_graph);
+        status = accumulate(k, s->grad, false);
     return status;
 }
 
@@ -421,7 +426,7 @@ static int run_accumulated(step *s, const hooks *h)
 
 static int send_leaf(step *s, const hooks *h, bool create_graph)
 {
-    if (accumulate(s->node->extra, s->grad, create_graph) < 0)
+    if (accumulate(s->node->extra, s->grad, !create_graph) < 0)
         return -1;
     return h && (run_accumulated(s, h) < 0 || run_after(s, NULL, 0) < 0) ? -1 : 0;
 }
@@ -462,15 +467,17 @@ static int refuse_second_time(void)
         "time or if you need to access saved tensors after calling backward.");
 }
 
-/* Whether the gradients that are wanted of n read values at all. */
-static bool reads_saved(const node *n)
+uint8_t place_values_read(const node *n)
 {
     const op_info *info = op_get(n->op);
+    uint8_t needs = 0;
     for (int k = 0; k < MAX_INPUTS; k++)
-        if (n->edge[k] && info->needs[k])
-            return true;
-    return false;
+        needs |= n->edge[k] ? info->needs[k] : 0;
+    return needs;
 }
+
+/* Whether the gradients that are wanted of n read values at all. */
+static bool reads_saved(const node *n) { return place_values_read(n) != 0; }
 
 /* --- leaves that were written since they were read ------------------------------------------------------------------
  */
@@ -531,10 +538,7 @@ static int take_current(node *n, int k)
 /* Of the values that the gradients wanted of n read, those of leaves must be what they were when n was recorded. */
 static int check_leaves(node *n)
 {
-    const op_info *info = op_get(n->op);
-    uint8_t needs = 0;
-    for (int k = 0; k < MAX_INPUTS; k++)
-        needs |= n->edge[k] ? info->needs[k] : 0;
+    uint8_t needs = place_values_read(n);
     for (int k = 0; k < n->inputs; k++) {
         const track *leaf = needs & 1 << k && n->edge[k] ? leaf_under(n->edge[k]) : NULL;
         if (!leaf || !leaf->cell || leaf->cell->moved <= n->sequence)
@@ -562,15 +566,86 @@ static int run_after_rule(step *s, bk_tensor *grads[static MAX_INPUTS])
     return status;
 }
 
+/* --- values that a front end has packed ------------------------------------------------------------------------------
+ */
+
+/* What stands for the value that was packed: of its sizes, dtype and, for a result, strides. */
+static bk_tensor *unpacked(bk_tensor *t, const layout *l, bk_dtype dtype, bool same_strides)
+{
+    char got[200], want[200];
+    if (t->layout->plain != l->plain)
+        return error_null(BK_RUNTIME_ERROR, "a saved tensor of size %s was unpacked as one of size %s",
+                          layout_text(l, want), layout_text(t->layout, got));
+    if (same_strides && t->layout != l)
+        return copy_as(t, l->dense ? l : l->plain, dtype);
+    return tensor_dtype(t) == dtype ? t : bk_to(t, dtype);
+}
+
+/* n as it was, with the values that were unpacked. Owned. */
+static node *twin_with(const node *n, bk_tensor *const slots[static MAX_INPUTS + 1])
+{
+    bk_tensor *result = slots[MAX_INPUTS] ? unpacked(slots[MAX_INPUTS], n->layout, (bk_dtype)n->dtype, true) : NULL;
+    operand in = { 0 };
+    if (slots[MAX_INPUTS] && (!result || !tensor_read(result, &in) || !tensor_data(result)))
+        return NULL;
+    node *twin = node_new(n->op, (bk_dtype)n->dtype, result ? result->layout : n->layout);
+    if (!twin)
+        return NULL;
+    twin->attr = n->attr;
+    twin->inputs = n->inputs;
+    twin->line = n->line;
+    if (result) {
+        twin->memory = in.value->memory;
+        twin->memory->refs++;
+        twin->data = tensor_data(result);
+    }
+    for (int k = 0; k < MAX_INPUTS; k++) {
+        if (slots[k] && tensor_read(slots[k], &in))
+            twin->in[k] = node_retain(in.value);
+        else if (n->in[k])
+            twin->in[k] = node_retain(n->in[k]);
+        if (n->edge[k])
+            node_edge(twin, k, n->edge[k]);
+    }
+    return twin;
+}
+
+static int packed_rule(const node *n, const hooks *h, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+{
+    bk_tensor *slots[MAX_INPUTS + 1] = { 0 };
+    scope_close();
+    int status = h->calls->unpack(h->lists[HOOK_PACKED], slots);
+    bk_scope_pop();
+    lock_take();
+    bool was = grad_set_enabled(false);
+    node *twin = status == 0 ? twin_with(n, slots) : NULL;
+    grad_set_enabled(was);
+    lock_give();
+    status = twin ? op_get(n->op)->gradient(twin, g, grads) : -1;
+    lock_take();
+    if (twin)
+        node_release(twin);
+    lock_give();
+    for (int k = 0; k <= MAX_INPUTS; k++)
+        bk_release(slots[k]);
+    return status;
+}
+
+static int apply_rule(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+{
+    const hooks *h = n->extra;
+    if (h && h->lists[HOOK_PACKED])
+        return packed_rule(n, h, g, grads);
+    return check_leaves(n) < 0 ? -1 : op_get(n->op)->gradient(n, g, grads);
+}
+
 static int send_rule(pass *p, step *s)
 {
     node *n = s->node;
     bk_tensor *grads[MAX_INPUTS] = { 0 };
     if (n->flags & NODE_FREED && reads_saved(n))
         return refuse_second_time();
-    if (check_leaves(n) < 0)
-        return -1;
-    if (op_get(n->op)->gradient(n, s->grad, grads) < 0)
+    if (apply_rule(n, s->grad, grads) < 0)
         return -1;
     if (look_at(n, op_get(n->op)->grad_name, grads, MAX_INPUTS) < 0 || (n->extra && run_after_rule(s, grads) < 0))
         return -1;
@@ -599,7 +674,7 @@ static int run_step(pass *p, step *s)
 {
     bool create_graph = p->call->create_graph, take = p->call->results;
     const hooks *h = hooks_of(s->node);
-    if ((h && run_hooks(s, h, create_graph) < 0) || (s->grad && s->asked && take && deliver(p, s) < 0))
+    if ((h && run_hooks(s, h) < 0) || (s->grad && s->asked && take && deliver(p, s) < 0))
         return -1;
     if (s->node->op == OP_leaf ? take : !s->leads)
         return 0;
@@ -624,6 +699,8 @@ static void free_saved(node *n)
         function_free_saved(n);
         return;
     }
+    if (n->extra && n->flags & NODE_PACKED)
+        hooks_unpack_no_more(n->extra);
     if (n->flags & NODE_PENDING) {
         n->flags |= NODE_FREED; /* the log still needs its inputs */
         return;
@@ -709,10 +786,21 @@ static int prepare(pass *p)
     return 0;
 }
 
+uint64_t backward_number(void) { return running ? running->number : 0; }
+
+bool backward_reaches(const node *place)
+{
+    const step *s = running ? step_of(running, place) : NULL;
+    return s && s->wanted;
+}
+
 int backward_record(const backward_call *call)
 {
     step few[FEW_STEPS];
-    pass p = { .call = call, .steps = few, .few = few, .capacity = FEW_STEPS };
+    pass p = {
+        .call = call, .steps = few, .few = few, .capacity = FEW_STEPS, .number = next_sequence, .around = running
+    };
+    running = &p;
     for (int i = 0; call->results && i < call->input_count; i++)
         call->results[i] = NULL;
     lock_take();
@@ -724,6 +812,7 @@ int backward_record(const backward_call *call)
         status = start(&p) < 0 ? -1 : run_pass(&p);
     bk_scope_pop();
     grad_set_enabled(was);
+    running = p.around;
     pass_free(&p);
     for (int i = 0; status < 0 && call->results && i < call->input_count; i++) {
         bk_release(call->results[i]);

@@ -32,6 +32,14 @@ void hooks_free(hooks *h)
     mem_free(h);
 }
 
+void hooks_unpack_no_more(hooks *h)
+{
+    void *list = h->lists[HOOK_PACKED];
+    h->lists[HOOK_PACKED] = NULL;
+    if (list)
+        h->calls->free(list);
+}
+
 int hooks_keep(node *place, track *k)
 {
     hooks *h = hooks_at(place);

@@ -13,6 +13,7 @@ typedef enum hook_kind {
     HOOK_BEFORE,      /* sees the gradients of a function's results, may replace them */
     HOOK_AFTER,       /* sees both, may replace those of the function's inputs */
     HOOK_ACCUMULATED, /* sees a leaf that has taken its gradient */
+    HOOK_PACKED,      /* no hook: the values that the gradient reads, as the front end keeps them */
     HOOK_KINDS
 } hook_kind;
 
@@ -22,6 +23,8 @@ typedef struct hook_calls {
     int (*before)(void *list, bk_tensor **results, int count);
     int (*after)(void *list, bk_tensor **inputs, int input_count, bk_tensor *const *results, int count);
     int (*accumulated)(void *list, bk_tensor *leaf);
+    /* The values as tensors, one reference each: slot k is input k's, the last the result's; NULL: not packed. */
+    int (*unpack)(void *list, bk_tensor *slots[static MAX_INPUTS + 1]);
     void (*free)(void *list);
 } hook_calls;
 
@@ -36,6 +39,7 @@ hooks *hooks_of(const node *place);
 /* The same, made where there are none; NULL: out of memory. */
 hooks *hooks_at(node *place);
 void hooks_free(hooks *h);
+void hooks_unpack_no_more(hooks *h); /* the packed values go */
 /* k is at this place (or there no longer) and keeps its gradient. */
 int hooks_keep(node *place, track *k);
 void hooks_forget(node *place, const track *k);

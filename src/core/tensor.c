@@ -540,6 +540,19 @@ track *tensor_keeper(bk_tensor *t)
     return place ? t->keeps : NULL;
 }
 
+/* A flush may do without the value of a view that was read. Its place on the tape stays what it was. */
+static void keep_place(bk_tensor *t, node *place)
+{
+    node *n = t->seen;
+    if (!n || t->seen_stamp != t->cell->stamp || t->seen_place != place || node_evaluated(n) || n->flags & NODE_PENDING)
+        return;
+    node_retain(n);
+    edge_forget(t);
+    t->own_edge = n;
+    t->own_edge_place = place;
+    forget(t);
+}
+
 /* The place of t on the tape, given that of its track, where it is no node with a value; *value is t's. */
 static node *edge_apart(bk_tensor *t, node *place, bk_tensor *above)
 {
@@ -558,7 +571,10 @@ static bool read_with(bk_tensor *t, bool with_edge, operand *out)
     *out = (operand){ .edge = place };
     bk_tensor *above = place && hooked_views ? watched_above(t) : NULL;
     bool apart = place && (above || !is_extent(t) || t->flags & TENSOR_HOOKED);
-    bool together = apart && !above && !is_extent(t) && covers_cell(t); /* one node is the value and its place */
+    if (apart)
+        keep_place(t, place);
+    bool kept = t->own_edge && t->own_edge_place == place;
+    bool together = apart && !above && !kept && !is_extent(t) && covers_cell(t); /* one node is value and place */
     out->value = tensor_whole(t) ? t->cell->value : see(t, together ? place : NULL);
     if (!out->value)
         return false;
@@ -611,6 +627,14 @@ static void count_write(const bk_tensor *t)
         c->expected = c->version;
     c->taped = false;
     c->version++;
+}
+
+void tensor_count_write(bk_tensor *t)
+{
+    lock_take();
+    next_sequence++; /* later than all that was recorded */
+    count_write(t);
+    lock_give();
 }
 
 void cell_move(cell *c, node *value)

@@ -163,6 +163,8 @@ static inline bool tensor_tracked(const bk_tensor *t)
  * them the same one, which may be done where elements share memory. */
 int tensor_check_write(const bk_tensor *t);
 int tensor_check_leaf(const bk_tensor *t);
+/* A write that nobody recorded: what was read before is no longer there. */
+void tensor_count_write(bk_tensor *t);
 /* Somebody is to see t's gradient: if t is a view, those of its views pass its place from here on. */
 void tensor_watch(bk_tensor *t);
 /* The tape node where t's gradient goes, NULL when t needs none. Borrowed. */

@@ -813,8 +813,8 @@ def run(program, module=None, around=None):
         else:
             with around:
                 got = outcome(exec, code, ours)
-        if isinstance(expected, Raised) and PRIMITIVE in str(expected.error):
-            return  # PyTorch fails on this machine for reasons of its own: nothing to compare with from here on
+        if isinstance(expected, Raised) and any(text in str(expected.error) for text in (PRIMITIVE, "INTERNAL ASSERT")):
+            return  # PyTorch fails for reasons of its own: nothing to compare with from here on
         if isinstance(expected, Raised) and not isinstance(got, Raised) and takes_a_view_for_a_leaf(step, theirs):
             return
         compare_errors(number, step, got, expected)
