@@ -3,8 +3,18 @@
 #include "autograd/backward.h"
 #include "autograd/hooks.h"
 #include "core/lock.h"
+#include "gil.h"
 #include "core/memory.h"
 #include "ops/elementwise.h"
+
+/* Custom functions and hooks on the tape may be Python's. */
+static int walk_tape(const backward_call *call)
+{
+    bool was = gil_say(true);
+    int status = backward_record(call);
+    gil_unsay(was);
+    return status;
+}
 
 static PyObject *py_backward(const arg *a)
 {
@@ -13,7 +23,7 @@ static PyObject *py_backward(const arg *a)
                            .output_count = 1,
                            .retain_graph = a[2].given ? a[2].b : a[3].b,
                            .create_graph = a[3].b };
-    if (backward_record(&call) < 0)
+    if (walk_tape(&call) < 0)
         return py_raise();
     if (py_flush() < 0)
         return NULL;
@@ -52,7 +62,7 @@ static PyObject *py_run_backward(const arg *a)
                            .retain_graph = a[3].b,
                            .create_graph = a[4].b,
                            .inputs_are_ends = a[6].b };
-    if (backward_record(&call) < 0)
+    if (walk_tape(&call) < 0)
         return py_raise();
     PyObject *tuple = accumulate ? Py_NewRef(Py_None) : results_tuple(results, count);
     if (tuple && py_flush() < 0)
@@ -189,7 +199,7 @@ static int call_accumulated_hook(PyObject *hook, const hook_call *c)
 /* The hooks of a dict in order; the dict may change while they run. */
 static int call_all(void *list, int (*call)(PyObject *hook, const hook_call *c), const hook_call *c)
 {
-    PyGILState_STATE gil = PyGILState_Ensure();
+    gil_state gil = gil_take();
     PyObject *hooks = PyDict_Values(list);
     int status = hooks ? 0 : -1;
     for (Py_ssize_t i = 0; status == 0 && i < PyList_GET_SIZE(hooks); i++)
@@ -197,7 +207,7 @@ static int call_all(void *list, int (*call)(PyObject *hook, const hook_call *c),
     Py_XDECREF(hooks);
     if (status < 0)
         callback_failed();
-    PyGILState_Release(gil);
+    gil_give(gil);
     return status;
 }
 
@@ -221,12 +231,8 @@ static int call_accumulated_hooks(void *list, bk_tensor *leaf)
     return call_all(list, call_accumulated_hook, &(hook_call){ .leaf = leaf });
 }
 
-static void drop_object(void *data)
-{
-    PyGILState_STATE gil = PyGILState_Ensure();
-    Py_DECREF((PyObject *)data);
-    PyGILState_Release(gil);
-}
+static void drop_now(void *data) { Py_DECREF((PyObject *)data); }
+static void drop_object(void *data) { release_with_gil(drop_now, data); }
 
 static const hook_calls python_hooks = { call_tensor_hooks,      call_before_hooks, call_after_hooks,
                                          call_accumulated_hooks, py_unpack_slots,   drop_object };

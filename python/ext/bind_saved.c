@@ -7,6 +7,7 @@
  *
  * Invariant: a node has NODE_PACKED when the values that its gradient reads are in its list of packed ones. */
 #include "binds.h"
+#include "gil.h"
 
 #include "autograd/backward.h"
 #include "autograd/hooks.h"
@@ -157,13 +158,13 @@ static int unpack_slot(PyObject *item, bk_tensor *slots[static MAX_INPUTS + 1])
 
 int py_unpack_slots(void *list, bk_tensor *slots[static MAX_INPUTS + 1])
 {
-    PyGILState_STATE gil = PyGILState_Ensure();
+    gil_state gil = gil_take();
     int status = 0;
     for (Py_ssize_t i = 0; status == 0 && i < PyList_GET_SIZE((PyObject *)list); i++)
         status = unpack_slot(PyList_GET_ITEM((PyObject *)list, i), slots);
     if (status < 0)
         callback_failed();
-    PyGILState_Release(gil);
+    gil_give(gil);
     return status;
 }
 

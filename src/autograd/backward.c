@@ -328,8 +328,10 @@ static int accumulate(track *k, bk_tensor *g, bool in_place)
     return 0;
 }
 
-static int collect_output(pass *p, node *n, bk_tensor *g)
+/* One of a function's gradients: it moves there, unless another came before it. */
+static int collect_output(pass *p, step *s)
 {
+    const node *n = s->node;
     step *call = &p->steps[n->edge[0]->visit];
     if (!call->outputs) {
         int count = function_outputs(call->node);
@@ -338,7 +340,12 @@ static int collect_output(pass *p, node *n, bk_tensor *g)
             return -1;
     }
     bk_tensor **slot = &call->outputs[n->attr.i[0]];
-    bk_tensor *sum = *slot ? bk_add(*slot, g) : g;
+    if (!*slot) {
+        *slot = s->grad;
+        s->grad = NULL;
+        return 0;
+    }
+    bk_tensor *sum = bk_add(*slot, s->grad);
     if (!sum)
         return -1;
     bk_release(*slot);
@@ -682,7 +689,7 @@ static int run_step(pass *p, step *s)
         return -1;
     switch (s->node->op) {
     case OP_leaf: return s->grad ? send_leaf(s, h, create_graph) : 0;
-    case OP_output: return s->grad ? collect_output(p, s->node, s->grad) : 0;
+    case OP_output: return s->grad ? collect_output(p, s) : 0;
     case OP_function: return s->outputs ? send_function(p, s) : 0;
     case OP_view:
         if (!s->grad)

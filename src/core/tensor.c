@@ -587,7 +587,16 @@ static bool read_with(bk_tensor *t, bool with_edge, operand *out)
     return !place || together || out->edge;
 }
 
-bool tensor_read_slow(const bk_tensor *t, operand *out) { return read_with((bk_tensor *)t, grad_enabled(), out); }
+bool tensor_read_slow(const bk_tensor *t, operand *out)
+{
+    const track *k = t->track;
+    if (k && k->place && !t->keeps && tensor_whole(t) && is_extent(t)) { /* a result on the tape */
+        out->value = t->cell->value;
+        out->edge = no_grad ? NULL : k->place;
+        return true;
+    }
+    return read_with((bk_tensor *)t, grad_enabled(), out);
+}
 
 node *tensor_edge(const bk_tensor *t)
 {
