@@ -295,10 +295,20 @@ static PyObject *py_requires_grad_(const arg *a)
 static PyObject *py_is_grad_enabled(const arg *a)
 {
     (void)a;
-    return PyBool_FromLong(bk_grad_enabled());
+    return PyBool_FromLong(grad_mode());
 }
 
 static PyObject *py_set_grad_enabled(const arg *a) { return PyBool_FromLong(bk_set_grad_enabled(a[0].b)); }
+
+static PyObject *py_is_inference(const arg *a) { return PyBool_FromLong(a[0].tensor->flags & TENSOR_INFERENCE); }
+
+static PyObject *py_is_inference_mode(const arg *a)
+{
+    (void)a;
+    return PyBool_FromLong(inference_enabled());
+}
+
+static PyObject *py_set_inference_mode(const arg *a) { return PyBool_FromLong(inference_set_enabled(a[0].b)); }
 
 /* --- attributes ----------------------------------------------------------------------------------------------------
  */
@@ -477,6 +487,9 @@ const binding autograd_rows[] = {
     { AS_FUNCTION | AS_METHOD, "detach(Tensor self)", py_detach, "The same memory, on no tape." },
     { AS_METHOD, "requires_grad_(Tensor self, bool requires_grad=True)", py_requires_grad_, NULL },
     { AS_FUNCTION, "is_grad_enabled()", py_is_grad_enabled, NULL },
+    { AS_FUNCTION | AS_METHOD, "is_inference(Tensor self)", py_is_inference, "Whether it was made in inference mode." },
+    { AS_FUNCTION, "is_inference_mode_enabled()", py_is_inference_mode, NULL },
+    { AS_FUNCTION, "_set_inference_mode(bool mode)", py_set_inference_mode, NULL },
     { AS_FUNCTION, "_set_grad_enabled(bool mode)", py_set_grad_enabled, NULL },
 };
 const size_t autograd_row_count = sizeof autograd_rows / sizeof *autograd_rows;

@@ -332,6 +332,14 @@ static int keep_saved(context *c, arguments args, PyObject *const *outputs, int 
                          py_type_name(o));
             return -1;
         }
+        if (handle_of(o)->flags & TENSOR_INFERENCE && !inference_enabled()) {
+            PyErr_SetString(PyExc_RuntimeError,
+                            "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+                            "inference mode in computation tracked by autograd. To work around this, you can make a "
+                            "clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
+                            "`torch.inference_mode()`.");
+            return -1;
+        }
         for (int k = 0; k < output_count; k++)
             if (outputs[k] == o && !is_input(args, o))
                 s->output = k;

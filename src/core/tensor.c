@@ -20,7 +20,19 @@ static uint64_t next_stamp = 1;
 static int hooked_views;              /* how many handles are TENSOR_HOOKED */
 static HOT_THREAD_LOCAL bool no_grad; /* zero is PyTorch's default: gradients on */
 
-bool grad_enabled(void) { return !no_grad; }
+static HOT_THREAD_LOCAL uint8_t born; /* the flags of handles on new memory: those of inference mode, or none */
+
+bool grad_enabled(void) { return !(no_grad | born); }
+bool grad_mode(void) { return !no_grad; }
+bool inference_enabled(void) { return born; }
+
+bool inference_set_enabled(bool on)
+{
+    bool was = born;
+    born = on ? TENSOR_INFERENCE : 0;
+    inference_seen |= on;
+    return was;
+}
 
 bool grad_set_enabled(bool on)
 {
@@ -189,7 +201,7 @@ static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
     if (!t)
         return NULL;
     t->refs = 1;
-    t->flags = 0;
+    t->flags = born;
     t->made_by = 0;
     t->cell = c;
     t->track = k;
@@ -212,6 +224,8 @@ static inline bk_tensor *handle_on(node *value)
         return NULL;
     }
     *c = (cell){ .refs = 1, .value = value, .stamp = next_stamp++ };
+    if (born && !(value->flags & NODE_CONSTANT)) /* which others share */
+        value->flags |= NODE_INFERENCE;
     bk_tensor *t = handle_new(c, NULL, value->layout, 0);
     if (!t) {
         node_release(value);
@@ -276,7 +290,7 @@ bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, boo
     t->cell->refs++;
     if (k)
         k->refs++;
-    v->flags = (uint8_t)((differentiable ? TENSOR_VIEW : 0) | (t->flags & TENSOR_DATA));
+    v->flags = (uint8_t)((differentiable ? TENSOR_VIEW : 0) | (t->flags & (TENSOR_DATA | TENSOR_INFERENCE)));
     if (k && t->flags & TENSOR_VIEW && tensor_tracked(t))
         v->from = bk_retain((bk_tensor *)t);
     return scope_add(v);
@@ -414,6 +428,7 @@ static node *make_view(int op, node *base, node *edge, const layout *whole, cons
     if (!n)
         return NULL;
     n->inputs = 1;
+    n->flags = base->flags & NODE_INFERENCE;
     if (pending)
         n->in[0] = node_retain(base);
     else
@@ -617,6 +632,10 @@ int tensor_check_write(const bk_tensor *t)
 
 int tensor_check_leaf(const bk_tensor *t)
 {
+    if (t->flags & TENSOR_INFERENCE && !inference_enabled())
+        return error_int(BK_RUNTIME_ERROR, "Inplace update to inference tensor outside InferenceMode is not allowed."
+                                           "You can make a clone to get a normal tensor before doing inplace update."
+                                           "See https://github.com/pytorch/rfcs/pull/17 for more details.");
     if (grad_enabled() && tensor_tracked(t) && t->track->requires_grad && !t->track->place)
         return error_int(BK_RUNTIME_ERROR,
                          "a %sleaf Variable that requires grad is being used in an in-place operation.",
@@ -753,6 +772,8 @@ static int write(bk_tensor *t, operand value, bool add, bool over)
         place_set(t->track, moved);
         node_release(moved);
     }
+    if (t->flags & TENSOR_INFERENCE)
+        n->flags |= NODE_INFERENCE;
     bool stay = must_stay(t->cell);
     cell_move(t->cell, n);
     count_write(t);
@@ -819,7 +840,9 @@ int bk_copy_out(bk_tensor *out, const bk_tensor *result)
     lock_take();
     int status = 0;
     bk_dtype to = tensor_dtype(out), from = tensor_dtype(result);
-    if (grad_enabled() && (tensor_tracked(out) || tensor_tracked(result)))
+    if (tensor_check_leaf(out) < 0 && out->flags & TENSOR_INFERENCE)
+        status = -1;
+    else if (grad_enabled() && (tensor_tracked(out) || tensor_tracked(result)))
         status =
             error_int(BK_RUNTIME_ERROR, "functions with out=... arguments don't support automatic differentiation, but "
                                         "one of the arguments requires grad.");
@@ -853,6 +876,8 @@ int tensor_move(bk_tensor *t, node *n)
         }
         place_set(t->track, n);
     }
+    if (t->flags & TENSOR_INFERENCE)
+        n->flags |= NODE_INFERENCE;
     bool stay = must_stay(t->cell);
     cell_move(t->cell, n);
     count_write(t);

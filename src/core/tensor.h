@@ -39,9 +39,10 @@ typedef struct track {
 } track;
 
 enum {
-    TENSOR_VIEW = 1,  /* made as a differentiable view of another handle: shares its track, is no leaf of it */
-    TENSOR_DATA = 2,  /* PyTorch's .data, or a view of it: the tape is not to know of writes through it */
-    TENSOR_HOOKED = 4 /* a view whose gradient somebody wants to see: gradients of views of it pass its own place */
+    TENSOR_VIEW = 1,     /* made as a differentiable view of another handle: shares its track, is no leaf of it */
+    TENSOR_DATA = 2,     /* PyTorch's .data, or a view of it: the tape is not to know of writes through it */
+    TENSOR_HOOKED = 4,   /* a view whose gradient somebody wants to see: gradients of views of it pass its own place */
+    TENSOR_INFERENCE = 8 /* made in inference mode: not to be written outside of it, nor read by a gradient */
 };
 
 /* What made a view, and what PyTorch calls the gradient of that. */
@@ -186,6 +187,10 @@ void node_extra_release(node *n);
 
 bool grad_enabled(void);
 bool grad_set_enabled(bool on); /* returns what it was */
+/* Inference mode: nothing is put on the tape, whatever the grad mode says, and what is made belongs to it. */
+bool inference_enabled(void);
+bool inference_set_enabled(bool on); /* returns what it was */
+bool grad_mode(void);                /* the grad mode alone */
 
 /* Value nodes of views: aliases evaluated memory, records otherwise. Owned.
  * node_view: a region of a cell's whole value, in the cell's own strides. node_expand: sizes of 1 repeated. */

@@ -32,6 +32,7 @@ extern op_log the_log;
 
 /* Appends n, whose inputs, edges, layout and attr are set; takes a reference of its own. -1: out of memory. */
 int log_append(node *n);
+extern bool inference_seen; /* there has been an inference mode: some node may be NODE_INFERENCE */
 /* Evaluates everything in the log. */
 int log_flush(void);
 /* Evaluates until n has data. */

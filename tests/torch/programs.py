@@ -726,7 +726,7 @@ def untaped(g):
 
 def keeps_gradient(g):
     """A hook that scales a gradient, or a tensor in the middle that keeps its own."""
-    names = on_tape(g)
+    names = [n for n in on_tape(g) if dense(g.tensor(n))]  # docs/DIFFERENCES.md says why
     if names:
         x = g.rng.choice(names)
         g.emit(f"{x}.retain_grad()" if g.rng.random() < 0.5 else f"_ = {x}.register_hook(lambda g: g * 0.5)")
