@@ -23,7 +23,7 @@ import brisk
 MODULES = ("brisk", "brisk.nn", "brisk.nn.functional", "brisk.nn.init", "brisk.optim", "brisk.autograd", "brisk.func",
            "brisk.linalg", "brisk.utils.data")  # fmt: skip
 
-HEAD = '''\
+HEAD = """\
 # Made by tools/make_stubs.py from the package itself.
 from builtins import bool as _bool
 from builtins import float as _float
@@ -31,7 +31,7 @@ from builtins import int as _int
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional, Union, overload
 
-'''
+"""
 
 ALIASES = """\
 _Number = Union[_bool, _int, _float]
@@ -298,7 +298,7 @@ def module_stub(name):
     return HEAD + (f"from brisk import {', '.join(used)}\n" if used else "") + ALIASES + body
 
 
-EXTENSION = '''\
+EXTENSION = """\
 # Made by tools/make_stubs.py. What the extension gives is described where it is public.
 from typing import Any
 
@@ -309,7 +309,7 @@ from brisk import device as device
 from brisk import dtype as dtype
 
 def __getattr__(name: str) -> Any: ...
-'''
+"""
 
 
 def stubs():

@@ -62,11 +62,6 @@ def test_a_function_is_not_to_be_made_into_an_object(torch):
         made(torch.ones(2))
 
 
-def test_forward_mode_says_what_to_use_instead(torch):
-    with pytest.raises(NotImplementedError, match="torch.func.jvp"):
-        torch.autograd.forward_ad.make_dual(torch.ones(2), torch.ones(2))
-
-
 def test_vmap_may_branch_on_values(torch):
     def relu(x):
         return x if x > 0 else x * 0

@@ -226,6 +226,228 @@ for _line in (
     failing(_line)
 
 
+# --- what is saved
+
+
+def logging_hooks(m, log, pack=lambda t: t, unpack=lambda t: t):
+    def packs(t):
+        log.append(("pack", tuple(t.shape)))
+        return pack(t)
+
+    def unpacks(kept):
+        log.append("unpack")
+        return unpack(kept)
+
+    return graph_of(m).saved_tensors_hooks(packs, unpacks)
+
+
+@program
+def values_are_packed_when_an_op_is_called_and_unpacked_in_backward(m):
+    log, x, y = [], leaf(m), leaf(m) + 1
+    with logging_hooks(m, log):
+        z = x * y
+        log.append("multiplied")
+        z = z.exp()
+        log.append("exp")
+    z = z * 2
+    z.sum().backward()
+    return log, x.grad
+
+
+@program
+def gradients_are_those_of_the_values_that_unpack_gives(m):
+    x = m.tensor([1.3, 2.6, 3.1], requires_grad=True)
+    with graph_of(m).saved_tensors_hooks(lambda t: t.round(), lambda t: t):
+        z = (x * x).sin() * x
+    z.sum().backward(retain_graph=True)
+    first = x.grad.clone()
+    z.sum().backward()
+    return first, x.grad
+
+
+@program
+def what_was_packed_may_be_an_object_of_any_kind(m):
+    x = leaf(m, 4)
+    with graph_of(m).saved_tensors_hooks(lambda t: t.tolist(), lambda kept: m.tensor(kept)):
+        y = x.tanh() * x.view(2, 2).exp().reshape(4)
+    y.sum().backward()
+    return x.grad
+
+
+@program
+def a_second_derivative_through_packed_values(m):
+    x = leaf(m)
+    with logging_hooks(m, []):
+        z = (x * x).tanh() * x
+    (g,) = m.autograd.grad(z.sum(), x, create_graph=True)
+    return g.detach(), m.autograd.grad(g.sum(), x)[0]
+
+
+@program
+def a_custom_function_s_values_are_packed_too(m):
+    class Exp(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x.exp()
+            ctx.save_for_backward(x, y, None)
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            x, y, nothing = ctx.saved_tensors
+            assert nothing is None
+            return g * y + 0 * x
+
+    log, x = [], leaf(m)
+    with logging_hooks(m, log, lambda t: t.double(), lambda t: t.float()):
+        y = Exp.apply(x)
+    (g,) = m.autograd.grad(y.sum(), x, create_graph=True)
+    (h,) = m.autograd.grad(g.sum(), x)
+    return log, g.detach(), h
+
+
+@program
+def inner_hooks_take_over(m):
+    log, x = [], leaf(m)
+    with logging_hooks(m, log):
+        with graph_of(m).saved_tensors_hooks(lambda t: log.append("inner") or t, lambda t: t):
+            y = x.sin()
+        y = y.cos()
+    y.sum().backward()
+    return log
+
+
+@program
+def unpack_must_give_a_tensor(m):
+    x = leaf(m)
+    with logging_hooks(m, [], unpack=lambda t: 3):
+        y = x * x
+    y.sum().backward()
+
+
+@program
+def a_pack_that_raises_raises_where_the_op_is_called(m):
+    def pack(t):
+        raise ValueError("no room")
+
+    with graph_of(m).saved_tensors_hooks(pack, lambda t: t):
+        leaf(m).exp()
+
+
+@program
+def hooks_can_be_forbidden(m):
+    with graph_of(m).disable_saved_tensors_hooks("not here"), logging_hooks(m, []):
+        pass
+
+
+@program
+def packed_values_are_freed_by_backward(m):
+    import weakref
+
+    class Box:
+        def __init__(self, t):
+            self.t = t
+            boxes.append(weakref.ref(self))
+
+    boxes, x = [], leaf(m)
+    with graph_of(m).saved_tensors_hooks(Box, lambda box: box.t):
+        y = x.sin()
+    y.sum().backward()
+    gone = [box() is None for box in boxes]
+    y.sum().backward()
+    return gone
+
+
+# --- what a graph shows
+
+
+def walked(fn):
+    """Names of the functions behind fn, as programs that draw graphs collect them."""
+    return [type(fn).__name__, [None if f is None else (walked(f), k) for f, k in fn.next_functions]]
+
+
+@program
+def a_graph_can_be_walked(m):
+    w, b = leaf(m), leaf(m)
+    y = ((w * b).exp() + 1).tanh().sum()
+    return str(walked(y.grad_fn))
+
+
+@program
+def leaves_are_found_from_the_graph(m):
+    w = leaf(m)
+    (accumulate, _), (nothing, _) = (w * 2).grad_fn.next_functions
+    return accumulate.variable is w, accumulate.name(), accumulate.next_functions, nothing, hasattr(accumulate, "saved")
+
+
+@program
+def a_function_of_the_graph_is_one_object(m):
+    y = leaf(m) * 2
+    y.grad_fn.metadata["seen"] = 1
+    z = y + 1
+    fn = z.grad_fn.next_functions[0][0]
+    return y.grad_fn is y.grad_fn, fn is y.grad_fn, isinstance(fn, graph_of(m).Node), hasattr(fn, "variable")
+
+
+@program
+def saved_values_can_be_looked_at(m):
+    x, y = leaf(m), leaf(m) + 1
+    product, e = x * y, x.exp()
+    names = [n for n in dir(product.grad_fn) if n.startswith("_saved")]
+    return names, product.grad_fn._saved_self is x, product.grad_fn._saved_other, e.grad_fn._saved_result.detach()
+
+
+@program
+def saved_values_are_gone_after_backward(m):
+    y = leaf(m).exp()
+    y.sum().backward()
+    return y.grad_fn._saved_result
+
+
+@program
+def gradient_edges_stand_for_tensors(m):
+    g = graph_of(m)
+    x = leaf(m)
+    y = x * 3
+    z = (y * y).sum()
+    edges = [g.get_gradient_edge(t) for t in (x, y)]
+    gradients = m.autograd.grad(z, edges, retain_graph=True)
+    return [(type(e.node).__name__, e.output_nr) for e in edges], gradients, m.autograd.grad(g.get_gradient_edge(z), x)
+
+
+@program
+def no_gradient_edge_without_gradients(m):
+    return graph_of(m).get_gradient_edge(m.ones(2))
+
+
+@program
+def a_version_counted_by_hand_is_checked(m):
+    x = leaf(m)
+    y = x * x
+    graph_of(m).increment_version(x)
+    y.sum().backward()
+
+
+@program
+def a_hook_on_several_tensors(m):
+    log, (a, b, c) = [], (leaf(m, 2) for _ in range(3))
+    g = graph_of(m)
+    handle = g.register_multi_grad_hook((a, b, c), lambda gs: log.append(values(gs)))
+    (a * 2 + b * 3).sum().backward()
+    (a * 2 + b * 3 + c).sum().backward()
+    handle.remove()
+    (a * b).sum().backward()
+    g.register_multi_grad_hook((a, b), lambda gradient: log.append(gradient.tolist()), mode="any")
+    (a * 2 + b * 2).sum().backward()
+    return log
+
+
+@program
+def a_batch_of_gradients(m):
+    x, w = leaf(m), leaf(m)
+    return m.autograd.grad(x * x, (x, w), m.eye(3), is_grads_batched=True, allow_unused=True)
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__.replace("_", " "))
 def test_hooks(fn):

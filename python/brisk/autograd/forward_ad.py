@@ -7,7 +7,7 @@ tensor loses its tangent, and make_dual refuses to make one there.
 """
 
 import threading
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from brisk import _C
 from brisk._C import Tensor
@@ -22,7 +22,7 @@ class UnpackedDualTensor(NamedTuple):
     """A tensor and its tangent; None: it has none."""
 
     primal: Tensor
-    tangent: Optional[Tensor]
+    tangent: Tensor | None
 
 
 def _duals():
@@ -103,9 +103,11 @@ def _pushed(tensor, places, tangents):
 
 def unpack_dual(tensor, *, level=None):
     """(the tensor's value, its tangent or None)"""
+    duals = _duals()
+    if duals is None:
+        return UnpackedDualTensor(tensor, None)
     if not isinstance(tensor, Tensor):
         raise TypeError(f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
-    duals = _duals()
     if not duals or not tensor.requires_grad:
         return UnpackedDualTensor(tensor, None)
     places, tangents = zip(*duals)
