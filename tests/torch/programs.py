@@ -743,7 +743,7 @@ def early_backward(g):
 
 def read_gradients(g, names, tolerance):
     for name in names:
-        made = g.make(f"torch.zeros(1) if {name}.grad is None else {name}.grad", (name,), rounds=True)
+        made = g.make(f"torch.zeros(1) if {name}.grad is None else {name}.grad + 0", (name,), rounds=True)
         if made:
             g.mark(g.tensor(made), [tolerance], rounds=True)
             g.steps[-1].tolerance = g.tolerances()
