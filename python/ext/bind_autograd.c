@@ -16,8 +16,22 @@ static int walk_tape(const backward_call *call)
     return status;
 }
 
+/* With inputs it is autograd.backward's work. */
+static PyObject *backward_into(const arg *a)
+{
+    PyObject *module = PyImport_ImportModule("brisk.autograd");
+    PyObject *gradient = a[1].object ? a[1].object : Py_None, *retain = a[2].object ? a[2].object : Py_None;
+    PyObject *answer = module ? PyObject_CallMethod(module, "backward", "OOOOO", a[0].object, gradient, retain,
+                                                    a[3].b ? Py_True : Py_False, a[4].object)
+                              : NULL;
+    Py_XDECREF(module);
+    return answer;
+}
+
 static PyObject *py_backward(const arg *a)
 {
+    if (a[4].given)
+        return backward_into(a);
     backward_call call = { .outputs = &a[0].tensor,
                            .gradients = &a[1].tensor,
                            .output_count = 1,
@@ -472,8 +486,10 @@ static PyObject *py_apply_row(const arg *a)
 }
 
 const binding autograd_rows[] = {
-    { AS_METHOD, "_backward(Tensor self, Tensor? gradient=None, bool? retain_graph=None, bool create_graph=False)",
-      py_backward, NULL },
+    { AS_METHOD,
+      "backward(Tensor self, Tensor? gradient=None, bool? retain_graph=None, bool create_graph=False, "
+      "Object? inputs=None)",
+      py_backward, "Accumulates the gradients of this tensor into the leaves it was computed from, or into inputs." },
     { AS_FUNCTION,
       "_run_backward(Tensor[] outputs, Tensor[] gradients, Tensor[]? inputs, bool retain_graph, bool create_graph, "
       "bool accumulate, bool ends=False)",

@@ -131,20 +131,9 @@ int py_add_attributes(PyTypeObject *type, PyGetSetDef *d)
 
 /* --- evaluation --------------------------------------------------------------------------------------------------- */
 
-enum { SMALL_LOG_BYTES = 1 << 18, SMALL_LOG_RECORDS = 2048 }; /* about 50 us of work: handing the GIL over costs more */
-
 int py_flush(void)
 {
-    int status;
-    if (the_log.bytes < SMALL_LOG_BYTES && the_log.count < SMALL_LOG_RECORDS) {
-        status = bk_sync();
-    } else {
-        bool was = gil_say(false);
-        Py_BEGIN_ALLOW_THREADS;
-        status = bk_sync();
-        Py_END_ALLOW_THREADS;
-        gil_unsay(was);
-    }
+    int status = bk_sync();
     if (status < 0)
         py_raise();
     return status;

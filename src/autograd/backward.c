@@ -190,7 +190,11 @@ static step *step_of(const pass *p, const node *n)
 /* Only what leads to an input is walked; without inputs, everything. Edges lead to later steps. */
 static void find_wanted(pass *p)
 {
-    bool all = !p->call->inputs;
+    if (!p->call->inputs) {
+        for (int i = 0; i < p->count; i++)
+            p->steps[i].leads = p->steps[i].wanted = true;
+        return;
+    }
     for (int i = 0; i < p->call->input_count; i++)
         if (step_of(p, p->inputs[i]))
             step_of(p, p->inputs[i])->asked = true;
@@ -198,7 +202,6 @@ static void find_wanted(pass *p)
         step *s = &p->steps[i];
         int count;
         node *const *edges = edges_of(s->node, &count);
-        s->leads = all;
         for (int k = 0; k < count && !(s->asked && p->call->inputs_are_ends); k++)
             s->leads |= edges[k] && p->steps[edges[k]->visit].wanted;
         s->wanted = s->leads || s->asked;
