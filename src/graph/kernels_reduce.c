@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "cpu/move.h"
+#include "cpu/rows.h"
 #include "cpu/scan.h"
 #include "cpu/softmax.h"
 #include "graph/kernels.h"
@@ -113,6 +114,19 @@ int run_scan_extreme(const kernel_call *call)
     if (!call->has_second)
         pool_give(places.data, bytes);
     return 0;
+}
+
+/* Gradients have g first. */
+int run_rows(const kernel_call *call)
+{
+    row_op op = call->op == OP_standardise        ? ROW_STANDARDISE
+                : call->op == OP_standardise_back ? ROW_STANDARDISE_BACK
+                : call->op == OP_unit_rows        ? ROW_UNIT
+                : call->op == OP_unit_rows_back   ? ROW_UNIT_BACK
+                                                  : ROW_SOFTMAX_BACK;
+    bool back = call->inputs == 2;
+    return rows_run(op, &call->out, &call->in[back], back ? &call->in[0] : NULL, (int)call->attr->i[0],
+                    call->attr->d[1]);
 }
 
 int run_softmax(const kernel_call *call)
