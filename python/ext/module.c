@@ -91,7 +91,8 @@ PyMODINIT_FUNC PyInit__C(void)
         info_init(module) < 0 || grad_fn_init() < 0 || function_init(module) < 0 || args_init(module) < 0 ||
         module_object_init(module) < 0 || layer_forward_init(module) < 0 || return_types_init(module) < 0 ||
         add_rows(module) < 0 || elementwise_forget_names(module) < 0 || add_functional(module) < 0 ||
-        add_optim(module) < 0 || py_add_attributes(py_tensor_type, autograd_attributes) < 0 ||
+        add_optim(module) < 0 || interpreter_init() < 0 ||
+        py_add_attributes(py_tensor_type, autograd_attributes) < 0 ||
         py_add_attributes(py_tensor_type, shape_attributes) < 0) {
         Py_DECREF(module);
         return NULL;
