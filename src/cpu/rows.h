@@ -10,6 +10,7 @@ typedef enum row_op {
     ROW_STANDARDISE_BACK, /* s (g - mean(g) - y mean(g y)), y what ROW_STANDARDISE makes of x */
     ROW_UNIT,             /* x s, s = 1 / sqrt(mean(x^2) + eps) */
     ROW_UNIT_BACK,        /* s (g - y mean(g y)) */
+    ROW_SOFTMAX,          /* exp(x - max) / sum(exp(x - max)) */
     ROW_SOFTMAX_BACK,     /* x (g - sum(g x)), x a softmax */
     ROW_OPS
 } row_op;

@@ -1,6 +1,7 @@
 /* rows_kernels.c: the row kernels of one ISA level (ISA_NAME: baseline, avx2 or avx512). */
 #include "cpu/ew_internal.h"
 #include "cpu/rows.h"
+#include "cpu/vmath.h"
 
 enum { LANES = 64, SLICE = 2048 };
 
@@ -22,5 +23,6 @@ enum { LANES = 64, SLICE = 2048 };
       [ROW_STANDARDISE_BACK] = standardise_back_##type,                                                                \
       [ROW_UNIT] = unit_##type,                                                                                        \
       [ROW_UNIT_BACK] = unit_back_##type,                                                                              \
+      [ROW_SOFTMAX] = softmax_##type,                                                                                  \
       [ROW_SOFTMAX_BACK] = softmax_back_##type }
 const row_table JOIN(row_table_, ISA_NAME) = { .single = ROWS(float), .wide = ROWS(double) };

@@ -75,6 +75,34 @@ static void NAME(unit_back)(int64_t n, void *to, const void *x, const void *g, d
     NAME(scaled_back)(n, to, x, g, 0, 0, eps);
 }
 
+/* Of a row of NaN nothing: the greatest number, which makes a NaN of what it is taken from where it is infinite. */
+static T NAME(greatest)(int64_t n, const T *x)
+{
+    T top[LANES];
+    for (int j = 0; j < LANES; j++)
+        top[j] = -INFINITY;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++)
+            top[j] = x[i + j] > top[j] ? x[i + j] : top[j];
+    for (int64_t k = i; k < n; k++)
+        top[k - i] = x[k] > top[k - i] ? x[k] : top[k - i];
+    for (int half = LANES / 2; half; half /= 2)
+        for (int j = 0; j < half; j++)
+            top[j] = top[j + half] > top[j] ? top[j + half] : top[j];
+    return top[0];
+}
+
+static void NAME(softmax)(int64_t n, void *to_, const void *x_, const void *g, double eps)
+{
+    T *to = to_;
+    const T *x = x_, top = NAME(greatest)(n, x);
+    (void)g, (void)eps;
+    EW_INDEPENDENT for (int64_t k = 0; k < n; k++) to[k] = v_exp(x[k] - top);
+    T sum = (T)NAME(sum_of)(n, to, to, 0);
+    EW_INDEPENDENT for (int64_t k = 0; k < n; k++) to[k] /= sum;
+}
+
 static void NAME(softmax_back)(int64_t n, void *to_, const void *x_, const void *g_, double eps)
 {
     T *to = to_;
