@@ -86,6 +86,7 @@ static void settle_in_stack(planner *p, int32_t i)
         p->values[v].layout->numel != a->region.layout->numel)
         return;
     p->homes[v].owner = stack + 1;
+    p->homes[v].update = i;
     p->homes[v].offset = a->region.offset;
 }
 
