@@ -9,9 +9,10 @@ from brisk._C import _nn
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
-    "avg_pool1d", "avg_pool2d", "avg_pool3d", "channel_shuffle", "fold", "interpolate", "local_response_norm",
-    "lp_pool1d", "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices",
-    "max_pool2d_with_indices", "max_unpool1d", "max_unpool2d", "pad", "pixel_shuffle", "pixel_unshuffle", "unfold",
+    "adaptive_max_pool3d", "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d", "channel_shuffle", "fold", "interpolate", "local_response_norm",
+    "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices",
+    "max_pool2d_with_indices", "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d", "pad", "pixel_shuffle", "pixel_unshuffle", "unfold",
     "upsample", "upsample_bilinear", "upsample_nearest",
 ]  # fmt: skip
 
@@ -187,6 +188,13 @@ def max_pool2d_with_indices(
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
+def max_pool3d_with_indices(
+    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=True
+):
+    """The largest element of each window, and its place."""
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
 def _covered(input, n, kernel, stride, padding, ceil_mode, pad_too):
     """How many places of each window count: those within the input, or within its padding too."""
     size = input.shape[input.dim() - n :]
@@ -309,6 +317,26 @@ def adaptive_max_pool2d(input, output_size, return_indices=False):
     return _adaptive_max(2, input, output_size, return_indices)
 
 
+def adaptive_max_pool3d(input, output_size, return_indices=False):
+    """The largest elements of as many windows as asked for."""
+    return _adaptive_max(3, input, output_size, return_indices)
+
+
+def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
+    """The largest elements of as many windows as asked for, and their places."""
+    return _adaptive_max(1, input, output_size, True)
+
+
+def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
+    """The largest elements of as many windows as asked for, and their places."""
+    return _adaptive_max(2, input, output_size, True)
+
+
+def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
+    """The largest elements of as many windows as asked for, and their places."""
+    return _adaptive_max(3, input, output_size, True)
+
+
 def _lp_pool(n, input, norm_type, kernel_size, stride, ceil_mode):
     kernel = _each(kernel_size, n)
     mean = _avg_pool(n, input.pow(norm_type), kernel, stride, 0, ceil_mode, True, None)
@@ -324,6 +352,11 @@ def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
 def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """The norm of each window."""
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    """The norm of each window."""
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def _max_unpool(n, input, indices, kernel_size, stride, padding, output_size):
@@ -346,6 +379,11 @@ def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_siz
 def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Puts the elements back where max_pool2d found them, among zeros."""
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """Puts the elements back where max_pool3d found them, among zeros."""
+    return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
 
 
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
