@@ -181,7 +181,14 @@ static void product(int64_t n)
     for (int64_t i = 0; i < n * n; i++)
         a[i] = b[i] = c[i] = (float)(i % 7);
     enum { K = 128, TILES = 200, PRODUCTS = 5 };
-    const gemm_steps steps = { .k = K, .a_row = K + 16, .a_col = 1, .b_row = kernels->nr, .c_row = 64, .next = b };
+    const gemm_steps steps = { .k = K,
+                               .a_row = K + 16,
+                               .a_col = 1,
+                               .b_row = kernels->nr,
+                               .c_row = 64,
+                               .from_row = 64,
+                               .next = (char *)b,
+                               .next_run = INT64_MAX };
     const gemm_task task = { .dtype = BK_FLOAT32,
                              .m = n,
                              .n = n,
@@ -199,7 +206,7 @@ static void product(int64_t n)
     for (int r = 0; r < ROUNDS; r++) {
         double start = now_ns();
         for (int i = 0; i < TILES; i++)
-            kernels->tile[kernels->mr](&steps, a, b, c, true);
+            kernels->tile[kernels->mr](&steps, a, b, c, c);
         tile[r] = (now_ns() - start) / TILES;
     }
     for (int r = 0; r < PRODUCTS; r++) {
