@@ -36,7 +36,8 @@ typedef struct tile_job {
     const gemm_kernels *kernels;
     gemm_factor factor;
     b_way way;
-    bool copy_a; /* the rows of a block are copied before use */
+    bool copy_a;  /* the rows of a block are copied before use */
+    bool fetches; /* there is more than L2 surely holds: what comes next is brought there */
     int64_t row_blocks, col_blocks;
     bool by_columns;                        /* pieces are dealt out column by column */
     atomic_int blocks_left[MAX_ROW_BLOCKS]; /* of each row of blocks, while there are several columns of them */
@@ -130,9 +131,8 @@ typedef struct tile_step {
     const block *block;
     gemm_steps steps;
     int64_t k;
-    bool first, last;   /* of the steps of k */
-    const char *a;      /* the first row of the block, at the step's first k */
-    const char *next_a; /* those of the next step */
+    bool first, last; /* of the steps of k */
+    const char *a;    /* the first row of the block, at the step's first k */
 } tile_step;
 
 /* Where the sums of a panel come from and where they go; `from` is NULL when they begin. */
@@ -234,39 +234,46 @@ static int panels_at(const tile_step *s, int64_t col)
     return wide && col + (int64_t)wide * job->kernels->nr <= b->col_end ? wide : 1;
 }
 
-/* What is needed after the panel at `col`, the i-th of `count`: the next slice of b in the order of the block, c where
- * its sums will be stored, and in the second half of the panels a's rows of the next step. */
-static fetch fetch_after(const tile_step *s, int64_t col, int64_t i, int64_t count)
+typedef struct spot {
+    int64_t row, k, col;
+} spot;
+
+/* What the block turns to after the panel at `col`, the last of the step or not; or the block after it. */
+static spot spot_after(const tile_step *s, int64_t col, bool last)
+{
+    const block *b = s->block;
+    const int64_t nr = s->job->kernels->nr;
+    if (!last)
+        return (spot){ b->row, s->k, col + nr < b->col_end ? col + nr : b->col };
+    if (!s->last)
+        return (spot){ b->row, s->k + GEMM_STEP_K, b->col + b->first * nr };
+    if (b->col_end < s->job->task->n)
+        return (spot){ b->row, 0, b->col_end };
+    return (spot){ b->row + b->rows, 0, 0 };
+}
+
+/* What is needed after the panel at `col`, the i-th of `count`: the next slice of b, the rows of c where its sums will
+ * be stored, and in the second half of the panels a's rows of the next step. */
+static void fetch_after(fetch *f, const tile_step *s, int64_t col, int64_t i, int64_t count)
 {
     const tile_job *job = s->job;
     const gemm_task *t = job->task;
     const block *b = s->block;
-    const int size = job->kernels->size;
-    const int64_t nr = job->kernels->nr, late = i - count / 2, share = ceil_div(b->rows, count - count / 2);
-    const bool same_step = i + 1 < count;
-    fetch f = { 0 };
-    int64_t k = s->k, row = b->row;
-    if (same_step)
-        col = col + nr < b->col_end ? col + nr : b->col;
-    else if (!s->last) {
-        k += GEMM_STEP_K;
-        col = b->col + b->first * nr;
-    } else {
-        k = 0;
-        row = b->col_end < t->n ? row : row + b->rows;
-        col = b->col_end < t->n ? b->col_end : 0;
+    const int size = job->kernels->size, nr = job->kernels->nr;
+    const spot to = spot_after(s, col, i + 1 >= count), after = spot_after(s, col, true);
+    fetch_slice(f, &job->factor, to.k, to.col);
+    if (b->sums ? to.k + GEMM_STEP_K >= t->k : to.k == 0) {
+        char *c = (char *)t->c + (to.row * t->c_row + to.col * t->c_col) * size;
+        const int64_t rows = min_i64(b->rows, t->m - to.row), cols = min_i64(nr, t->n - to.col);
+        fetch_add(f, region_of(size, c, rows, cols, t->c_row, t->c_col));
     }
-    const bool stores = b->sums ? k + GEMM_STEP_K >= t->k : k == 0;
-    fetch_slice(&f, &job->factor, k, col);
-    if (stores)
-        fetch_add(&f, region_of(size, (char *)t->c + (row * t->c_row + col * t->c_col) * size,
-                                min_i64(b->rows, t->m - row), min_i64(nr, t->n - col), t->c_row, t->c_col));
-    if (late >= 0 && s->next_a) {
-        const int64_t from = min_i64(late * share, b->rows), rows = min_i64(share, b->rows - from);
-        fetch_add(&f, region_of(size, s->next_a + from * t->a_row * size, rows, s->steps.k, t->a_row, t->a_col));
+    const int64_t late = i - count / 2, share = ceil_div(b->rows, count - count / 2);
+    if (late >= 0) {
+        const int64_t row = after.row + late * share, end = min_i64(t->m, min_i64(row + share, after.row + b->rows));
+        const char *a = (const char *)t->a + (row * t->a_row + after.k * t->a_col) * size;
+        fetch_add(f, region_of(size, a, end - row, min_i64(GEMM_STEP_K, t->k - after.k), t->a_row, t->a_col));
     }
-    fetch_spread(&f, ceil_div(b->rows, job->kernels->mr) * s->steps.k);
-    return f;
+    fetch_spread(f, ceil_div(b->rows, job->kernels->mr) * s->steps.k);
 }
 
 /* One step of k over the columns of a block. */
@@ -278,6 +285,7 @@ static void run_step(tile_step *s)
     const int size = job->kernels->size, nr = job->kernels->nr;
     const int64_t count = ceil_div(b->col_end - b->col, nr);
     _Alignas(64) char own[GEMM_SLICE_BYTES];
+    fetch next;
     int panels;
     for (int64_t i = 0; i < count; i += panels) {
         const int64_t panel = b->first + i, col = b->col + (panel < count ? panel : panel - count) * nr;
@@ -296,7 +304,9 @@ static void run_step(tile_step *s)
             s->steps.b_row = nr;
             s->steps.b_panel = nr * t->k;
         }
-        fetch next = fetch_after(s, col + (panels - 1) * nr, i + panels - 1, count);
+        next.count = next.at = 0;
+        if (job->fetches)
+            fetch_after(&next, s, col + (panels - 1) * nr, i + panels - 1, count);
         run_tiles(s, col, panels, slice, &next);
     }
 }
@@ -321,10 +331,6 @@ static void run_block(const tile_job *job, const block *b)
             s.steps.a_row = COPIED_ROW;
             s.steps.a_col = 1;
         }
-        const int64_t next_row = s.last && b->col_end == t->n ? b->row + b->rows : b->row;
-        s.next_a = next_row + b->rows <= t->m
-                       ? (const char *)t->a + (next_row * t->a_row + (s.last ? 0 : s.k + GEMM_STEP_K) * t->a_col) * size
-                       : NULL;
         run_step(&s);
     }
 }
@@ -442,7 +448,8 @@ static void choose_grid(tile_job *job, double work_ns)
     const int64_t wanted = choose_pieces(work_ns), panels = ceil_div(t->n, job->kernels->nr);
     const bool high = (1 + t->m / (9 * mr)) * panels >= wanted;
     const int64_t most_rows = min_i64(1 + t->m / ((high ? 9 : 4) * mr), MAX_ROW_BLOCKS);
-    const int64_t own = job->factor.states && !t->epilogue ? max_i64(1, min_i64(threads, panels / 8)) : 1;
+    const int64_t least = job->copy_a ? 16 : 8; /* panels for each: a is copied by every thread */
+    const int64_t own = job->factor.states && !t->epilogue ? max_i64(1, min_i64(threads, panels / least)) : 1;
     job->by_columns = own > 1;
     job->row_blocks = min_i64(ceil_div(wanted, own), most_rows);
     if (own == 1 && job->row_blocks > threads)
@@ -478,6 +485,7 @@ int gemm_run_tiled(const gemm_task *t, const gemm_kernels *kernels)
     const bool pack = !t->packed_b && should_pack_b(t, kernels);
     job.way = turned ? B_TURNED : t->packed_b || pack || t->b_col != 1 ? B_SLICES : B_DIRECT;
     job.copy_a = !turned && should_copy_a(t, kernels);
+    job.fetches = (t->m * t->k + t->k * t->n + t->m * t->n) * kernels->size > 128 * 1024;
     atomic_init(&job.failed, false);
     char *packed = NULL;
     if (pack) {
