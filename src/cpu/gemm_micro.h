@@ -27,7 +27,6 @@ ALWAYS_INLINE void NAME(tile)(const int rows, const int panels, const gemm_steps
     VEC sum[GEMM_MAX_ROWS][8];
     UNROLL for (int i = 0; i < rows; i++)
     {
-        UNROLL for (int j = 0; j < wide; j += VECTORS_PER_LINE) __builtin_prefetch(c + i * c_row + j * LANES, 1);
         UNROLL for (int j = 0; j < wide; j++) sum[i][j] = (VEC){ 0 };
     }
     const char *next = s->next;

@@ -448,8 +448,7 @@ static void choose_grid(tile_job *job, double work_ns)
     const int64_t wanted = choose_pieces(work_ns), panels = ceil_div(t->n, job->kernels->nr);
     const bool high = (1 + t->m / (9 * mr)) * panels >= wanted;
     const int64_t most_rows = min_i64(1 + t->m / ((high ? 9 : 4) * mr), MAX_ROW_BLOCKS);
-    const int64_t least = job->copy_a ? 16 : 8; /* panels for each: a is copied by every thread */
-    const int64_t own = job->factor.states && !t->epilogue ? max_i64(1, min_i64(threads, panels / least)) : 1;
+    const int64_t own = job->factor.states && !t->epilogue ? max_i64(1, min_i64(threads, panels / 8)) : 1;
     job->by_columns = own > 1;
     job->row_blocks = min_i64(ceil_div(wanted, own), most_rows);
     if (own == 1 && job->row_blocks > threads)
