@@ -25,10 +25,7 @@ ALWAYS_INLINE void NAME(tile)(const int rows, const int panels, const gemm_steps
     HIDE(rows5);
     HIDE(rows10);
     VEC sum[GEMM_MAX_ROWS][8];
-    UNROLL for (int i = 0; i < rows; i++)
-    {
-        UNROLL for (int j = 0; j < wide; j++) sum[i][j] = (VEC){ 0 };
-    }
+    UNROLL for (int i = 0; i < rows; i++) { UNROLL for (int j = 0; j < wide; j++) sum[i][j] = (VEC){ 0 }; }
     const char *next = s->next;
     int64_t run = s->next_run;
     for (int64_t k = s->k; k > 0; k--) {

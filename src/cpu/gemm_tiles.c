@@ -46,7 +46,7 @@ typedef struct tile_job {
 
 /* A block of c and the memory that goes with it. */
 typedef struct block {
-    int64_t row, rows, col, col_end;
+    int64_t row, rows, tiles, col, col_end; /* tiles of rows: all of about the same height */
     int64_t first; /* the panel to begin with: threads begin at different ones, so that each packs its share of b */
     char *a_copy;  /* one step of a's rows, or NULL */
     char *sums;    /* panel by panel, or NULL: sums go to c at once */
@@ -58,11 +58,12 @@ typedef struct block {
 typedef struct region {
     const char *at;
     int64_t rows, row_bytes, stride;
+    int64_t run, each; /* addresses in a row; rows for a tile */
 } region;
 
 /* What the micro-kernels bring into L2 during the tiles of one panel, one region after the other. */
 typedef struct fetch {
-    region queue[4];
+    region queue[5];
     int count, at;
     int64_t step; /* bytes from one address to the next */
 } fetch;
@@ -73,13 +74,21 @@ static void fetch_add(fetch *f, region r)
         f->queue[f->count++] = r;
 }
 
-/* Spreads the addresses over `slots`: bursts hold up the operands. */
-static void fetch_spread(fetch *f, int64_t slots)
+static int64_t lines_of(int64_t bytes) { return (bytes + LINE_BYTES - 1) / LINE_BYTES; }
+
+/* Spreads the addresses over `tiles` tiles of k: bursts hold up the operands. */
+static void fetch_spread(fetch *f, int64_t tiles, int64_t k)
 {
     int64_t lines = 0;
     for (int i = 0; i < f->count; i++)
-        lines += f->queue[i].rows * ceil_div(f->queue[i].row_bytes, LINE_BYTES);
-    f->step = lines * 4 <= slots ? LINE_BYTES / 4 : lines * 2 <= slots ? LINE_BYTES / 2 : LINE_BYTES;
+        lines += f->queue[i].rows * lines_of(f->queue[i].row_bytes);
+    const int denser = lines * 4 <= tiles * k ? 4 : lines * 2 <= tiles * k ? 2 : 1;
+    f->step = LINE_BYTES / denser;
+    for (int i = 0; i < f->count; i++) {
+        region *r = &f->queue[i];
+        r->run = lines_of(r->row_bytes * denser);
+        r->each = max_i64(1, k / r->run);
+    }
 }
 
 /* The share of the next tile. */
@@ -93,11 +102,10 @@ static void fetch_next(fetch *f, gemm_steps *steps)
     region *r = &f->queue[f->at];
     steps->next = r->at;
     steps->next_step = f->step;
-    steps->next_run = ceil_div(r->row_bytes, f->step);
-    steps->next_jump = r->stride - steps->next_run * f->step;
-    const int64_t rows = max_i64(1, steps->k / steps->next_run);
-    r->at += rows * r->stride;
-    r->rows -= rows;
+    steps->next_run = r->run;
+    steps->next_jump = r->stride - r->run * f->step;
+    r->at += r->each * r->stride;
+    r->rows -= r->each;
     if (r->rows <= 0)
         f->at++;
 }
@@ -106,9 +114,9 @@ static void fetch_next(fetch *f, gemm_steps *steps)
 static region region_of(int size, const char *at, int64_t rows, int64_t cols, int64_t row, int64_t col)
 {
     if (col == 1)
-        return (region){ at, rows, cols * size, row * size };
+        return (region){ .at = at, .rows = rows, .row_bytes = cols * size, .stride = row * size };
     if (row == 1)
-        return (region){ at, cols, rows * size, col * size };
+        return (region){ .at = at, .rows = cols, .row_bytes = rows * size, .stride = col * size };
     return (region){ 0 };
 }
 
@@ -144,13 +152,18 @@ typedef struct places {
     bool edge; /* `to` is c, and a tile can't be stored as it is: its columns are too many, or apart in c */
 } places;
 
+static char *sums_at(const tile_job *job, const block *b, int64_t col)
+{
+    return b->sums + (col - b->col) * b->rows * job->kernels->size;
+}
+
 static places places_of(const tile_step *s, int64_t col)
 {
     const gemm_task *t = s->job->task;
     const block *b = s->block;
     const int size = s->job->kernels->size, nr = s->job->kernels->nr;
     char *c = (char *)t->c + (b->row * t->c_row + col * t->c_col) * size;
-    char *sums = b->sums ? b->sums + (col - b->col) * b->rows * size : NULL;
+    char *sums = b->sums ? sums_at(s->job, b, col) : NULL;
     places p = { .cols = min_i64(nr, t->n - col) };
     const bool whole = p.cols == nr && t->c_col == 1;
     if (s->first && t->accumulate && sums && !whole) {
@@ -186,7 +199,7 @@ static void run_tiles(tile_step *s, int64_t col, int panels, const char *b, fetc
 {
     const gemm_kernels *kernels = s->job->kernels;
     const int size = kernels->size;
-    const int64_t all = s->block->rows, tiles = ceil_div(all, kernels->mr), low = all / tiles, higher = all % tiles;
+    const int64_t all = s->block->rows, tiles = s->block->tiles, low = all / tiles, higher = all % tiles;
     const places p = places_of(s, col);
     s->steps.from_row = p.from_row;
     s->steps.c_row = p.to_row;
@@ -262,9 +275,11 @@ static void fetch_after(fetch *f, const tile_step *s, int64_t col, int64_t i, in
     const int size = job->kernels->size, nr = job->kernels->nr;
     const spot to = spot_after(s, col, i + 1 >= count), after = spot_after(s, col, true);
     fetch_slice(f, &job->factor, to.k, to.col);
-    if (b->sums ? to.k + GEMM_STEP_K >= t->k : to.k == 0) {
-        char *c = (char *)t->c + (to.row * t->c_row + to.col * t->c_col) * size;
-        const int64_t rows = min_i64(b->rows, t->m - to.row), cols = min_i64(nr, t->n - to.col);
+    const int64_t rows = min_i64(b->rows, t->m - to.row), cols = min_i64(nr, t->n - to.col);
+    if (b->sums && to.k > 0)
+        fetch_add(f, region_of(size, sums_at(s->job, b, to.col), rows, nr, nr, 1));
+    if (!b->sums || to.k + GEMM_STEP_K >= t->k) {
+        const char *c = (const char *)t->c + (to.row * t->c_row + to.col * t->c_col) * size;
         fetch_add(f, region_of(size, c, rows, cols, t->c_row, t->c_col));
     }
     const int64_t late = i - count / 2, share = ceil_div(b->rows, count - count / 2);
@@ -273,7 +288,7 @@ static void fetch_after(fetch *f, const tile_step *s, int64_t col, int64_t i, in
         const char *a = (const char *)t->a + (row * t->a_row + after.k * t->a_col) * size;
         fetch_add(f, region_of(size, a, end - row, min_i64(GEMM_STEP_K, t->k - after.k), t->a_row, t->a_col));
     }
-    fetch_spread(f, ceil_div(b->rows, job->kernels->mr) * s->steps.k);
+    fetch_spread(f, b->tiles, s->steps.k);
 }
 
 /* One step of k over the columns of a block. */
@@ -370,6 +385,7 @@ static void run_piece(tile_job *job, int64_t piece, char *memory)
     for (int64_t part = 0; part < parts; part++) {
         block b = { .row = begin + (end - begin) * part / parts };
         b.rows = begin + (end - begin) * (part + 1) / parts - b.row;
+        b.tiles = ceil_div(b.rows, job->kernels->mr);
         b.a_copy = job->copy_a ? memory : NULL;
         b.sums = keeps_sums(job) && b.rows > job->kernels->mr ? memory + copy_bytes(job) : NULL;
         for (int64_t strip = 0; strip < strips; strip++) {
