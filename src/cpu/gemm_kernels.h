@@ -39,9 +39,10 @@ typedef void (*gemm_add_up_fn)(int64_t m, int64_t steps, const void *sums, void 
 typedef struct gemm_kernels {
     int size; /* bytes per element */
     int mr, nr;
-    double flops_per_ns;                  /* of one thread, roughly: what the thread pool is told */
-    gemm_tile_fn tile[GEMM_MAX_ROWS + 1]; /* by rows, one panel wide */
-    gemm_tile_fn wide[GEMM_MAX_ROWS + 1]; /* by rows, wide_panels wide: few rows need more columns in flight */
+    double flops_per_ns;                    /* of one thread, roughly: what the thread pool is told */
+    gemm_tile_fn tile[GEMM_MAX_ROWS + 1];   /* by rows, one panel wide */
+    gemm_tile_fn narrow[GEMM_MAX_ROWS + 1]; /* by rows, the first half of a panel: for the last columns */
+    gemm_tile_fn wide[GEMM_MAX_ROWS + 1];   /* by rows, wide_panels wide: few rows need more columns in flight */
     uint8_t wide_panels[GEMM_MAX_ROWS + 1];
     /* By rows, one panel wide, where columns of b are contiguous, b_panel apart: the panel is turned in registers. */
     gemm_tile_fn turned[GEMM_MAX_TURNED_ROWS + 1];

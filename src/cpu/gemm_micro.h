@@ -9,12 +9,11 @@ typedef ELEM NAME(vec_loose) __attribute__((vector_size(VECTOR_BYTES), aligned(s
 #define LOOSE NAME(vec_loose)
 #define LANES ((int)(VECTOR_BYTES / sizeof(ELEM)))
 
-/* A tile of `rows` x `panels * 2` vectors, all of them in registers: the two counts are constants wherever this is
- * inlined, and every loop over them is unrolled. */
-ALWAYS_INLINE void NAME(tile)(const int rows, const int panels, const gemm_steps *s, const ELEM *a, const ELEM *b,
+/* A tile of `rows` x `wide` vectors, two of them from each panel, all of them in registers: the two counts are
+ * constants wherever this is inlined, and every loop over them is unrolled. */
+ALWAYS_INLINE void NAME(tile)(const int rows, const int wide, const gemm_steps *s, const ELEM *a, const ELEM *b,
                               const ELEM *from, ELEM *c)
 {
-    const int wide = 2 * panels;
     const int64_t a_col = s->a_col, b_row = s->b_row, b_panel = s->b_panel, c_row = s->c_row, from_row = s->from_row;
     /* Rows of a: three pointers and multiples of the stride that an address can hold. Left alone, gcc keeps one offset
      * per row, runs out of integer registers, and moves them through the vector unit. */
@@ -71,13 +70,21 @@ ALWAYS_INLINE void NAME(tile)(const int rows, const int panels, const gemm_steps
     static void NAME(tile_##rows##_##panels)(const gemm_steps *s, const void *a, const void *b, const void *from,      \
                                              void *c)                                                                  \
     {                                                                                                                  \
-        NAME(tile)(rows, panels, s, a, b, from, c);                                                                    \
+        NAME(tile)(rows, 2 * panels, s, a, b, from, c);                                                                \
     }
 #define WIDE_TILE(rows, panels) TILE(rows, panels)
 TILES
 WIDE_TILES
 #undef TILE
 #undef WIDE_TILE
+
+#define TILE(rows, panels)                                                                                             \
+    static void NAME(narrow_##rows)(const gemm_steps *s, const void *a, const void *b, const void *from, void *c)      \
+    {                                                                                                                  \
+        NAME(tile)(rows, 1, s, a, b, from, c);                                                                         \
+    }
+TILES
+#undef TILE
 
 /* `count` rows of a square of b, turned, times as many elements of each row of a. */
 ALWAYS_INLINE void NAME(multiply_square)(const int rows, const int count, const gemm_steps *s, const ELEM *a,
@@ -212,7 +219,7 @@ static void NAME(add_up)(int64_t m, int64_t steps, const void *sums, void *c, in
     }
 }
 
-#define TILE(rows, panels)      .tile[rows] = NAME(tile_##rows##_##panels),
+#define TILE(rows, panels)      .tile[rows] = NAME(tile_##rows##_##panels), .narrow[rows] = NAME(narrow_##rows),
 #define WIDE_TILE(rows, panels) .wide[rows] = NAME(tile_##rows##_##panels), .wide_panels[rows] = panels,
 #define TURNED_TILE(rows)       .turned[rows] = NAME(turned_##rows),
 /* clang-format off */

@@ -201,6 +201,7 @@ static void run_tiles(tile_step *s, int64_t col, int panels, const char *b, fetc
     const int size = kernels->size;
     const int64_t all = s->block->rows, tiles = s->block->tiles, low = all / tiles, higher = all % tiles;
     const places p = places_of(s, col);
+    const gemm_tile_fn *run = panels > 1 ? kernels->wide : 2 * p.cols <= kernels->nr ? kernels->narrow : kernels->tile;
     s->steps.from_row = p.from_row;
     s->steps.c_row = p.to_row;
     int64_t row = 0;
@@ -211,9 +212,9 @@ static void run_tiles(tile_step *s, int64_t col, int panels, const char *b, fetc
         const char *from = p.from ? p.from + row * p.from_row * size : NULL;
         char *to = p.to + row * p.to_row * size;
         if (p.edge)
-            run_edge_tile(s, kernels->tile[rows], rows, &p, a, b, from, to);
+            run_edge_tile(s, run[rows], rows, &p, a, b, from, to);
         else
-            (panels > 1 ? kernels->wide : kernels->tile)[rows](&s->steps, a, b, from, to);
+            run[rows](&s->steps, a, b, from, to);
         row += rows;
     }
 }
@@ -477,7 +478,8 @@ static void choose_grid(tile_job *job, double work_ns)
 static double expected_ns(const tile_job *job)
 {
     const gemm_task *t = job->task;
-    const double flops = 2.0 * (double)t->m * (double)t->n * (double)t->k;
+    const int64_t half = job->kernels->nr / 2, n = ceil_div(t->n, half) * half;
+    const double flops = 2.0 * (double)t->m * (double)n * (double)t->k;
     const double compute_ns = flops / job->kernels->flops_per_ns;
     const double read_ns = gemm_bytes_ns((double)t->n * (double)t->k * job->kernels->size);
     const bool turns = !job->factor.packed && t->b_col != 1; /* which takes as long as reading, and waits for it */
