@@ -89,8 +89,9 @@ fuzz: install $(VENV)/ready-torch
 	@$(BIN)/python -m tests.torch.fuzz --programs $(PROGRAMS)
 
 bench: install $(VENV)/ready-torch
-	@ninja -C $(BUILD) --quiet bench/c/bench_core
+	@ninja -C $(BUILD) --quiet bench/c/bench_core bench/c/bench_recurrence
 	@$(BUILD)/bench/c/bench_core
+	@$(BUILD)/bench/c/bench_recurrence
 	@$(BIN)/brisk bench $(CASE)
 
 # --- sanitizers --------------------------------------------------------------------------------------------------

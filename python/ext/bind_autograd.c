@@ -3,17 +3,41 @@
 #include "autograd/backward.h"
 #include "autograd/hooks.h"
 #include "core/lock.h"
+#include "gil.h"
 #include "core/memory.h"
 #include "ops/elementwise.h"
 
+/* Custom functions and hooks on the tape may be Python's. */
+static int walk_tape(const backward_call *call)
+{
+    bool was = gil_say(true);
+    int status = backward_record(call);
+    gil_unsay(was);
+    return status;
+}
+
+/* With inputs it is autograd.backward's work. */
+static PyObject *backward_into(const arg *a)
+{
+    PyObject *module = PyImport_ImportModule("brisk.autograd");
+    PyObject *gradient = a[1].object ? a[1].object : Py_None, *retain = a[2].object ? a[2].object : Py_None;
+    PyObject *answer = module ? PyObject_CallMethod(module, "backward", "OOOOO", a[0].object, gradient, retain,
+                                                    a[3].b ? Py_True : Py_False, a[4].object)
+                              : NULL;
+    Py_XDECREF(module);
+    return answer;
+}
+
 static PyObject *py_backward(const arg *a)
 {
+    if (a[4].given)
+        return backward_into(a);
     backward_call call = { .outputs = &a[0].tensor,
                            .gradients = &a[1].tensor,
                            .output_count = 1,
                            .retain_graph = a[2].given ? a[2].b : a[3].b,
                            .create_graph = a[3].b };
-    if (backward_record(&call) < 0)
+    if (walk_tape(&call) < 0)
         return py_raise();
     if (py_flush() < 0)
         return NULL;
@@ -52,7 +76,7 @@ static PyObject *py_run_backward(const arg *a)
                            .retain_graph = a[3].b,
                            .create_graph = a[4].b,
                            .inputs_are_ends = a[6].b };
-    if (backward_record(&call) < 0)
+    if (walk_tape(&call) < 0)
         return py_raise();
     PyObject *tuple = accumulate ? Py_NewRef(Py_None) : results_tuple(results, count);
     if (tuple && py_flush() < 0)
@@ -85,7 +109,7 @@ static int take_answer(PyObject *answer, bk_tensor **g)
 /* The hooks of a dict in order; the dict may change while they run. */
 static int call_hooks(void *list, bk_tensor **g)
 {
-    PyGILState_STATE gil = PyGILState_Ensure();
+    gil_state gil = gil_take();
     PyObject *hooks = PyDict_Values(list);
     int status = hooks ? 0 : -1;
     for (Py_ssize_t i = 0; status == 0 && i < PyList_GET_SIZE(hooks); i++) {
@@ -98,16 +122,12 @@ static int call_hooks(void *list, bk_tensor **g)
     Py_XDECREF(hooks);
     if (status < 0)
         callback_failed();
-    PyGILState_Release(gil);
+    gil_give(gil);
     return status;
 }
 
-static void drop_object(void *data)
-{
-    PyGILState_STATE gil = PyGILState_Ensure();
-    Py_DECREF((PyObject *)data);
-    PyGILState_Release(gil);
-}
+static void drop_now(void *data) { Py_DECREF((PyObject *)data); }
+static void drop_object(void *data) { release_with_gil(drop_now, data); }
 
 /* The dict of self's hooks, made at the first call. */
 static PyObject *py_hooks(const arg *a)
@@ -312,8 +332,10 @@ static PyObject *py_apply_row(const arg *a)
 }
 
 const binding autograd_rows[] = {
-    { AS_METHOD, "_backward(Tensor self, Tensor? gradient=None, bool? retain_graph=None, bool create_graph=False)",
-      py_backward, NULL },
+    { AS_METHOD,
+      "backward(Tensor self, Tensor? gradient=None, bool? retain_graph=None, bool create_graph=False, "
+      "Object? inputs=None)",
+      py_backward, "Accumulates the gradients of this tensor into the leaves it was computed from, or into inputs." },
     { AS_FUNCTION,
       "_run_backward(Tensor[] outputs, Tensor[] gradients, Tensor[]? inputs, bool retain_graph, bool create_graph, "
       "bool accumulate, bool ends=False)",

@@ -3,6 +3,7 @@
 #include "autograd/function.h"
 #include "binds.h"
 #include "core/lock.h"
+#include "gil.h"
 #include "core/memory.h"
 #include "lines.h"
 
@@ -125,7 +126,7 @@ static PyObject *checker; /* called with (name, line or None, gradients) after e
 
 static int check_gradients(const node *n, const char *name, bk_tensor *const *grads, int count)
 {
-    PyGILState_STATE gil = PyGILState_Ensure();
+    gil_state gil = gil_take();
     PyObject *list = PyList_New(count), *done = NULL;
     for (int i = 0; list && i < count; i++) {
         PyObject *g = grads[i] ? py_wrap(bk_retain(grads[i])) : Py_NewRef(Py_None);
@@ -144,7 +145,7 @@ static int check_gradients(const node *n, const char *name, bk_tensor *const *gr
     Py_XDECREF(line);
     Py_XDECREF(list);
     Py_XDECREF(done);
-    PyGILState_Release(gil);
+    gil_give(gil);
     return status;
 }
 

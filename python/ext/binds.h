@@ -17,6 +17,7 @@
     X(basics)                                                                                                          \
     X(reduce)                                                                                                          \
     X(sort)                                                                                                            \
+    X(linalg)                                                                                                          \
     X(products)                                                                                                        \
     X(compose)                                                                                                         \
     X(files)
@@ -96,7 +97,10 @@ PyObject *py_tensor_format(const arg *a);
 PyObject *py_set_printoptions(const arg *a);
 PyObject *py_get_printoptions(const arg *a);
 
-/* Evaluates everything recorded, without the GIL when there is much to do. 0, or -1 with an exception set. */
+/* Evaluates everything recorded. 0, or -1 with an exception set. */
 int py_flush(void);
+
+/* interpreter.c */
+int interpreter_init(void);
 
 #endif

@@ -177,7 +177,11 @@ static step *step_of(const pass *p, const node *n)
 /* Only what leads to an input is walked; without inputs, everything. Edges lead to later steps. */
 static void find_wanted(pass *p)
 {
-    bool all = !p->call->inputs;
+    if (!p->call->inputs) {
+        for (int i = 0; i < p->count; i++)
+            p->steps[i].leads = p->steps[i].wanted = true;
+        return;
+    }
     for (int i = 0; i < p->call->input_count; i++)
         if (step_of(p, p->inputs[i]))
             step_of(p, p->inputs[i])->asked = true;
@@ -185,7 +189,6 @@ static void find_wanted(pass *p)
         step *s = &p->steps[i];
         int count;
         node *const *edges = edges_of(s->node, &count);
-        s->leads = all;
         for (int k = 0; k < count && !(s->asked && p->call->inputs_are_ends); k++)
             s->leads |= edges[k] && p->steps[edges[k]->visit].wanted;
         s->wanted = s->leads || s->asked;
@@ -314,8 +317,10 @@ static int accumulate(track *k, bk_tensor *g, bool create_graph)
     return 0;
 }
 
-static int collect_output(pass *p, node *n, bk_tensor *g)
+/* One of a function's gradients: it moves there, unless another came before it. */
+static int collect_output(pass *p, step *s)
 {
+    const node *n = s->node;
     step *call = &p->steps[n->edge[0]->visit];
     if (!call->outputs) {
         int count = function_outputs(call->node);
@@ -324,7 +329,12 @@ static int collect_output(pass *p, node *n, bk_tensor *g)
             return -1;
     }
     bk_tensor **slot = &call->outputs[n->attr.i[0]];
-    bk_tensor *sum = *slot ? bk_add(*slot, g) : g;
+    if (!*slot) {
+        *slot = s->grad;
+        s->grad = NULL;
+        return 0;
+    }
+    bk_tensor *sum = bk_add(*slot, s->grad);
     if (!sum)
         return -1;
     bk_release(*slot);
@@ -523,7 +533,7 @@ static int run_step(pass *p, step *s)
         return 0;
     switch (s->node->op) {
     case OP_leaf: return s->grad && !take ? accumulate(s->node->extra, s->grad, create_graph) : 0;
-    case OP_output: return s->grad ? collect_output(p, s->node, s->grad) : 0;
+    case OP_output: return s->grad ? collect_output(p, s) : 0;
     case OP_function: return s->outputs ? send_function(p, s) : 0;
     case OP_view: return s->grad ? send_view(p, s->node, s->grad) : 0;
     default: return s->grad ? send_rule(p, s) : 0;

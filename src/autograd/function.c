@@ -10,12 +10,17 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 
+enum { FEW_EDGES = 4 };
+
 typedef struct closure {
     bk_function fn;
     void (*free_saved)(void *data); /* NULL: nothing is kept that a backward could let go of */
     int inputs, outputs;
-    node *edges[];
+    node **edges; /* few, or behind the closure */
+    node *few[FEW_EDGES];
 } closure;
+
+static freelist closures; /* of those with few edges */
 
 node *const *function_edges(const node *n) { return ((const closure *)n->extra)->edges; }
 int function_inputs(const node *n) { return ((const closure *)n->extra)->inputs; }
@@ -37,20 +42,36 @@ void function_free(node *n)
     closure *c = n->extra;
     if (c->fn.free)
         c->fn.free(c->fn.data);
-    mem_free(c);
+    if (c->edges == c->few)
+        freelist_give(&closures, c);
+    else
+        mem_free(c);
+}
+
+static closure *closure_new(int inputs, int outputs)
+{
+    bool few = inputs <= FEW_EDGES;
+    size_t edges = (size_t)inputs * sizeof(node *);
+    closure *c = few ? freelist_take(&closures, sizeof *c) : mem_alloc(sizeof *c + edges);
+    if (!c)
+        return NULL;
+    *c = (closure){ .inputs = inputs, .outputs = outputs };
+    c->edges = few ? c->few : (node **)(c + 1);
+    if (!few)
+        memset(c->edges, 0, edges);
+    return c;
 }
 
 /* The call's node, with an edge for every input that wants a gradient; NULL also when none does (*wanted false). */
 static node *call_node(const bk_function *fn, bk_tensor *const *inputs, int count, int outputs, bool *wanted)
 {
-    closure *c = mem_alloc_zero(sizeof *c + (size_t)count * sizeof *c->edges);
-    node *n = c ? node_new(OP_function, BK_FLOAT32, layout_get(0, NULL, NULL)) : NULL;
-    if (!n) {
-        mem_free(c);
+    node *n = node_new(OP_function, BK_FLOAT32, layout_get(0, NULL, NULL));
+    closure *c = n ? closure_new(count, outputs) : NULL;
+    if (!c) {
+        if (n)
+            node_release(n);
         return NULL;
     }
-    c->inputs = count;
-    c->outputs = outputs;
     n->extra = c;
     n->flags = NODE_TAPED;
     for (int i = 0; i < count; i++) {

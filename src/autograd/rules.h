@@ -57,4 +57,15 @@ int grad_logcumsumexp(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]
 int grad_pick(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_place(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 
+/* rules_linalg.c */
+int grad_cholesky(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_solve_triangular(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_lu_solve(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_inverse(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_det(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_logabsdet(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_lu_factor(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_qr_r(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_qr_other(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+
 #endif

@@ -137,9 +137,20 @@ static const layout *insert(int ndim, const int64_t *sizes, const int64_t *strid
     return l;
 }
 
+static const layout *without_dims(void)
+{
+    static const layout *l;
+    static const int64_t none[1]; /* nothing is read, but memcpy wants an address */
+    if (!l)
+        l = insert(0, none, none, 1, NULL);
+    return l;
+}
+
 /* Strides that are known are sizes that were checked. */
 const layout *layout_get(int ndim, const int64_t *sizes, const int64_t *strides)
 {
+    if (!ndim)
+        return without_dims();
     if (strides && ndim <= BK_MAX_NDIM && table.capacity) {
         const layout *known = table.slots[find(ndim, sizes, strides)];
         if (known)
@@ -148,8 +159,6 @@ const layout *layout_get(int ndim, const int64_t *sizes, const int64_t *strides)
     if (ndim > BK_MAX_NDIM)
         return error_null(BK_RUNTIME_ERROR, "brisk tensors have at most %d dimensions, got %d", BK_MAX_NDIM, ndim);
     int64_t plain_strides[BK_MAX_NDIM], numel = 1, step = 1;
-    if (!sizes)
-        sizes = plain_strides; /* no dimensions: nothing is read, but memcpy wants an address */
     for (int d = ndim - 1; d >= 0; d--) {
         plain_strides[d] = step;
         if (__builtin_mul_overflow(numel, sizes[d], &numel) || numel > INT64_MAX / 16 ||

@@ -313,17 +313,17 @@ static void *take_fresh(size_t bytes)
         p = system_take(bytes);
     }
     if (!p)
-        return error_memory();
+        return NULL;
     lock();
     count_use((int64_t)bytes);
     unlock();
     return p;
 }
 
-void *pool_take(size_t bytes)
+void *pool_try(size_t bytes)
 {
     if (must_fail() || bytes > (size_t)1 << MAX_BITS)
-        return error_memory();
+        return NULL;
     int c = class_of(bytes);
     size_t size = CACHING ? class_bytes(c) : bytes;
     lock();
@@ -334,6 +334,12 @@ void *pool_take(size_t bytes)
     }
     unlock();
     return b ? b : take_fresh(size);
+}
+
+void *pool_take(size_t bytes)
+{
+    void *p = pool_try(bytes);
+    return p ? p : error_memory();
 }
 
 static void give_uncached(void *p, size_t bytes)

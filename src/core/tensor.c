@@ -426,7 +426,7 @@ static node *read_through_tape(node *edge, const layout *l, int64_t offset)
 
 node *node_view(node *base, node *edge, const layout *l, int64_t offset)
 {
-    if (!l)
+    if (!l || log_look() < 0)
         return NULL;
     const layout *whole = base->layout;
     return make_view(OP_view, read_through(base, l, offset), edge ? read_through_tape(edge, l, offset) : NULL, whole, l,
@@ -447,6 +447,8 @@ node *node_expand(node *base, node *edge, const layout *l)
  * tape takes what there is: the view's place on the tape stays the one that its hooks are at. */
 static node *see(bk_tensor *t, node *place)
 {
+    if (log_look() < 0)
+        return NULL;
     bool good = t->seen && t->seen_stamp == t->cell->stamp && (t->seen_place == place || !place) &&
                 (node_evaluated(t->seen) || t->seen->flags & NODE_PENDING);
     if (good)
@@ -507,7 +509,21 @@ static bool read_with(bk_tensor *t, bool with_edge, operand *out)
     return !place || together || out->edge;
 }
 
-bool tensor_read_slow(const bk_tensor *t, operand *out) { return read_with((bk_tensor *)t, grad_enabled(), out); }
+bool tensor_read_slow(const bk_tensor *t, operand *out)
+{
+    const track *k = t->track;
+    if (k && !t->keeps && tensor_whole(t) && is_extent(t)) { /* a result on the tape, or a leaf */
+        out->value = t->cell->value;
+        out->edge = no_grad || k->place || !k->requires_grad ? NULL : k->leaf;
+        if (out->edge)
+            t->cell->taped = true;
+        else if (!no_grad)
+            out->edge = k->place;
+        if (out->edge || no_grad || !k->requires_grad)
+            return true;
+    }
+    return read_with((bk_tensor *)t, grad_enabled(), out);
+}
 
 node *tensor_edge(const bk_tensor *t)
 {

@@ -2,10 +2,12 @@
  * and batches of products.
  *
  * Invariant of the dot products: an element of c is the sum over steps of DOT_STEP, in order, of what the kernel gives
- * for one row and that step. That of the tiles is in gemm_tiles.c. */
+ * for one row and that step. That of the tiles is in gemm_tiles.c.
+ *
+ * Memory for copies is asked for, not relied on: without it operands are read where they lie. So a product cannot fail,
+ * and no plan stops in the middle of one, with rows of c finished and others not. */
 #include "cpu/gemm_internal.h"
 #include "cpu/isa.h"
-#include "core/error.h"
 #include "core/memory.h"
 #include "core/threads.h"
 #include <string.h>
@@ -64,7 +66,7 @@ static void dot_pieces(void *arg, int64_t begin, int64_t end)
     dot_job *d = arg;
     size_t bytes = (size_t)(DOT_BLOCK_ROWS * (DOT_STEP + GEMM_A_PAD) * d->kernels->size);
     char *rows_copy = NULL;
-    if (d->task->a_col != 1 && !(rows_copy = pool_take(bytes))) {
+    if (d->task->a_col != 1 && !(rows_copy = pool_try(bytes))) {
         atomic_store(&d->failed, true);
         return;
     }
@@ -74,7 +76,27 @@ static void dot_pieces(void *arg, int64_t begin, int64_t end)
         pool_give(rows_copy, bytes);
 }
 
-static int run_dots(const gemm_task *t, const gemm_kernels *kernels)
+/* Memory is out: a row at a time, a step of k at a time, on the stack. The same sums in the same order. */
+static void run_dots_bare(const gemm_task *t, const gemm_kernels *kernels)
+{
+    const int size = kernels->size;
+    const char *x = t->packed_b ? t->packed_b : t->b;
+    const int64_t x_step = t->packed_b ? 1 : t->b_row;
+    _Alignas(64) char row_copy[DOT_STEP * 8], x_copy[DOT_STEP * 8], sum[64];
+    for (int64_t k = 0; k < t->k; k += DOT_STEP) {
+        const int64_t length = min_i64(DOT_STEP, t->k - k);
+        gemm_copy_matrix(size, 1, length, x + k * x_step * size, 0, x_step, x_copy, 0);
+        for (int64_t i = 0; i < t->m; i++) {
+            gemm_copy_matrix(size, 1, length, (const char *)t->a + (i * t->a_row + k * t->a_col) * size, 0, t->a_col,
+                             row_copy, 0);
+            kernels->dots(1, length, row_copy, 0, x_copy, sum);
+            kernels->add_up(1, 1, sum, (char *)t->c + i * t->c_row * size, 0, t->accumulate || k > 0);
+        }
+    }
+}
+
+/* Sums of pieces, then these added up in order. False: memory is out, and c is as it was. */
+static bool run_dot_pieces(const gemm_task *t, const gemm_kernels *kernels)
 {
     const int size = kernels->size;
     const int64_t steps = ceil_div(t->k, DOT_STEP);
@@ -82,9 +104,9 @@ static int run_dots(const gemm_task *t, const gemm_kernels *kernels)
     const size_t sums_bytes = (size_t)(steps * t->m * size), x_bytes = copy_x ? (size_t)(t->k * size) : 0;
     const size_t bytes = (sums_bytes + 63) / 64 * 64 + x_bytes;
     _Alignas(64) char small[2048];
-    char *scratch = bytes <= sizeof small ? small : pool_take(bytes);
+    char *scratch = bytes <= sizeof small ? small : pool_try(bytes);
     if (!scratch)
-        return -1;
+        return false;
     dot_job job = { .task = t, .kernels = kernels, .sums = scratch, .steps = steps };
     job.x = t->packed_b ? t->packed_b : t->b;
     job.row_blocks = ceil_div(t->m, DOT_BLOCK_ROWS);
@@ -95,21 +117,25 @@ static int run_dots(const gemm_task *t, const gemm_kernels *kernels)
     const double work_ns = gemm_bytes_ns((double)t->m * (double)t->k * size);
     const int64_t pieces = steps * job.row_blocks;
     threads_for(pieces, 1 + (int64_t)(5e3 * (double)pieces / (work_ns + 1)), work_ns, dot_pieces, &job);
-    kernels->add_up(t->m, steps, scratch, t->c, t->c_row, t->accumulate);
+    const bool done = !atomic_load(&job.failed);
+    if (done)
+        kernels->add_up(t->m, steps, scratch, t->c, t->c_row, t->accumulate);
     if (scratch != small)
         pool_give(scratch, bytes);
-    if (atomic_load(&job.failed)) {
-        error_memory();
-        return -1;
-    }
+    return done;
+}
+
+static void run_dots(const gemm_task *t, const gemm_kernels *kernels)
+{
+    if (!run_dot_pieces(t, kernels))
+        run_dots_bare(t, kernels);
     if (t->epilogue)
         t->epilogue(t->epilogue_arg, 0, t->m);
-    return 0;
 }
 
 /* --- entry ----------------------------------------------------------------------------------------------------- */
 
-static int run_empty_k(const gemm_task *t)
+static void run_empty_k(const gemm_task *t)
 {
     const size_t size = bk_dtype_size(t->dtype);
     if (!t->accumulate)
@@ -118,11 +144,10 @@ static int run_empty_k(const gemm_task *t)
                 memset((char *)t->c + (i * t->c_row + j * t->c_col) * (int64_t)size, 0, size);
     if (t->epilogue)
         t->epilogue(t->epilogue_arg, 0, t->m);
-    return 0;
 }
 
 /* c^T = b^T a^T: the same sums, with rows and columns changing places. A packed b is a vector here. */
-static int run_transposed(const gemm_task *t, const gemm_kernels *kernels)
+static void run_transposed(const gemm_task *t, const gemm_kernels *kernels)
 {
     gemm_task swapped = {
         .dtype = t->dtype,
@@ -140,11 +165,9 @@ static int run_transposed(const gemm_task *t, const gemm_kernels *kernels)
         .c_row = t->c_col,
         .c_col = t->c_row,
     };
-    if (gemm_run_tiled(&swapped, kernels))
-        return -1;
+    gemm_run_tiled(&swapped, kernels);
     if (t->epilogue)
         t->epilogue(t->epilogue_arg, 0, t->m);
-    return 0;
 }
 
 /* Whether c^T is the better problem: its rows are contiguous and those of c aren't, or c has few columns. */
@@ -159,16 +182,22 @@ static bool should_transpose(const gemm_task *t, const gemm_kernels *kernels)
     return !t->epilogue && t->n <= kernels->nr / 4 && t->m >= 2 * kernels->nr;
 }
 
-int gemm_run(const gemm_task *t)
+static void run_one(const gemm_task *t)
 {
-    if (t->m <= 0)
-        return 0;
-    if (t->n <= 0 || t->k <= 0)
-        return run_empty_k(t);
     const gemm_kernels *kernels = gemm_kernels_for(t->dtype);
     if (t->n == 1 && (t->a_row != 1 || t->a_col == 1))
-        return run_dots(t, kernels);
-    return should_transpose(t, kernels) ? run_transposed(t, kernels) : gemm_run_tiled(t, kernels);
+        run_dots(t, kernels);
+    else if (should_transpose(t, kernels))
+        run_transposed(t, kernels);
+    else
+        gemm_run_tiled(t, kernels);
+}
+
+int gemm_run(const gemm_task *t)
+{
+    if (t->m > 0)
+        (t->n > 0 && t->k > 0 ? run_one : run_empty_k)(t);
+    return 0;
 }
 
 /* --- batches --------------------------------------------------------------------------------------------------- */
@@ -176,7 +205,6 @@ int gemm_run(const gemm_task *t)
 typedef struct batch_job {
     gemm_task task;
     gemm_batch batch;
-    atomic_bool failed;
 } batch_job;
 
 static void run_batch_range(void *arg, int64_t begin, int64_t end)
@@ -197,8 +225,7 @@ static void run_batch_range(void *arg, int64_t begin, int64_t end)
         task.a = (const char *)task.a + a * size;
         task.b = (const char *)task.b + b * size;
         task.c = (char *)task.c + c * size;
-        if (gemm_run(&task))
-            atomic_store(&job->failed, true);
+        gemm_run(&task);
     }
 }
 
@@ -231,8 +258,5 @@ int gemm_run_batch(const gemm_task *task, const gemm_batch *batch)
         threads_for(count, 1 + (int64_t)(5e3 / one_ns), one_ns * (double)count, run_batch_range, &job);
     else
         run_batch_range(&job, 0, count);
-    if (!atomic_load(&job.failed))
-        return 0;
-    error_memory();
-    return -1;
+    return 0;
 }

@@ -47,6 +47,6 @@ void gemm_pack_slice(const gemm_factor *f, int64_t k, int64_t rows, int64_t col,
 
 /* --- products by tiles ---------------------------------------------------------------------------------------- */
 
-int gemm_run_tiled(const gemm_task *task, const gemm_kernels *kernels);
+void gemm_run_tiled(const gemm_task *task, const gemm_kernels *kernels);
 
 #endif

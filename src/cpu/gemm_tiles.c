@@ -12,7 +12,6 @@
  * Invariant: an element of c is the sum over steps of STEP_K, in order, each step's sum begun at zero and added up in
  * ascending k. No choice made here (grid, tiles, packing, which operand is called a) changes that. */
 #include "cpu/gemm_internal.h"
-#include "core/error.h"
 #include "core/memory.h"
 #include "core/threads.h"
 
@@ -41,7 +40,6 @@ typedef struct tile_job {
     int64_t row_blocks, col_blocks;
     bool by_columns;                        /* pieces are dealt out column by column */
     atomic_int blocks_left[MAX_ROW_BLOCKS]; /* of each row of blocks, while there are several columns of them */
-    atomic_bool failed;
 } tile_job;
 
 /* A block of c and the memory that goes with it. */
@@ -388,7 +386,7 @@ static void run_piece(tile_job *job, int64_t piece, char *memory)
         b.rows = begin + (end - begin) * (part + 1) / parts - b.row;
         b.tiles = ceil_div(b.rows, job->kernels->mr);
         b.a_copy = job->copy_a ? memory : NULL;
-        b.sums = keeps_sums(job) && b.rows > job->kernels->mr ? memory + copy_bytes(job) : NULL;
+        b.sums = memory && keeps_sums(job) && b.rows > job->kernels->mr ? memory + copy_bytes(job) : NULL;
         for (int64_t strip = 0; strip < strips; strip++) {
             const int64_t from = panel + (panel_end - panel) * strip / strips;
             const int64_t to = panel + (panel_end - panel) * (strip + 1) / strips;
@@ -408,11 +406,7 @@ static void run_pieces(void *arg, int64_t begin, int64_t end)
 {
     tile_job *job = arg;
     const size_t bytes = (size_t)(copy_bytes(job) + (keeps_sums(job) ? sums_bytes(job) : 0));
-    char *memory = NULL;
-    if (bytes && !(memory = pool_take(bytes))) {
-        atomic_store(&job->failed, true);
-        return;
-    }
+    char *memory = bytes ? pool_try(bytes) : NULL;
     for (int64_t piece = begin; piece < end; piece++)
         run_piece(job, piece, memory);
     pool_give(memory, bytes);
@@ -437,7 +431,7 @@ static bool should_copy_a(const gemm_task *t, const gemm_kernels *kernels)
 static bool should_pack_b(const gemm_task *t, const gemm_kernels *kernels)
 {
     const int64_t bytes = t->k * t->n * kernels->size, row = t->b_row * kernels->size;
-    if (t->m <= 2 * kernels->mr)
+    if (t->packed_b || t->m <= 2 * kernels->mr)
         return false;
     if (t->b_col != 1 || row % 4096 == 0)
         return true;
@@ -491,7 +485,7 @@ static gemm_factor factor_of(const gemm_task *t, const gemm_kernels *kernels)
     return (gemm_factor){ .kernels = kernels, .k = t->k, .n = t->n, .b = t->b, .b_row = t->b_row, .b_col = t->b_col };
 }
 
-int gemm_run_tiled(const gemm_task *t, const gemm_kernels *kernels)
+void gemm_run_tiled(const gemm_task *t, const gemm_kernels *kernels)
 {
     tile_job job;
     job.task = t;
@@ -499,24 +493,15 @@ int gemm_run_tiled(const gemm_task *t, const gemm_kernels *kernels)
     job.factor = factor_of(t, kernels);
     job.factor.packed = (char *)t->packed_b; /* read only: it has no states */
     const bool turned = !t->packed_b && t->m <= GEMM_MAX_TURNED_ROWS && t->b_row == 1 && t->b_col != 1;
-    const bool pack = !t->packed_b && should_pack_b(t, kernels);
-    job.way = turned ? B_TURNED : t->packed_b || pack || t->b_col != 1 ? B_SLICES : B_DIRECT;
     job.copy_a = !turned && should_copy_a(t, kernels);
     job.fetches = (t->m * t->k + t->k * t->n + t->m * t->n) * kernels->size > 128 * 1024;
-    atomic_init(&job.failed, false);
-    char *packed = NULL;
-    if (pack) {
-        if (!(packed = pool_take(gemm_factor_bytes(&job.factor))))
-            return -1;
+    char *packed = should_pack_b(t, kernels) ? pool_try(gemm_factor_bytes(&job.factor)) : NULL;
+    if (packed)
         gemm_factor_start(&job.factor, packed);
-    }
+    job.way = turned ? B_TURNED : job.factor.packed || t->b_col != 1 ? B_SLICES : B_DIRECT;
     const double work_ns = expected_ns(&job);
     choose_grid(&job, work_ns);
     threads_for(job.row_blocks * job.col_blocks, 1, work_ns, run_pieces, &job);
     if (packed)
         pool_give(packed, gemm_factor_bytes(&job.factor));
-    if (!atomic_load(&job.failed))
-        return 0;
-    error_memory();
-    return -1;
 }

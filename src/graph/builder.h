@@ -105,7 +105,9 @@ typedef struct slab {
 /* Values are numbered: records first, then leaves. */
 typedef struct planner {
     const op_log *log;
-    const plan_key *key;
+    const plan_key *asked; /* the log's key, which the plan is found by */
+    const plan_key *key;   /* what is planned: the log rewritten */
+    const int32_t *origin; /* per record: that of the log; NULL: each itself */
     value *values;
     int32_t *next_member; /* per record: the next of its group */
     int32_t *same;        /* per record: the first record that computes the same, mostly itself */
@@ -127,9 +129,11 @@ typedef struct planner {
     plan_report report;
 } planner;
 
+static inline int32_t origin_of(const planner *p, int32_t record) { return p->origin ? p->origin[record] : record; }
+
 static inline void note(planner *p, plan_fact fact, int32_t record)
 {
-    report_fact(&p->report, fact, record, op_get(p->key->record[record].op)->name);
+    report_fact(&p->report, fact, origin_of(p, record), op_get(p->key->record[record].op)->name);
 }
 
 static inline int32_t input_of(const planner *p, int32_t record, int k)
@@ -153,8 +157,9 @@ bool find_sums(planner *p);
 bool plan_sum(planner *p, int32_t i); /* record i, which has a role in a sum */
 bool find_fills(planner *p);
 bool find_homes(planner *p);
-bool is_at_home(planner *p, int32_t i); /* an update */
-bool move_home(planner *p, int32_t v);  /* a value with an owner gets memory */
+bool is_at_home(planner *p, int32_t i);             /* an update */
+int32_t memory_behind(const planner *p, int32_t v); /* the record that the memory of v was made for */
+bool move_home(planner *p, int32_t v);              /* a value with an owner gets memory */
 bool share_packed(planner *p);
 bool find_regions(planner *p);
 

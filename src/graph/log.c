@@ -33,6 +33,8 @@ static uint64_t mix(uint64_t h, uint64_t word)
     return h ^ (h >> 29);
 }
 
+void log_make_room(op_log *log) { log->room = log->capacity < SOFT_RECORDS ? log->capacity : SOFT_RECORDS; }
+
 static bool grow(op_log *log)
 {
     int capacity = log->capacity ? log->capacity * 2 : 1024;
@@ -44,7 +46,7 @@ static bool grow(op_log *log)
         return false;
     log->keys = keys;
     log->capacity = capacity;
-    log->room = capacity < SOFT_RECORDS ? capacity : SOFT_RECORDS;
+    log_make_room(log);
     return true;
 }
 
@@ -63,6 +65,7 @@ static __attribute__((noinline)) int32_t add_leaf(op_log *log, node *n)
     }
     n->epoch = log->epoch;
     n->slot = log->leaf_count;
+    log->read_bytes += n->layout->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
     log->leaves[log->leaf_count++] = n;
     return -1 - n->slot;
 }
@@ -100,7 +103,7 @@ static inline int64_t new_bytes(const node *n)
 /* The checks that a record of usual size in a log of usual length need not make. */
 static __attribute__((noinline)) int make_room(op_log *log, const node *n, int64_t bytes)
 {
-    if (check_size(n, bytes) < 0)
+    if (check_size(n, bytes) < 0 || log_look() < 0)
         return -1;
     if (log->count && over_budget(log, n) && log_flush() < 0)
         return -1;
