@@ -42,12 +42,18 @@ typedef struct tile_job {
     atomic_int blocks_left[MAX_ROW_BLOCKS]; /* of each row of blocks, while there are several columns of them */
 } tile_job;
 
+/* The first row, k and column of something. */
+typedef struct spot {
+    int64_t row, k, col;
+} spot;
+
 /* A block of c and the memory that goes with it. */
 typedef struct block {
     int64_t row, rows, tiles, col, col_end; /* tiles of rows: all of about the same height */
     int64_t first; /* the panel to begin with: threads begin at different ones, so that each packs its share of b */
     char *a_copy;  /* one step of a's rows, or NULL */
     char *sums;    /* panel by panel, or NULL: sums go to c at once */
+    spot after;    /* the block that follows, unless another thread takes it; its row may be m */
 } block;
 
 /* --- bringing memory into L2 ---------------------------------------------------------------------------------- */
@@ -68,8 +74,12 @@ typedef struct fetch {
 
 static void fetch_add(fetch *f, region r)
 {
-    if (r.rows > 0 && r.row_bytes > 0)
-        f->queue[f->count++] = r;
+    const int64_t into_line = (int64_t)((uintptr_t)r.at % LINE_BYTES);
+    if (r.rows <= 0 || r.row_bytes <= 0)
+        return;
+    r.at -= into_line;
+    r.row_bytes += into_line;
+    f->queue[f->count++] = r;
 }
 
 static int64_t lines_of(int64_t bytes) { return (bytes + LINE_BYTES - 1) / LINE_BYTES; }
@@ -246,10 +256,6 @@ static int panels_at(const tile_step *s, int64_t col)
     return wide && col + (int64_t)wide * job->kernels->nr <= b->col_end ? wide : 1;
 }
 
-typedef struct spot {
-    int64_t row, k, col;
-} spot;
-
 /* What the block turns to after the panel at `col`, the last of the step or not; or the block after it. */
 static spot spot_after(const tile_step *s, int64_t col, bool last)
 {
@@ -259,9 +265,7 @@ static spot spot_after(const tile_step *s, int64_t col, bool last)
         return (spot){ b->row, s->k, col + nr < b->col_end ? col + nr : b->col };
     if (!s->last)
         return (spot){ b->row, s->k + GEMM_STEP_K, b->col + b->first * nr };
-    if (b->col_end < s->job->task->n)
-        return (spot){ b->row, 0, b->col_end };
-    return (spot){ b->row + b->rows, 0, 0 };
+    return b->after;
 }
 
 /* What is needed after the panel at `col`, the i-th of `count`: the next slice of b, the rows of c where its sums will
@@ -387,11 +391,14 @@ static void run_piece(tile_job *job, int64_t piece, char *memory)
         b.tiles = ceil_div(b.rows, job->kernels->mr);
         b.a_copy = job->copy_a ? memory : NULL;
         b.sums = memory && keeps_sums(job) && b.rows > job->kernels->mr ? memory + copy_bytes(job) : NULL;
+        const bool same_rows = !job->by_columns && part + 1 == parts && panel_end < panels;
+        const spot next_rows = { same_rows ? begin : b.row + b.rows, 0, same_rows ? panel_end * nr : panel * nr };
         for (int64_t strip = 0; strip < strips; strip++) {
             const int64_t from = panel + (panel_end - panel) * strip / strips;
             const int64_t to = panel + (panel_end - panel) * (strip + 1) / strips;
             b.col = from * nr;
             b.col_end = min_i64(to * nr, t->n);
+            b.after = strip + 1 < strips ? (spot){ b.row, 0, b.col_end } : next_rows;
             b.first = shares_b ? (to - from) * thread / threads : 0;
             run_block(job, &b);
         }
@@ -427,7 +434,7 @@ static bool should_copy_a(const gemm_task *t, const gemm_kernels *kernels)
 }
 
 /* Whether b is packed: when enough rows read it. Fewer read it where it lies if its rows are contiguous, or pack a
- * slice at a time. So do many if it stays in L2 and its rows begin at cache lines, not all in the same sets. */
+ * slice at a time. So do many if it stays in L2 and its rows lie alike in cache lines, but not all in the same sets. */
 static bool should_pack_b(const gemm_task *t, const gemm_kernels *kernels)
 {
     const int64_t bytes = t->k * t->n * kernels->size, row = t->b_row * kernels->size;
@@ -435,8 +442,8 @@ static bool should_pack_b(const gemm_task *t, const gemm_kernels *kernels)
         return false;
     if (t->b_col != 1 || row % 4096 == 0)
         return true;
-    const bool aligned = row % LINE_BYTES == 0 && (uintptr_t)t->b % LINE_BYTES == 0;
-    return t->m > 10 * kernels->mr && bytes > (aligned ? FEW_BYTES : 64 * 1024);
+    const bool aligned = (uintptr_t)t->b % LINE_BYTES == 0;
+    return t->m > 10 * kernels->mr && bytes > (row % LINE_BYTES ? 64 * 1024 : aligned ? FEW_BYTES : FEW_BYTES / 2);
 }
 
 /* How many pieces: one for each thread, of at least 10 us; up to eight as long as they take a quarter of a millisecond,
