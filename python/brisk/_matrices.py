@@ -77,5 +77,5 @@ def orgqr(input, tau):
 
 
 for _name in __all__:
-    if not hasattr(Tensor, _name) or _name == "matrix_power":
+    if _name != "lu_unpack" and (not hasattr(Tensor, _name) or _name == "matrix_power"):
         setattr(Tensor, _name, globals()[_name])
