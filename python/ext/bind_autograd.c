@@ -299,6 +299,7 @@ static PyObject *py_retain_grad(const arg *a)
 }
 
 static PyObject *py_detach(const arg *a) { return py_wrap(bk_detach(a[0].tensor)); }
+static PyObject *py_detach_(const arg *a) { return py_in_place(&a[0], bk_detach_(a[0].tensor)); }
 
 static PyObject *py_requires_grad_(const arg *a)
 {
@@ -499,6 +500,7 @@ const binding autograd_rows[] = {
     { AS_FUNCTION, "_in_use()", py_in_use, NULL },
     { AS_FUNCTION, "_apply_row(int row, Tensor[] operands)", py_apply_row, NULL },
     { AS_METHOD, "retain_grad(Tensor self)", py_retain_grad, "Keeps the gradient although this is no leaf." },
+    { AS_FUNCTION | AS_METHOD, "detach_(Tensor self)", py_detach_, "Takes the tensor off the tape." },
     { AS_FUNCTION | AS_METHOD, "detach(Tensor self)", py_detach, "The same memory, on no tape." },
     { AS_METHOD, "requires_grad_(Tensor self, bool requires_grad=True)", py_requires_grad_, NULL },
     { AS_FUNCTION, "is_grad_enabled()", py_is_grad_enabled, NULL },

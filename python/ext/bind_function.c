@@ -127,6 +127,8 @@ static void context_dealloc(PyObject *self)
     PyObject_GC_UnTrack(self);
     context_clear(self);
     context *c = (context *)self;
+    for (int i = 0; c->inputs && i < c->input_count + c->output_count; i++)
+        layout_drop(c->inputs[i].layout);
     if (c->inputs != c->few_metas)
         PyMem_Free(c->inputs);
     type->tp_free(self);
@@ -642,7 +644,7 @@ static int describe_inputs(context *c, arguments args)
         if (!py_is_tensor(args.item[i]))
             continue;
         const bk_tensor *t = handle_of(args.item[i]);
-        c->inputs[i] = (meta){ t->layout, tensor_dtype(t), bk_requires_grad(t) };
+        c->inputs[i] = (meta){ layout_hold(t->layout), tensor_dtype(t), bk_requires_grad(t) };
     }
     return 0;
 }
@@ -670,7 +672,7 @@ static int describe_outputs(context *c, PyObject *const *outputs, int count)
             continue;
         const bk_tensor *t = handle_of(outputs[i]);
         bool taped = dtype_is_float(tensor_dtype(t)) && !among(c->non_differentiable, outputs[i]);
-        c->outputs[i] = (meta){ t->layout, tensor_dtype(t), taped };
+        c->outputs[i] = (meta){ layout_hold(t->layout), tensor_dtype(t), taped };
     }
     return 0;
 }

@@ -45,6 +45,23 @@ int bk_set_requires_grad(bk_tensor *t, bool on)
     return status;
 }
 
+/* A view shares its place with the whole, which stays on the tape. */
+int bk_detach_(bk_tensor *t)
+{
+    if (!t)
+        return -1;
+    lock_take();
+    int status = 0;
+    if (t->track && is_view(t))
+        status = error_int(BK_RUNTIME_ERROR, "Can't detach views in-place. Use detach() instead.");
+    else if (bk_is_leaf(t) && t->track)
+        t->track->requires_grad = false;
+    else
+        track_leave(t);
+    lock_give();
+    return status;
+}
+
 bool bk_set_grad_enabled(bool on) { return grad_set_enabled(on); }
 bool bk_grad_enabled(void) { return grad_enabled(); }
 

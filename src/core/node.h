@@ -230,5 +230,6 @@ static inline __attribute__((always_inline)) node *node_new_here(int op, bk_dtyp
 
 static inline bool node_evaluated(const node *n) { return n->data != NULL; }
 int64_t nodes_live(void);
+void nodes_keep_layouts(void); /* the roots of a layout_sweep that are nodes */
 
 #endif

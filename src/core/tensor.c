@@ -16,6 +16,15 @@
 #include "graph/log.h"
 
 static freelist tensors = { 0 }, cells = { 0 }, tracks = { 0 };
+
+static void keep_handle(const void *record) { layout_keep(((const bk_tensor *)record)->layout); }
+static void keep_track(const void *record) { layout_keep(((const track *)record)->layout); }
+
+void tensors_keep_layouts(void)
+{
+    freelist_each(&tensors, keep_handle);
+    freelist_each(&tracks, keep_track);
+}
 static uint64_t next_stamp = 1;
 static HOT_THREAD_LOCAL bool no_grad; /* zero is PyTorch's default: gradients on */
 

@@ -181,6 +181,7 @@ track *tensor_track(bk_tensor *t);
 void track_release(track *k);
 void track_leave(bk_tensor *t); /* t is on no tape from here on */
 void node_extra_release(node *n);
+void tensors_keep_layouts(void); /* the roots of a layout_sweep that are handles and tracks */
 
 bool grad_enabled(void);
 bool grad_set_enabled(bool on); /* returns what it was */

@@ -86,6 +86,7 @@ static void settle_in_stack(planner *p, int32_t i)
         p->values[v].layout->numel != a->region.layout->numel)
         return;
     p->homes[v].owner = stack + 1;
+    p->homes[v].update = i;
     p->homes[v].offset = a->region.offset;
 }
 
@@ -95,8 +96,10 @@ bool is_at_home(planner *p, int32_t i)
     int32_t old = input_of(p, i, 0), v = shown_by(p, input_of(p, i, 1)), memory = memory_behind(p, v);
     if (memory >= p->key->records || !p->homes[i].stack || p->homes[memory].owner != p->homes[i].stack)
         return false;
+    if (p->values[v].buffer < 0 && !materialise(p, v)) /* nobody else has read it yet: it moves in now */
+        return false;
     const value *x = &p->values[v], *y = &p->values[old];
-    return x->buffer >= 0 && x->buffer == y->buffer && x->layout == x->layout->plain &&
+    return x->buffer == y->buffer && x->layout == x->layout->plain &&
            x->offset == y->offset + p->key->record[i].attr.region.offset && y->layout == p->values[i].layout;
 }
 

@@ -85,14 +85,13 @@ static void fold(draft_buffer *b, const value *x, bool live)
     }
 }
 
-/* Whether v is the stack that `old` has its home in, as far as it has been written: nothing was written where the home
- * is. */
-static bool is_stack_of(const planner *p, int32_t v, int32_t old)
+/* Whether v is the stack that `old` has its home in, before record `at`: as yet nothing of it was written there. */
+static bool is_stack_of(const planner *p, int32_t v, int32_t old, int32_t at)
 {
     if (v >= p->key->records || old >= p->key->records)
         return false;
-    int32_t owner = p->homes[memory_behind(p, old)].owner;
-    return owner > 0 && (v == owner - 1 || p->homes[v].stack == owner);
+    const home *h = &p->homes[memory_behind(p, old)];
+    return h->owner > 0 && at < h->update && (v == h->owner - 1 || p->homes[v].stack == h->owner);
 }
 
 /* Whether record `at` may write the region into the buffer of `old`: nobody reads what it overwrites afterwards. */
@@ -117,7 +116,7 @@ static bool may_overwrite(planner *p, int32_t old, const layout *region, int64_t
     for (int watched = 0; *link >= 0;) {
         value *x = &p->values[*link];
         bool live = x->last_use > at;
-        if (live && layout_meets(x->layout, x->offset, x->offset, region, offset) && !is_stack_of(p, *link, old))
+        if (live && layout_meets(x->layout, x->offset, x->offset, region, offset) && !is_stack_of(p, *link, old, at))
             return false;
         bool counts = live || x->touched >= 0;
         if (!counts || ++watched > WATCHED_VALUES) { /* the latest stand first: it is older ones that are folded */
