@@ -743,6 +743,8 @@ def early_backward(g):
 
 def read_gradients(g, names, tolerance):
     for name in names:
+        if name not in g.pool:  # an earlier reading has made room
+            continue
         order = "" if g.tensor(name).is_leaf else ".contiguous()"  # PyTorch's own order varies with the path taken
         made = g.make(f"torch.zeros(1) if {name}.grad is None else ({name}.grad + 0){order}", (name,), rounds=True)
         if made:
