@@ -294,7 +294,7 @@ static int send_view(pass *p, node *n, bk_tensor *g)
         return 0;
     if (reorder_gradient(n, g, &reordered))
         return reordered ? send(p, n->edge[0], reordered) : -1;
-    bool into = s->grad && s->own && s->grad->layout == n->attr.region.layout && tensor_whole(s->grad);
+    bool into = s->grad && s->own && s->grad->layout == n->attr.region.layout;
     bk_tensor *sum = add_view_gradient(n, g, into ? s->grad : NULL);
     if (!sum)
         return -1;

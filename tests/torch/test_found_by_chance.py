@@ -199,3 +199,17 @@ def test_a_function_that_returns_the_view_it_was_given_passes_the_gradient_on():
 
     ours, theirs = both(run)
     assert ours == theirs
+
+
+def test_the_gradient_by_a_view_has_what_its_views_send():
+    def run(module):
+        x = module.arange(12.0, requires_grad=True)
+        h = (x * 2).view(3, 4)
+        columns = h[:, :3]
+        same = columns.view_as(columns)
+        z = (columns.t()[1:] * 3).sum() + columns[0].sum() + (same[1, 1:] * 5).sum()
+        z.backward(retain_graph=True)
+        return [g.tolist() for g in (x.grad, *module.autograd.grad(z, (h, columns, same)))]
+
+    ours, theirs = both(run)
+    assert ours == theirs
