@@ -54,6 +54,7 @@ typedef enum bk_error_kind {
     BK_INDEX_ERROR,
     BK_MEMORY_ERROR,
     BK_NOT_IMPLEMENTED,
+    BK_LINALG_ERROR,   /* a matrix that is singular or not positive-definite */
     BK_CALLBACK_ERROR, /* a callback failed and keeps its own error (a Python exception, say) */
     BK_INTERRUPTED     /* bk_interrupt was called */
 } bk_error_kind;
@@ -240,6 +241,7 @@ BK_API bk_tensor *bk_squeeze(const bk_tensor *t, int dim);
 BK_API bk_tensor *bk_unsqueeze(const bk_tensor *t, int dim);
 BK_API bk_tensor *bk_contiguous(const bk_tensor *t);
 BK_API bk_tensor *bk_detach(const bk_tensor *t);
+BK_API int bk_detach_(bk_tensor *t); /* takes t itself off the tape */
 BK_API bk_tensor *bk_cat(bk_tensor *const *tensors, int count, int dim);
 BK_API bk_tensor *bk_stack(bk_tensor *const *tensors, int count, int dim);
 
@@ -443,6 +445,29 @@ BK_API bk_tensor *bk_cdist(const bk_tensor *a, const bk_tensor *b, double p, int
 BK_API bk_tensor *bk_kron(const bk_tensor *a, const bk_tensor *b);
 /* "ij,jk->ik" and the like; letters, repeated letters, "...", spaces. */
 BK_API bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count);
+
+/* --- linear algebra: matrices in the last two dimensions, batches of them before; float32 and float64 ---------------
+ */
+
+/* x with A x = b, or (left == false) x A = b; b may be a vector. check: a singular matrix is an error
+ * (BK_LINALG_ERROR), which evaluates; without it the result has infinities or NaN. */
+BK_API bk_tensor *bk_solve(const bk_tensor *a, const bk_tensor *b, bool left, bool check);
+BK_API bk_tensor *bk_inverse(const bk_tensor *a, bool check);
+/* Only one triangle of t is read; unit: its diagonal is taken to be 1. */
+BK_API bk_tensor *bk_solve_triangular(const bk_tensor *t, const bk_tensor *b, bool upper, bool left, bool unit);
+/* L below the diagonal, U on and above it; *pivots (owned, int32, from 1): which row was exchanged with row k. */
+BK_API bk_tensor *bk_lu_factor(const bk_tensor *a, bk_tensor **pivots);
+BK_API bk_tensor *bk_lu_solve(const bk_tensor *lu, const bk_tensor *pivots, const bk_tensor *b, bool left,
+                              bool transposed);
+BK_API bk_tensor *bk_det(const bk_tensor *a);
+BK_API bk_tensor *bk_slogdet(const bk_tensor *a, bk_tensor **logabsdet); /* the sign */
+/* L L^T = A, or (upper) U^T U = A, of which one triangle is read. check: as above, of a matrix that is not
+ * positive-definite; without it the diagonal is NaN from the minor on that is not. */
+BK_API bk_tensor *bk_cholesky(const bk_tensor *a, bool upper, bool check);
+BK_API bk_tensor *bk_cholesky_solve(const bk_tensor *b, const bk_tensor *l, bool upper);
+/* Q, and R in *r (owned). Reduced: Q has as many columns as the shorter side of A; complete: it is square. */
+typedef enum bk_qr_mode { BK_QR_REDUCED, BK_QR_COMPLETE, BK_QR_R } bk_qr_mode;
+BK_API bk_tensor *bk_qr(const bk_tensor *a, bk_qr_mode mode, bk_tensor **r);
 
 /* --- files -------------------------------------------------------------------------------------------------------- */
 

@@ -3,6 +3,14 @@
 
 #include <string.h>
 
+static PyObject *linalg_error; /* torch.linalg.LinAlgError */
+
+int errors_init(PyObject *module)
+{
+    linalg_error = PyErr_NewException("brisk._C._LinAlgError", PyExc_RuntimeError, NULL);
+    return linalg_error ? PyModule_AddObjectRef(module, "_LinAlgError", linalg_error) : -1;
+}
+
 static PyObject *exception_of(bk_error_kind kind)
 {
     switch (kind) {
@@ -11,6 +19,7 @@ static PyObject *exception_of(bk_error_kind kind)
     case BK_INDEX_ERROR: return PyExc_IndexError;
     case BK_MEMORY_ERROR: return PyExc_MemoryError;
     case BK_NOT_IMPLEMENTED: return PyExc_NotImplementedError;
+    case BK_LINALG_ERROR: return linalg_error;
     default: return PyExc_RuntimeError;
     }
 }

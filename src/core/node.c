@@ -157,7 +157,7 @@ static bool gradient_reads_result(const node *n)
 
 void node_forget_value(node *n)
 {
-    if (n->flags & NODE_PENDING || (!(n->flags & NODE_FREED) && gradient_reads_result(n)))
+    if (n->flags & NODE_PENDING || (!(n->flags & (NODE_FREED | NODE_PACKED)) && gradient_reads_result(n)))
         return;
     storage_release(n->memory);
     n->memory = NULL;

@@ -126,6 +126,8 @@ enum {
     NODE_TAPED = 4,    /* at least one edge */
     NODE_FREED = 8,    /* a backward has freed the values its gradient needs */
     NODE_MARK = 16,    /* scratch for traversals */
+    NODE_PACKED = 32,  /* a front end keeps the values its gradient needs, in its own way */
+    NODE_INFERENCE = 64, /* the value of a tensor made in inference mode: no gradient may read it */
     NODE_WALKED = 128  /* a backward under way holds it, for its place on the tape */
 };
 

@@ -14,12 +14,17 @@
 #include "core/tensor.h"
 #include "graph/plan.h"
 
+/* Who refers to a record. */
+typedef struct readers {
+    int32_t inner;      /* inputs within the log */
+    int32_t inner_tape; /* edges within the log */
+    int32_t alive_tape; /* edges of records whose place on the tape is reachable */
+} readers;
+
 /* Scratch arrays that grow with the longest log and stay. */
 static struct {
     uint8_t *bits;
-    int32_t *inner;      /* references to a record from inputs within the log */
-    int32_t *inner_tape; /* ... from edges within the log */
-    int32_t *alive_tape; /* ... from edges of records whose place on the tape is reachable */
+    readers *readers; /* of each record */
     leaf_key *leaves;
     int32_t *leaf_uses; /* references to a leaf from the log */
     int capacity, leaf_capacity;
@@ -37,8 +42,7 @@ static bool resize(void *array, size_t item, int count)
 static bool reserve(const op_log *log)
 {
     if (log->capacity > scratch.capacity) {
-        if (!resize(&scratch.bits, 1, log->capacity) || !resize(&scratch.inner, 4, log->capacity) ||
-            !resize(&scratch.inner_tape, 4, log->capacity) || !resize(&scratch.alive_tape, 4, log->capacity))
+        if (!resize(&scratch.bits, 1, log->capacity) || !resize(&scratch.readers, sizeof(readers), log->capacity))
             return false;
         scratch.capacity = log->capacity;
     }
@@ -55,23 +59,21 @@ static void count_inner(const op_log *log)
 {
     size_t n = (size_t)log->count;
     memset(scratch.bits, 0, n);
-    memset(scratch.inner, 0, n * 4);
-    memset(scratch.inner_tape, 0, n * 4);
-    memset(scratch.alive_tape, 0, n * 4);
+    memset(scratch.readers, 0, n * sizeof *scratch.readers);
     memset(scratch.leaf_uses, 0, (size_t)log->leaf_count * 4);
     for (int i = 0; i < log->count; i++) {
         const node *r = log->nodes[i];
         const record_key *key = &log->keys[i];
         for (int k = 0; k < r->inputs; k++) {
             if (key->in[k] >= 0)
-                scratch.inner[key->in[k]]++;
+                scratch.readers[key->in[k]].inner++;
             else
                 scratch.leaf_uses[-1 - key->in[k]]++;
         }
         if (r->flags & NODE_TAPED)
             for (int k = 0; k < MAX_INPUTS; k++)
                 if (r->edge[k] && r->edge[k]->flags & NODE_PENDING)
-                    scratch.inner_tape[r->edge[k]->slot]++;
+                    scratch.readers[r->edge[k]->slot].inner_tape++;
     }
 }
 
@@ -87,7 +89,7 @@ static void keep_for_tape(const op_log *log, int i)
         if (!(r->flags & NODE_FREED)) /* a backward has been here: nobody will ask for its values again */
             needs |= info->needs[k];
         if (r->edge[k]->flags & NODE_PENDING)
-            scratch.alive_tape[r->edge[k]->slot]++;
+            scratch.readers[r->edge[k]->slot].alive_tape++;
     }
     scratch.bits[i] |= RECORD_TAPED;
     if (needs & NEEDS_OUT)
@@ -107,11 +109,12 @@ static void sweep(const op_log *log)
     for (int i = log->count - 1; i >= 0; i--) {
         const node *r = log->nodes[i];
         int walked = r->flags & NODE_WALKED ? 1 : 0; /* a backward holds it for its place on the tape */
-        if (r->refs - 1 - walked - r->tape_refs - r->cache_refs - scratch.inner[i] > 0)
+        if (r->refs - 1 - walked - r->tape_refs - r->cache_refs - scratch.readers[i].inner > 0)
             scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
         if (r->extra) /* hooks: the handle that remembers this view must find it again */
             scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
-        bool reached = walked || r->tape_refs > scratch.inner_tape[i] || scratch.alive_tape[i] > 0 || r->extra;
+        bool reached =
+            walked || r->tape_refs > scratch.readers[i].inner_tape || scratch.readers[i].alive_tape > 0 || r->extra;
         bool taped = r->flags & NODE_TAPED && reached;
         if (taped)
             keep_for_tape(log, i);

@@ -82,7 +82,8 @@ typedef enum instruction_kind { DO_PROGRAM, DO_COPY, DO_KERNEL, DO_SUM, INSTRUCT
 
 typedef struct instruction {
     instruction_kind kind;
-    int32_t record; /* the record it runs for: its source line, its op */
+    int32_t record; /* the record it runs for: its source line */
+    int32_t op;
     union {
         plan_program elementwise;
         struct {

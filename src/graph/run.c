@@ -62,7 +62,9 @@ static int run_sinks(const plan_program *in, const binding *bound, char *const *
     for (int i = 0; i < in->sink_count; i++) {
         const plan_sink *s = &in->sinks[i];
         const plan_view *from = &in->ports[s->port];
-        sinks[i] = (reduce_sink){ .kind = s->kind, .mean = s->mean, .from = s->from };
+        sinks[i].kind = s->kind;
+        sinks[i].mean = s->mean;
+        sinks[i].from = s->from;
         sinks[i].src = layout_view(from);
         sinks[i].memory = from->buffer < 0 ? NULL : bases[s->port];
         view out = bind_view(bound, &s->out);
@@ -123,10 +125,10 @@ static int run_product(const plan_program *tail, const binding *bound, kernel_ca
     return status;
 }
 
-static int run_kernel(const instruction *in, const binding *bound, int op)
+static int run_kernel(const instruction *in, const binding *bound)
 {
     kernel_call call; /* views that are not used stay unset: clearing them would cost more than all the rest here */
-    call.op = op;
+    call.op = in->op;
     call.inputs = in->kernel.inputs;
     call.has_second = in->kernel.has_second;
     call.attr = &in->kernel.attr;
@@ -139,7 +141,7 @@ static int run_kernel(const instruction *in, const binding *bound, int op)
         call.second = bind_view(bound, &in->kernel.second);
     for (int k = 0; k < call.inputs; k++)
         call.in[k] = bind_view(bound, &in->kernel.in[k]);
-    return in->kernel.epilogue.program ? run_product(&in->kernel.epilogue, bound, &call) : op_get(op)->run(&call);
+    return in->kernel.epilogue.program ? run_product(&in->kernel.epilogue, bound, &call) : op_get(in->op)->run(&call);
 }
 
 static int run_terms(const instruction *in, const binding *bound)
@@ -196,12 +198,12 @@ static run_counts counts;
 
 run_counts run_count(void) { return counts; }
 
-static int run_instruction(const instruction *in, const op_log *log, const binding *bound)
+static int run_instruction(const instruction *in, const binding *bound)
 {
     switch (in->kind) {
     case DO_PROGRAM: return run_program(&in->elementwise, bound);
     case DO_COPY: run_copy(in, bound); return 0;
-    case DO_KERNEL: return run_kernel(in, bound, log->nodes[in->record]->op);
+    case DO_KERNEL: return is_small_product(in) ? run_small_product(in, bound) : run_kernel(in, bound);
     case DO_SUM: return run_terms(in, bound);
     case INSTRUCTION_KINDS: break;
     }
@@ -230,8 +232,7 @@ static int run_code(const op_log *log, plan_progress *progress)
             return error_int(BK_INTERRUPTED, "brisk: interrupted");
         const int first = progress->next;
         const bool whole = region < last && region->first == first;
-        if ((whole ? run_region(p, region, progress->bound)
-                   : run_instruction(&p->code[first], log, progress->bound)) < 0)
+        if ((whole ? run_region(p, region, progress->bound) : run_instruction(&p->code[first], progress->bound)) < 0)
             return error_int(BK_MEMORY_ERROR, "brisk: out of memory in %s",
                              op_get(log->nodes[p->code[first].record]->op)->name);
         progress->next = whole ? region++->end : first + 1;

@@ -450,7 +450,7 @@ static inline __attribute__((always_inline)) node *apply_alike(int op, int arity
     int lead = arity == 2 && !in[0].value;
     const node *first = in[lead].value;
     if (!first || !first->layout->dense || first->flags & NODE_CONSTANT ||
-        (first->layout->numel == 1 && !in[lead].edge))
+        (first->layout->numel == 1 && first->data && !in[lead].edge)) /* it may be computed at once */
         return NULL;
     uint8_t result = plain_result[op][first->dtype];
     if (result == NO_RESULT)
