@@ -241,6 +241,7 @@ BK_API bk_tensor *bk_squeeze(const bk_tensor *t, int dim);
 BK_API bk_tensor *bk_unsqueeze(const bk_tensor *t, int dim);
 BK_API bk_tensor *bk_contiguous(const bk_tensor *t);
 BK_API bk_tensor *bk_detach(const bk_tensor *t);
+BK_API int bk_detach_(bk_tensor *t); /* takes t itself off the tape */
 BK_API bk_tensor *bk_cat(bk_tensor *const *tensors, int count, int dim);
 BK_API bk_tensor *bk_stack(bk_tensor *const *tensors, int count, int dim);
 

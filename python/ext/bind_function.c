@@ -26,7 +26,9 @@ typedef struct saved_one {
     uint64_t stamp;   /* its cell's when forward was done */
     node *value;      /* and what it was then, with its place (both owned; NULL: none) */
     node *edge;
-    int output; /* the number of the output it is, or -1 */
+    int output;       /* the number of the output it is, or -1 */
+    PyObject *packed; /* what hooks have made of it, and what unpacks that; NULL: there were none */
+    bool on_the_way;  /* neither an input nor an output, but computed from inputs */
 } saved_one;
 
 enum { FEW_SAVED = 2, FEW_METAS = 4 }; /* a small function's ctx takes no memory but its own */
@@ -37,6 +39,7 @@ typedef struct context {
     saved_one *saved;       /* few_saved, or memory of its own */
     meta *inputs, *outputs; /* one behind the other, likewise */
     node *call;             /* its place on the tape while that lives, borrowed */
+    uint64_t start;         /* what forward records is later than this */
     int saved_count, input_count, output_count;
     bool materialize, freed, forward_done;
     saved_one few_saved[FEW_SAVED];
@@ -85,9 +88,10 @@ static void drop_saved(context *c)
     c->saved = NULL;
     c->saved_count = 0;
     for (int i = 0; i < count; i++) {
-        if (saved[i].value)
+        if (saved[i].value || saved[i].edge)
             release_value(&saved[i]);
         Py_DECREF(saved[i].tensor);
+        Py_XDECREF(saved[i].packed);
     }
     if (saved != c->few_saved)
         PyMem_Free(saved);
@@ -112,6 +116,8 @@ static int context_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(c->non_differentiable);
     for (int i = 0; i < c->saved_count; i++)
         Py_VISIT(c->saved[i].tensor);
+    for (int i = 0; i < c->saved_count; i++)
+        Py_VISIT(c->saved[i].packed);
     return 0;
 }
 
@@ -121,6 +127,8 @@ static void context_dealloc(PyObject *self)
     PyObject_GC_UnTrack(self);
     context_clear(self);
     context *c = (context *)self;
+    for (int i = 0; c->inputs && i < c->input_count + c->output_count; i++)
+        layout_drop(c->inputs[i].layout);
     if (c->inputs != c->few_metas)
         PyMem_Free(c->inputs);
     type->tp_free(self);
@@ -184,6 +192,13 @@ static int set_needs_input_grad(PyObject *self, PyObject *value, void *unused)
     return 0;
 }
 
+static PyObject *get_marked(PyObject *self, void *dirty)
+{
+    const context *c = (context *)self;
+    PyObject *marked = dirty ? c->dirty : c->non_differentiable;
+    return Py_NewRef(marked ? marked : Py_None);
+}
+
 static PyObject *get_materialize(PyObject *self, void *unused)
 {
     (void)unused;
@@ -242,6 +257,70 @@ static int hold_value(saved_one *s, const bk_tensor *t)
     return good ? 0 : -1;
 }
 
+/* Whether the value was computed in forward from an input that wants a gradient. */
+static bool made_on_the_way(const context *c, arguments args, node *value)
+{
+    node *sources[c->input_count + 1];
+    int count = 0;
+    operand in;
+    lock_take();
+    for (int i = 0; i < c->input_count; i++)
+        if (c->inputs[i].taped && tensor_read(handle_of(args.item[i]), &in))
+            sources[count++] = in.value;
+    bool depends = function_depends(value, sources, count, c->start);
+    lock_give();
+    return depends;
+}
+
+static PyObject *placed_again(const context *c, const saved_one *s);
+static PyObject *guarded(const context *c, const saved_one *s);
+static PyObject *as_saved(const saved_one *s);
+
+/* What hooks make of a saved value takes its place. */
+static int pack_saved(saved_one *s)
+{
+    lock_take();
+    bk_tensor *t = tensor_at(s->value, NULL);
+    lock_give();
+    PyObject *tensor = py_wrap(t), *pair = tensor ? py_pack(tensor) : NULL;
+    Py_XDECREF(tensor);
+    if (!pair || pair == Py_None) {
+        Py_XDECREF(pair);
+        return pair ? 0 : -1;
+    }
+    lock_take();
+    node_release(s->value);
+    s->value = NULL;
+    lock_give();
+    s->packed = pair;
+    Py_SETREF(s->tensor, Py_NewRef(Py_True)); /* no tensor any more, and not None */
+    return 0;
+}
+
+/* The value again, with its place on the tape. */
+static PyObject *unpack_saved(const context *c, const saved_one *s)
+{
+    PyObject *tensor = py_unpack(s->packed), *answer = NULL;
+    operand in;
+    if (!tensor)
+        return NULL;
+    lock_take();
+    bool good = tensor_read(handle_of(tensor), &in);
+    saved_one again = *s;
+    again.value = good ? node_retain(in.value) : NULL;
+    lock_give();
+    if (good && s->output >= 0 && c->call && c->outputs[s->output].taped && bk_grad_enabled())
+        answer = placed_again(c, &again);
+    else if (good && s->on_the_way && c->call && bk_grad_enabled())
+        answer = guarded(c, &again);
+    else
+        answer = good ? as_saved(&again) : py_raise();
+    again.edge = NULL;
+    release_value(&again);
+    Py_DECREF(tensor);
+    return answer;
+}
+
 /* Moves what save_for_backward was given to its final form; called before the outputs get their places. */
 static int keep_saved(context *c, arguments args, PyObject *const *outputs, int output_count)
 {
@@ -255,6 +334,14 @@ static int keep_saved(context *c, arguments args, PyObject *const *outputs, int 
                          py_type_name(o));
             return -1;
         }
+        if (handle_of(o)->flags & TENSOR_INFERENCE && !inference_enabled()) {
+            PyErr_SetString(PyExc_RuntimeError,
+                            "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+                            "inference mode in computation tracked by autograd. To work around this, you can make a "
+                            "clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
+                            "`torch.inference_mode()`.");
+            return -1;
+        }
         for (int k = 0; k < output_count; k++)
             if (outputs[k] == o && !is_input(args, o))
                 s->output = k;
@@ -266,6 +353,10 @@ static int keep_saved(context *c, arguments args, PyObject *const *outputs, int 
         s->tensor = plain;
         if (plain != o)
             Py_DECREF(o);
+        s->on_the_way = s->output < 0 && !s->edge && dtype_is_float(tensor_dtype(handle_of(o))) && !is_input(args, o) &&
+                        made_on_the_way(c, args, s->value);
+        if (py_saved_hooks && pack_saved(s) < 0)
+            return -1;
     }
     c->forward_done = true;
     return 0;
@@ -284,7 +375,7 @@ static PyObject *placed_again(const context *c, const saved_one *s)
     return py_wrap(alias);
 }
 
-static PyObject *refuse_freed(void)
+PyObject *py_refuse_freed(void)
 {
     PyErr_SetString(PyExc_RuntimeError,
                     "Trying to backward through the graph a second time (or directly access saved tensors after they "
@@ -303,10 +394,52 @@ static PyObject *as_saved(const saved_one *s)
     return py_wrap(t);
 }
 
+static void let_go(void *data) { Py_DECREF((PyObject *)data); }
+static void drop_type(void *data) { release_with_gil(let_go, data); }
+
+static int refuse_to_go_on(void *data, bk_tensor *const *output_grads, int outputs, bk_tensor **input_grads, int inputs)
+{
+    (void)output_grads, (void)outputs, (void)input_grads, (void)inputs;
+    const char *name = ((PyTypeObject *)data)->tp_name;
+    gil_state gil = gil_take();
+    PyErr_Format(
+        PyExc_RuntimeError,
+        "%s.backward is being differentiated through a tensor that %s.forward computed on the way and gave to "
+        "save_for_backward. How that tensor depends on the inputs is not known, so that the second derivative "
+        "would be wrong. Save inputs and compute the tensor again in backward, or return it from forward as one "
+        "more output and save that. To treat it as a constant, keep it as an attribute of ctx; a backward that "
+        "is not to be differentiated is decorated with once_differentiable.",
+        name, name);
+    callback_failed();
+    gil_give(gil);
+    return -1;
+}
+
+/* The value at a place that refuses a gradient: only a second derivative sends one there. */
+static PyObject *guarded(const context *c, const saved_one *s)
+{
+    bk_function fn = { .name = Py_TYPE(c)->tp_name,
+                       .backward = refuse_to_go_on,
+                       .free = drop_type,
+                       .data = Py_NewRef((PyObject *)Py_TYPE(c)) };
+    lock_take();
+    bk_tensor *t = tensor_at(s->value, NULL);
+    if (t && function_beside(c->call, &fn, t) < 0) {
+        bk_release(t);
+        t = NULL;
+    }
+    lock_give();
+    return py_wrap(t);
+}
+
 static PyObject *unpack(const context *c, const saved_one *s)
 {
     if (s->tensor == Py_None)
         Py_RETURN_NONE;
+    if (s->packed)
+        return unpack_saved(c, s);
+    if (s->on_the_way && c->call && bk_grad_enabled())
+        return guarded(c, s);
     if (s->output >= 0 && c->call && c->outputs[s->output].taped && bk_grad_enabled())
         return placed_again(c, s);
     return handle_of(s->tensor)->cell->stamp == s->stamp ? Py_NewRef(s->tensor) : as_saved(s);
@@ -317,7 +450,7 @@ static PyObject *get_saved_tensors(PyObject *self, void *unused)
     (void)unused;
     context *c = (context *)self;
     if (c->freed)
-        return refuse_freed();
+        return py_refuse_freed();
     PyObject *all = PyTuple_New(c->saved_count);
     for (int i = 0; all && i < c->saved_count; i++) {
         PyObject *t = c->forward_done ? unpack(c, &c->saved[i]) : Py_NewRef(c->saved[i].tensor);
@@ -478,7 +611,7 @@ static int on_backward(void *data, bk_tensor *const *output_grads, int outputs, 
     return status;
 }
 
-static void let_go(void *data) { Py_DECREF((PyObject *)data); }
+PyObject *py_function_context(const node *call) { return function_data(call, on_backward); }
 
 static void on_free(void *data)
 {
@@ -511,7 +644,7 @@ static int describe_inputs(context *c, arguments args)
         if (!py_is_tensor(args.item[i]))
             continue;
         const bk_tensor *t = handle_of(args.item[i]);
-        c->inputs[i] = (meta){ t->layout, tensor_dtype(t), bk_requires_grad(t) };
+        c->inputs[i] = (meta){ layout_hold(t->layout), tensor_dtype(t), bk_requires_grad(t) };
     }
     return 0;
 }
@@ -539,7 +672,7 @@ static int describe_outputs(context *c, PyObject *const *outputs, int count)
             continue;
         const bk_tensor *t = handle_of(outputs[i]);
         bool taped = dtype_is_float(tensor_dtype(t)) && !among(c->non_differentiable, outputs[i]);
-        c->outputs[i] = (meta){ t->layout, tensor_dtype(t), taped };
+        c->outputs[i] = (meta){ layout_hold(t->layout), tensor_dtype(t), taped };
     }
     return 0;
 }
@@ -578,7 +711,7 @@ static int check_dirty(const context *c, arguments args, PyObject *const *output
         for (int k = 0; k < count; k++)
             returned = returned || outputs[k] == o;
         if (!py_is_tensor(o)) {
-            PyErr_Format(PyExc_TypeError, "mark_dirty can only accept variables, but argument %zd is of type %s", i,
+            PyErr_Format(PyExc_RuntimeError, "mark_dirty can only accept variables, but argument %zd is of type %s", i,
                          py_type_name(o));
             return -1;
         }
@@ -588,11 +721,27 @@ static int check_dirty(const context *c, arguments args, PyObject *const *output
                             "inputs that are modified inplace must all be outputs of the Function.");
             return -1;
         }
-        if (is_input(args, o) && tensor_check_leaf(handle_of(o)) < 0) {
+        if (is_input(args, o) && bk_grad_enabled() && bk_requires_grad(handle_of(o)) && bk_is_leaf(handle_of(o))) {
+            PyErr_SetString(PyExc_RuntimeError,
+                            "a leaf Variable that requires grad has been used in an in-place operation.");
+            return -1;
+        }
+        if (is_input(args, o) && tensor_check_leaf(handle_of(o)) < 0) { /* a view of one */
             py_raise();
             return -1;
         }
     }
+    return 0;
+}
+
+static int check_non_differentiable(const context *c)
+{
+    for (Py_ssize_t i = 0; c->non_differentiable && i < PyTuple_GET_SIZE(c->non_differentiable); i++)
+        if (!py_is_tensor(PyTuple_GET_ITEM(c->non_differentiable, i))) {
+            PyErr_Format(PyExc_RuntimeError, "mark_non_differentiable only accepts variable arguments, but got %s",
+                         py_type_name(PyTuple_GET_ITEM(c->non_differentiable, i)));
+            return -1;
+        }
     return 0;
 }
 
@@ -656,7 +805,7 @@ static PyObject *wrap_outputs(context *c, arguments args, PyObject *result)
     }
     for (int i = 0; i < c->input_count && bk_grad_enabled(); i++)
         wanted = wanted || c->inputs[i].taped;
-    int status = check_dirty(c, args, outputs, count);
+    int status = check_dirty(c, args, outputs, count) < 0 || check_non_differentiable(c) < 0 ? -1 : 0;
     if (status == 0 && !wanted)
         status = pass_through(c, args, outputs, count, out);
     else if (status == 0)
@@ -702,6 +851,7 @@ static PyObject *apply_bound(PyTypeObject *type, PyObject *setup, arguments args
     if (!c)
         return NULL;
     c->materialize = true;
+    c->start = next_sequence;
     PyObject *answer = NULL, *result = describe_inputs(c, args) < 0 ? NULL : call_users_forward(c, setup, args, all);
     if (result)
         answer = wrap_outputs(c, args, result);
@@ -748,6 +898,8 @@ static PyGetSetDef attributes[] = {
     { "saved_tensors", get_saved_tensors, NULL, "What save_for_backward was given.", NULL },
     { "needs_input_grad", get_needs_input_grad, set_needs_input_grad, "For each input, whether it wants a gradient.",
       NULL },
+    { "dirty_tensors", get_marked, NULL, "What mark_dirty was given, or None.", (void *)1 },
+    { "non_differentiable", get_marked, NULL, "What mark_non_differentiable was given, or None.", NULL },
     { "materialize_grads", get_materialize, NULL, "What set_materialize_grads has set.", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };

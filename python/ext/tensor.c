@@ -48,6 +48,8 @@ PyObject *py_wrap(bk_tensor *t)
     o->attrs = NULL;
     o->weak = NULL;
     t->front = o;
+    if (__builtin_expect(py_saved_hooks, 0) && py_pack_new(t) < 0)
+        Py_CLEAR(o);
     return (PyObject *)o;
 }
 
@@ -254,7 +256,12 @@ PyObject *py_row_out(int op, bk_tensor *result, const arg *a)
     return py_elementwise_out(result, a, row->arity, &a[row->arity], same_dtype);
 }
 
-PyObject *py_in_place(const arg *self, int status) { return status < 0 ? py_raise() : Py_NewRef(self->object); }
+PyObject *py_in_place(const arg *self, int status)
+{
+    if (status < 0)
+        return py_raise();
+    return py_saved_hooks && py_pack_new(self->tensor) < 0 ? NULL : Py_NewRef(self->object);
+}
 
 PyObject *py_write_back(const arg *self, bk_tensor *result)
 {

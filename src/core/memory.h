@@ -54,6 +54,8 @@ typedef struct freelist {
 } freelist;
 
 void *freelist_take_slow(freelist *f, size_t size);
+/* Calls see(record) for every record in use, and for free ones: what these hold was given back, or is zero. */
+void freelist_each(const freelist *f, void (*see)(const void *record));
 static inline void *freelist_take(freelist *f, size_t size)
 {
     void *r = f->free;

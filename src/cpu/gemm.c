@@ -53,6 +53,19 @@ const gemm_kernels *gemm_kernels_for(bk_dtype dtype)
 typedef uint32_t word32 __attribute__((may_alias));
 typedef uint64_t word64 __attribute__((may_alias));
 
+/* cols times one element. */
+static void repeat(int size, int64_t cols, const char *from, char *to)
+{
+    const word32 narrow = *(const word32 *)from;
+    const word64 wide = size == 8 ? *(const word64 *)from : 0;
+    if (size == 4)
+        for (int64_t j = 0; j < cols; j++)
+            ((word32 *)to)[j] = narrow;
+    else
+        for (int64_t j = 0; j < cols; j++)
+            ((word64 *)to)[j] = wide;
+}
+
 static void copy_strided(int size, int64_t rows, int64_t cols, const char *from, int64_t from_row, int64_t from_col,
                          char *to, int64_t to_row)
 {
@@ -61,6 +74,8 @@ static void copy_strided(int size, int64_t rows, int64_t cols, const char *from,
         char *target = to + i * to_row * size;
         if (from_col == 1)
             memcpy(target, source, (size_t)(cols * size));
+        else if (from_col == 0) /* the gradient of a sum */
+            repeat(size, cols, source, target);
         else if (size == 4)
             for (int64_t j = 0; j < cols; j++)
                 ((word32 *)target)[j] = ((const word32 *)source)[j * from_col];

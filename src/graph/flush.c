@@ -11,6 +11,7 @@
 
 #include "core/interpreter.h"
 #include "core/memory.h"
+#include "core/tensor.h"
 #include "graph/plan.h"
 
 /* Who refers to a record. */
@@ -301,6 +302,19 @@ static int go_on(op_log *log)
     return status;
 }
 
+static void keep_layouts(void)
+{
+    nodes_keep_layouts();
+    tensors_keep_layouts();
+}
+
+/* Keys have layouts by their address in attributes, so plans go before another layout can get an old one's. */
+static void sweep_layouts(void)
+{
+    cache_clear();
+    layout_sweep(keep_layouts);
+}
+
 int log_flush(void)
 {
     op_log *log = &the_log;
@@ -314,5 +328,7 @@ int log_flush(void)
     }
     log_make_room(log);
     settle(log);
+    if (__builtin_expect(layouts_crowded(), 0))
+        sweep_layouts();
     return 0;
 }

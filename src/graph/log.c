@@ -126,10 +126,30 @@ static inline int32_t input_number(op_log *log, node *in)
     return __builtin_expect(in->epoch == log->epoch, 1) ? -1 - in->slot : add_leaf(log, in);
 }
 
+bool inference_seen;
+
+/* Whether a gradient of n would read what was made in inference mode. */
+static bool saves_inference(const node *n)
+{
+    const op_info *info = op_get(n->op);
+    for (int k = 0; k < MAX_INPUTS && n->flags & NODE_TAPED; k++)
+        for (int j = 0; n->edge[k] && j < n->inputs; j++)
+            if (info->needs[k] >> j & 1 && n->in[j]->flags & NODE_INFERENCE)
+                return true;
+    return false;
+}
+
 int log_append(node *n)
 {
     op_log *log = &the_log;
     int64_t bytes = new_bytes(n);
+    if (__builtin_expect(inference_seen, 0) && saves_inference(n))
+        return error_int(
+            BK_RUNTIME_ERROR,
+            "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
+            "mode in computation tracked by autograd. To work around this, you can make a clone to get a "
+            "normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
+            "`torch.inference_mode()`.");
     if (__builtin_expect(log->count >= log->room || log->bytes + bytes >= SOFT_BYTES, 0) &&
         make_room(log, n, bytes) < 0)
         return -1;

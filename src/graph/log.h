@@ -45,6 +45,7 @@ extern op_log the_log;
 
 /* Appends n, whose inputs, edges, layout and attr are set; takes a reference of its own. -1: out of memory. */
 int log_append(node *n);
+extern bool inference_seen; /* there has been an inference mode: some node may be NODE_INFERENCE */
 /* Evaluates everything in the log. -1: it is as it was, or has kept its place in the plan. */
 int log_flush(void);
 /* For who looks at pending nodes other than the value of a cell: a plan that was stopped is finished first, since it

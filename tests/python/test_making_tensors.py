@@ -192,8 +192,39 @@ def test_printing_follows_the_options(torch):
     assert str(x) == "tensor([1.2346, 2.0000])" and f"{x[0]:.1f}" == "1.2"
 
 
-def test_memory_seen_as_another_dtype_is_the_same_memory(torch):
+def test_memory_can_be_seen_as_another_dtype(torch):
     x = torch.ones(2)
-    y = x.view(torch.int32)
-    y[0] = 0
-    assert y.dtype is torch.int32 and x.tolist() == [0.0, 1.0] and x.view(torch.float32).data_ptr() == x.data_ptr()
+    bits = x.view(torch.int32)
+    bits += 1 << 23
+    assert x.tolist() == [2, 2] and x.view(torch.float32).data_ptr() == x.data_ptr() == bits.data_ptr()
+
+
+def test_numpy_leaves_numbers_and_comparisons_to_tensors(torch):
+    x = torch.ones(2)
+    for y in (np.float64(2) * x, x * np.float64(2), np.float32(1) + x):
+        assert y.dtype is torch.float32 and y.tolist() == [2, 2]
+    assert np.exp(x * 0).tolist() == [1, 1] and isinstance(np.exp(x), torch.Tensor)
+    assert (np.ones(2) == x).tolist() == [True, True] and (x < np.array([0, 2])).tolist() == [False, True]
+
+
+def test_a_view_of_everything_is_no_leaf(torch):
+    x = torch.ones(2, 3, requires_grad=True)
+    for v in (x[:], x.view_as(x), x.squeeze()):
+        assert v.requires_grad and not v.is_leaf and v.grad_fn is not None
+    x[:].sum().backward()
+    assert x.grad.tolist() == [[1, 1, 1]] * 2
+    plain = torch.zeros(3)
+    alias = plain[:].requires_grad_()
+    assert alias.is_leaf and not plain.requires_grad
+
+
+def test_grad_fn_leads_to_the_leaves(torch):
+    x = torch.ones(2, requires_grad=True)
+    y = (x * 3).sum()
+    assert x.grad_fn is None and torch.ones(1).grad_fn is None
+    assert y.grad_fn.name() == "SumBackward0" and y.grad_fn == y.grad_fn
+    product = y.grad_fn.next_functions[0][0]
+    assert product.name() == "MulBackward0" and repr(product).startswith("<MulBackward0 object at 0x")
+    assert product.next_functions[0][0].name() == "AccumulateGrad"
+    y.backward()
+    assert x.grad.tolist() == [3, 3]
