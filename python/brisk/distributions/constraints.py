@@ -2,7 +2,7 @@
 
 __all__ = [
     "Constraint", "boolean", "dependent", "greater_than", "greater_than_eq", "independent", "integer_interval",
-    "interval", "less_than", "lower_cholesky", "nonnegative", "nonnegative_integer", "one_hot", "positive",
+    "interval", "less_than", "lower_cholesky", "multinomial", "nonnegative", "nonnegative_integer", "one_hot", "positive",
     "positive_definite", "real", "real_vector", "simplex", "unit_interval",
 ]  # fmt: skip
 
@@ -101,6 +101,15 @@ class _Simplex(Constraint):
         return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
+class _Multinomial(_Bounds):
+    """Counts that sum to a number."""
+
+    is_discrete, event_dim, names = True, 1, ("upper_bound",)
+
+    def check(self, value):
+        return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
+
+
 class _LowerCholesky(Constraint):
     event_dim = 2
 
@@ -140,4 +149,5 @@ independent = _IndependentConstraint
 real_vector = independent(real, 1)
 positive, nonnegative, unit_interval = _GreaterThan(0.0), _GreaterThanEq(0.0), _Interval(0.0, 1.0)
 nonnegative_integer = _IntegerGreaterThan(0)
+multinomial = _Multinomial
 simplex, lower_cholesky, positive_definite = _Simplex(), _LowerCholesky(), _PositiveDefinite()
