@@ -54,8 +54,9 @@ typedef enum bk_error_kind {
     BK_INDEX_ERROR,
     BK_MEMORY_ERROR,
     BK_NOT_IMPLEMENTED,
-    BK_LINALG_ERROR,  /* a matrix that is singular or not positive-definite */
-    BK_CALLBACK_ERROR /* a callback failed and keeps its own error (a Python exception, say) */
+    BK_LINALG_ERROR,   /* a matrix that is singular or not positive-definite */
+    BK_CALLBACK_ERROR, /* a callback failed and keeps its own error (a Python exception, say) */
+    BK_INTERRUPTED     /* bk_interrupt was called */
 } bk_error_kind;
 
 /* The calling thread's last error; NULL when there is none. */
@@ -95,6 +96,9 @@ BK_API int bk_set_default_dtype(bk_dtype dtype);
 
 BK_API int bk_sync(void);               /* evaluates everything recorded so far */
 BK_API int bk_eval(const bk_tensor *t); /* evaluates what t needs, and what else is recorded */
+/* For signal handlers: the evaluation under way, if any, stops between two of its steps and fails with BK_INTERRUPTED.
+ * It keeps its place: whoever next needs a value, or records, goes on from there, and nothing is done twice. */
+BK_API void bk_interrupt(void);
 /* The address of the first element, evaluated; the memory stays at that address for the tensor's life. */
 BK_API void *bk_data(bk_tensor *t);
 BK_API double bk_item(const bk_tensor *t);
@@ -253,7 +257,7 @@ BK_API bk_tensor *bk_t(const bk_tensor *t); /* the transpose of a matrix; fewer 
 BK_API bk_tensor *bk_narrow(const bk_tensor *t, int dim, int64_t start, int64_t length);
 BK_API bk_tensor *bk_unfold(const bk_tensor *t, int dim, int64_t size, int64_t step);
 BK_API bk_tensor *bk_diagonal(const bk_tensor *t, int64_t offset, int dim1, int dim2);
-BK_API bk_tensor *bk_view_dtype(const bk_tensor *t, bk_dtype dtype); /* a dtype of equal size */
+BK_API bk_tensor *bk_view_dtype(const bk_tensor *t, bk_dtype dtype); /* the same bytes */
 BK_API int64_t bk_storage_offset(const bk_tensor *t);
 /* Views one after the other along dim into out, which has room for as many as there are sizes. */
 BK_API int bk_split_sizes(const bk_tensor *t, int count, const int64_t *sizes, int dim, bk_tensor **out);

@@ -13,6 +13,19 @@ from brisk._matrices import *  # noqa: F403
 from brisk._tail import *  # noqa: F403
 from brisk._legacy import *  # noqa: F403
 from brisk._making import *  # noqa: F403
+from brisk._storage import (
+    BFloat16Storage,
+    BoolStorage,
+    ByteStorage,
+    CharStorage,
+    DoubleStorage,
+    FloatStorage,
+    HalfStorage,
+    IntStorage,
+    LongStorage,
+    ShortStorage,
+    TypedStorage,
+)
 from brisk.serialization import load, save
 from brisk.functional import cdist, chain_matmul, einsum, tensordot
 from brisk import func, utils
@@ -52,14 +65,3 @@ def __getattr__(name):
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
     """The model itself: what it records is compiled as it runs."""
     return model if model is not None else lambda model: model
-
-
-def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-    """Accumulates the gradients of this tensor into the leaves it was computed from."""
-    if inputs is None:
-        self._backward(gradient, retain_graph, create_graph)
-    else:
-        autograd.backward(self, gradient, retain_graph, create_graph, inputs)
-
-
-Tensor.backward = _backward

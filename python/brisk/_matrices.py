@@ -76,6 +76,6 @@ def orgqr(input, tau):
     return linalg.householder_product(input, tau)
 
 
-for _name in __all__:
+for _name in set(__all__) - {"lu_unpack"}:
     if not hasattr(Tensor, _name) or _name == "matrix_power":
         setattr(Tensor, _name, globals()[_name])

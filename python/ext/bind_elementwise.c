@@ -77,20 +77,20 @@ const size_t elementwise_row_count = sizeof elementwise_rows / sizeof *elementwi
 /* What rows give and PyTorch does not have: activations stand in nn.functional, tests have no in-place form. Programs
  * ask with hasattr, and classes derived from Tensor have attributes of these names. */
 static const char *const no_methods[] = {
-    "celu",        "celu_",      "elu",        "elu_",        "fmax_",        "fmin_",      "gelu",
-    "gelu_",       "gelu_tanh",  "gelu_tanh_", "hardsigmoid", "hardsigmoid_", "hardswish",  "hardswish_",
-    "isfinite_",   "isinf_",     "isnan_",     "isneginf_",   "isposinf_",    "leaky_relu", "leaky_relu_",
-    "logaddexp2_", "logaddexp_", "logsigmoid", "logsigmoid_", "maximum_",     "minimum_",   "mish",
-    "mish_",       "selu",       "selu_",      "signbit_",    "silu",         "silu_",      "softsign",
-    "softsign_",   "trigamma",   "trigamma_",
+    "celu",       "celu_",       "elu",         "elu_",       "fmax_",      "fmin_",       "gelu",
+    "gelu_",      "gelu_slope",  "gelu_slope_", "gelu_tanh",  "gelu_tanh_", "hardsigmoid", "hardsigmoid_",
+    "hardswish",  "hardswish_",  "isfinite_",   "isinf_",     "isnan_",     "isneginf_",   "isposinf_",
+    "leaky_relu", "leaky_relu_", "logaddexp2_", "logaddexp_", "logsigmoid", "logsigmoid_", "maximum_",
+    "minimum_",   "mish",        "mish_",       "selu",       "selu_",      "signbit_",    "silu",
+    "silu_",      "softsign",    "softsign_",   "trigamma",   "trigamma_",
 };
 static const char *const no_functions[] = {
-    "absolute_",   "bitwise_not_", "digamma_",    "elu",        "elu_",         "erfinv_",
-    "gelu",        "gelu_",        "gelu_tanh",   "gelu_tanh_", "hardsigmoid",  "hardsigmoid_",
-    "hardswish",   "hardswish_",   "isfinite_",   "isinf_",     "isnan_",       "isneginf_",
-    "isposinf_",   "leaky_relu",   "leaky_relu_", "lgamma_",    "logical_not_", "logsigmoid",
-    "logsigmoid_", "mish",         "mish_",       "sgn_",       "sign_",        "signbit_",
-    "silu",        "silu_",        "softsign",    "softsign_",  "trigamma",     "trigamma_",
+    "absolute_",  "bitwise_not_", "digamma_",    "elu",          "elu_",       "erfinv_",     "gelu",
+    "gelu_",      "gelu_slope",   "gelu_slope_", "gelu_tanh",    "gelu_tanh_", "hardsigmoid", "hardsigmoid_",
+    "hardswish",  "hardswish_",   "isfinite_",   "isinf_",       "isnan_",     "isneginf_",   "isposinf_",
+    "leaky_relu", "leaky_relu_",  "lgamma_",     "logical_not_", "logsigmoid", "logsigmoid_", "mish",
+    "mish_",      "sgn_",         "sign_",       "signbit_",     "silu",       "silu_",       "softsign",
+    "softsign_",  "trigamma",     "trigamma_",
 };
 
 static int forget_names(PyObject *owner, const char *const *names, size_t n)

@@ -28,7 +28,10 @@ static PyObject *exception_of(bk_error_kind kind)
 PyObject *py_raise(void)
 {
     bk_error_kind kind = bk_error_code();
-    if (!(kind == BK_CALLBACK_ERROR && PyErr_Occurred())) {
+    if (kind == BK_INTERRUPTED) {
+        if (PyErr_CheckSignals() == 0) /* the handler has been changed meanwhile, and did not raise */
+            PyErr_SetNone(PyExc_KeyboardInterrupt);
+    } else if (!(kind == BK_CALLBACK_ERROR && PyErr_Occurred())) {
         const char *message = bk_error();
         PyErr_SetString(exception_of(kind), message ? message : "brisk: an error without a message");
     }

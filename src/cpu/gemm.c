@@ -6,12 +6,14 @@
  * where it lies, many pack it once for all threads.
  *
  * Invariant: an element of c is the sum over steps of STEP_K, in order, each step's sum begun at zero and added up in
- * ascending k. No choice made here (grid, tiles, packing, which operand is called a) changes that. */
+ * ascending k. No choice made here (grid, tiles, packing, which operand is called a) changes that.
+ *
+ * Memory for copies is asked for, not relied on: without it operands are read where they lie. So a product cannot fail,
+ * and no plan stops in the middle of one, with rows of c finished and others not. */
 #include "cpu/gemm.h"
 #include "cpu/gemm_kernels.h"
 #include "cpu/isa.h"
 #include "cpu/turn.h"
-#include "core/error.h"
 #include "core/memory.h"
 #include "core/threads.h"
 #include <stdatomic.h>
@@ -51,6 +53,19 @@ const gemm_kernels *gemm_kernels_for(bk_dtype dtype)
 typedef uint32_t word32 __attribute__((may_alias));
 typedef uint64_t word64 __attribute__((may_alias));
 
+/* cols times one element. */
+static void repeat(int size, int64_t cols, const char *from, char *to)
+{
+    const word32 narrow = *(const word32 *)from;
+    const word64 wide = size == 8 ? *(const word64 *)from : 0;
+    if (size == 4)
+        for (int64_t j = 0; j < cols; j++)
+            ((word32 *)to)[j] = narrow;
+    else
+        for (int64_t j = 0; j < cols; j++)
+            ((word64 *)to)[j] = wide;
+}
+
 static void copy_strided(int size, int64_t rows, int64_t cols, const char *from, int64_t from_row, int64_t from_col,
                          char *to, int64_t to_row)
 {
@@ -59,6 +74,8 @@ static void copy_strided(int size, int64_t rows, int64_t cols, const char *from,
         char *target = to + i * to_row * size;
         if (from_col == 1)
             memcpy(target, source, (size_t)(cols * size));
+        else if (from_col == 0) /* the gradient of a sum */
+            repeat(size, cols, source, target);
         else if (size == 4)
             for (int64_t j = 0; j < cols; j++)
                 ((word32 *)target)[j] = ((const word32 *)source)[j * from_col];
@@ -184,7 +201,7 @@ static void dot_pieces(void *arg, int64_t begin, int64_t end)
     dot_job *d = arg;
     size_t bytes = (size_t)(DOT_BLOCK_ROWS * (DOT_STEP + A_PAD) * d->kernels->size);
     char *rows_copy = NULL;
-    if (d->task->a_col != 1 && !(rows_copy = pool_take(bytes))) {
+    if (d->task->a_col != 1 && !(rows_copy = pool_try(bytes))) {
         atomic_store(&d->failed, true);
         return;
     }
@@ -196,7 +213,27 @@ static void dot_pieces(void *arg, int64_t begin, int64_t end)
 
 static double bytes_ns(double bytes) { return bytes * 0.05; } /* about 20 GB/s from memory */
 
-static int run_dots(const gemm_task *t, const gemm_kernels *kernels)
+/* Memory is out: a row at a time, a step of k at a time, on the stack. The same sums in the same order. */
+static void run_dots_bare(const gemm_task *t, const gemm_kernels *kernels)
+{
+    const int size = kernels->size;
+    const char *x = t->packed_b ? t->packed_b : t->b;
+    const int64_t x_step = t->packed_b ? 1 : t->b_row;
+    _Alignas(64) char row_copy[DOT_STEP * 8], x_copy[DOT_STEP * 8], sum[64];
+    for (int64_t k = 0; k < t->k; k += DOT_STEP) {
+        const int64_t length = min_i64(DOT_STEP, t->k - k);
+        copy_matrix(size, 1, length, x + k * x_step * size, 0, x_step, x_copy, 0);
+        for (int64_t i = 0; i < t->m; i++) {
+            copy_matrix(size, 1, length, (const char *)t->a + (i * t->a_row + k * t->a_col) * size, 0, t->a_col,
+                        row_copy, 0);
+            kernels->dots(1, length, row_copy, 0, x_copy, sum);
+            kernels->add_up(1, 1, sum, (char *)t->c + i * t->c_row * size, 0, t->accumulate || k > 0);
+        }
+    }
+}
+
+/* Sums of pieces, then these added up in order. False: memory is out, and c is as it was. */
+static bool run_dot_pieces(const gemm_task *t, const gemm_kernels *kernels)
 {
     const int size = kernels->size;
     const int64_t steps = ceil_div(t->k, DOT_STEP);
@@ -204,9 +241,9 @@ static int run_dots(const gemm_task *t, const gemm_kernels *kernels)
     const size_t sums_bytes = (size_t)(steps * t->m * size), x_bytes = copy_x ? (size_t)(t->k * size) : 0;
     const size_t bytes = (sums_bytes + 63) / 64 * 64 + x_bytes;
     _Alignas(64) char small[2048];
-    char *scratch = bytes <= sizeof small ? small : pool_take(bytes);
+    char *scratch = bytes <= sizeof small ? small : pool_try(bytes);
     if (!scratch)
-        return -1;
+        return false;
     dot_job job = { .task = t, .kernels = kernels, .sums = scratch, .steps = steps };
     job.x = t->packed_b ? t->packed_b : t->b;
     job.row_blocks = ceil_div(t->m, DOT_BLOCK_ROWS);
@@ -217,16 +254,20 @@ static int run_dots(const gemm_task *t, const gemm_kernels *kernels)
     const double work_ns = bytes_ns((double)t->m * (double)t->k * size);
     const int64_t pieces = steps * job.row_blocks;
     threads_for(pieces, 1 + (int64_t)(5e3 * (double)pieces / (work_ns + 1)), work_ns, dot_pieces, &job);
-    kernels->add_up(t->m, steps, scratch, t->c, t->c_row, t->accumulate);
+    const bool done = !atomic_load(&job.failed);
+    if (done)
+        kernels->add_up(t->m, steps, scratch, t->c, t->c_row, t->accumulate);
     if (scratch != small)
         pool_give(scratch, bytes);
-    if (atomic_load(&job.failed)) {
-        error_memory();
-        return -1;
-    }
+    return done;
+}
+
+static void run_dots(const gemm_task *t, const gemm_kernels *kernels)
+{
+    if (!run_dot_pieces(t, kernels))
+        run_dots_bare(t, kernels);
     if (t->epilogue)
         t->epilogue(t->epilogue_arg, 0, t->m);
-    return 0;
 }
 
 /* --- products by tiles ---------------------------------------------------------------------------------------- */
@@ -239,7 +280,6 @@ typedef struct tile_job {
     bool copy_a;        /* the rows of a block are copied before use */
     int64_t row_blocks, col_blocks;
     atomic_int blocks_left[MAX_ROW_BLOCKS]; /* of each row of blocks, while there are several columns of them */
-    atomic_bool failed;
 } tile_job;
 
 /* One step of k within a block of c: where its operands lie. */
@@ -401,11 +441,7 @@ static void run_pieces(void *arg, int64_t begin, int64_t end)
 {
     tile_job *job = arg;
     const size_t bytes = (size_t)(BLOCK_ROWS * (STEP_K + A_PAD) * job->kernels->size);
-    char *a_copy = NULL;
-    if (job->copy_a && !(a_copy = pool_take(bytes))) {
-        atomic_store(&job->failed, true);
-        return;
-    }
+    char *a_copy = job->copy_a ? pool_try(bytes) : NULL;
     for (int64_t piece = begin; piece < end; piece++)
         run_piece(job, piece, a_copy);
     if (a_copy)
@@ -455,7 +491,7 @@ static void choose_grid(tile_job *job, double work_ns)
         atomic_store_explicit(&job->blocks_left[i], (int)job->col_blocks, memory_order_relaxed);
 }
 
-static int run_tiled(const gemm_task *t, const gemm_kernels *kernels)
+static void run_tiled(const gemm_task *t, const gemm_kernels *kernels)
 {
     tile_job job;
     job.task = t;
@@ -463,12 +499,9 @@ static int run_tiled(const gemm_task *t, const gemm_kernels *kernels)
     job.packed = t->packed_b;
     job.turn_b = !t->packed_b && t->m <= GEMM_MAX_TURNED_ROWS && t->b_row == 1 && t->b_col != 1;
     job.copy_a = !job.turn_b && should_copy_a(t, kernels);
-    atomic_init(&job.failed, false);
     char *packed = NULL;
     const size_t packed_bytes = gemm_packed_bytes(t->dtype, t->k, t->n);
-    if (!t->packed_b && should_pack_b(t, kernels)) {
-        if (!(packed = pool_take(packed_bytes)))
-            return -1;
+    if (!t->packed_b && should_pack_b(t, kernels) && (packed = pool_try(packed_bytes))) {
         gemm_pack(t->dtype, t->k, t->n, t->b, t->b_row, t->b_col, packed);
         job.packed = packed;
     }
@@ -480,15 +513,11 @@ static int run_tiled(const gemm_task *t, const gemm_kernels *kernels)
     threads_for(job.row_blocks * job.col_blocks, 1, work_ns, run_pieces, &job);
     if (packed)
         pool_give(packed, packed_bytes);
-    if (!atomic_load(&job.failed))
-        return 0;
-    error_memory();
-    return -1;
 }
 
 /* --- entry ----------------------------------------------------------------------------------------------------- */
 
-static int run_empty_k(const gemm_task *t)
+static void run_empty_k(const gemm_task *t)
 {
     const size_t size = bk_dtype_size(t->dtype);
     if (!t->accumulate)
@@ -497,11 +526,10 @@ static int run_empty_k(const gemm_task *t)
                 memset((char *)t->c + (i * t->c_row + j * t->c_col) * (int64_t)size, 0, size);
     if (t->epilogue)
         t->epilogue(t->epilogue_arg, 0, t->m);
-    return 0;
 }
 
 /* c^T = b^T a^T: the same sums, with rows and columns changing places. A packed b is a vector here. */
-static int run_transposed(const gemm_task *t, const gemm_kernels *kernels)
+static void run_transposed(const gemm_task *t, const gemm_kernels *kernels)
 {
     gemm_task swapped = {
         .dtype = t->dtype,
@@ -519,11 +547,9 @@ static int run_transposed(const gemm_task *t, const gemm_kernels *kernels)
         .c_row = t->c_col,
         .c_col = t->c_row,
     };
-    if (run_tiled(&swapped, kernels))
-        return -1;
+    run_tiled(&swapped, kernels);
     if (t->epilogue)
         t->epilogue(t->epilogue_arg, 0, t->m);
-    return 0;
 }
 
 /* Whether c^T is the better problem: its rows are contiguous and those of c aren't, or c has few columns. */
@@ -538,16 +564,22 @@ static bool should_transpose(const gemm_task *t, const gemm_kernels *kernels)
     return !t->epilogue && t->n <= kernels->nr / 4 && t->m >= 2 * kernels->nr;
 }
 
-int gemm_run(const gemm_task *t)
+static void run_one(const gemm_task *t)
 {
-    if (t->m <= 0)
-        return 0;
-    if (t->n <= 0 || t->k <= 0)
-        return run_empty_k(t);
     const gemm_kernels *kernels = gemm_kernels_for(t->dtype);
     if (t->n == 1 && (t->a_row != 1 || t->a_col == 1))
-        return run_dots(t, kernels);
-    return should_transpose(t, kernels) ? run_transposed(t, kernels) : run_tiled(t, kernels);
+        run_dots(t, kernels);
+    else if (should_transpose(t, kernels))
+        run_transposed(t, kernels);
+    else
+        run_tiled(t, kernels);
+}
+
+int gemm_run(const gemm_task *t)
+{
+    if (t->m > 0)
+        (t->n > 0 && t->k > 0 ? run_one : run_empty_k)(t);
+    return 0;
 }
 
 /* --- batches --------------------------------------------------------------------------------------------------- */
@@ -555,7 +587,6 @@ int gemm_run(const gemm_task *t)
 typedef struct batch_job {
     gemm_task task;
     gemm_batch batch;
-    atomic_bool failed;
 } batch_job;
 
 static void run_batch_range(void *arg, int64_t begin, int64_t end)
@@ -576,8 +607,7 @@ static void run_batch_range(void *arg, int64_t begin, int64_t end)
         task.a = (const char *)task.a + a * size;
         task.b = (const char *)task.b + b * size;
         task.c = (char *)task.c + c * size;
-        if (gemm_run(&task))
-            atomic_store(&job->failed, true);
+        gemm_run(&task);
     }
 }
 
@@ -610,8 +640,5 @@ int gemm_run_batch(const gemm_task *task, const gemm_batch *batch)
         threads_for(count, 1 + (int64_t)(5e3 / one_ns), one_ns * (double)count, run_batch_range, &job);
     else
         run_batch_range(&job, 0, count);
-    if (!atomic_load(&job.failed))
-        return 0;
-    error_memory();
-    return -1;
+    return 0;
 }

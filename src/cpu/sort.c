@@ -7,6 +7,7 @@
  * Invariant: entries of a lane are all different, since the index is part of them, so every sort is stable. */
 #include "cpu/sort.h"
 
+#include "core/error.h"
 #include "core/memory.h"
 #include "core/threads.h"
 #include "cpu/element.h"
@@ -233,6 +234,8 @@ static int order_run(ordering *o, const view *values, const view *indices, const
         return 0;
     double each = (double)o->n * (o->task == TASK_SORT ? 20 : 5);
     threads_for(lanes, 1 + 2048 / o->n, (double)lanes * each, order_lanes, o);
+    if (o->failed)
+        error_memory(); /* the error of the thread that met it is not ours */
     return o->failed;
 }
 

@@ -27,6 +27,7 @@ int run_extreme(const struct kernel_call *call);
 int run_named(const struct kernel_call *call);
 int run_scan(const struct kernel_call *call);
 int run_scan_extreme(const struct kernel_call *call);
+int run_rows(const struct kernel_call *call);
 int run_softmax(const struct kernel_call *call);
 
 /* kernels_sort.c */

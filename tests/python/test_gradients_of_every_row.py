@@ -169,6 +169,17 @@ PROGRAMS = {
     "logsumexp": ("2,3", lambda x: x.logsumexp(1)),
     "median": ("2,3", lambda x: (x * x).median()),
     "softmax": ("2,3", lambda x: x.softmax(1)),
+    "standardise": ("2,5", lambda x: brisk.nn.functional.layer_norm(x, (5,))),
+    "standardise_back": (
+        "2,5 2,5",
+        lambda x, y: brisk.autograd.grad(brisk.nn.functional.layer_norm(x, (5,)), x, y, create_graph=True),
+    ),
+    "unit_rows": ("2,5", lambda x: brisk.nn.functional.rms_norm(x, (5,), eps=0.1)),
+    "unit_rows_back": (
+        "2,5 2,5",
+        lambda x, y: brisk.autograd.grad(brisk.nn.functional.rms_norm(x, (5,), eps=0.1), x, y, create_graph=True),
+    ),
+    "softmax_back": ("2,3 2,3", lambda x, y: brisk.autograd.grad(x.softmax(1), x, y, create_graph=True)),
     "log_softmax": ("2,3", lambda x: x.log_softmax(0)),
     "binary_cross_entropy": (
         "2,3 2,3",

@@ -1,5 +1,6 @@
 """Functions over windows and places of images: pooling, padding, folding, resizing. All over recorded ops."""
 
+import itertools
 import math
 import warnings
 
@@ -79,8 +80,8 @@ def _pooled_size(size, kernel, stride, padding, dilation, ceil_mode):
     return count
 
 
-def _windows(input, kernel, stride, padding, dilation, ceil_mode, fill):
-    """(..., out..., places of the window), and where each dimension's window starts."""
+def _padded(input, kernel, stride, padding, dilation, ceil_mode, fill):
+    """The input with room for every window, and how many windows each dimension has."""
     n = len(kernel)
     pads, counts = [], []
     for i in range(n):
@@ -95,6 +96,13 @@ def _windows(input, kernel, stride, padding, dilation, ceil_mode, fill):
         pads = [padding[i], max(0, needed - size - padding[i]), *pads]
     if any(pads):
         input = _nn._pad_constant(input, pads, fill)
+    return input, counts
+
+
+def _windows(input, kernel, stride, padding, dilation, ceil_mode, fill):
+    """(..., out..., places of the window)"""
+    n = len(kernel)
+    input, counts = _padded(input, kernel, stride, padding, dilation, ceil_mode, fill)
     first = input.dim() - n
     for i in range(n):
         input = input.unfold(first + i, dilation[i] * (kernel[i] - 1) + 1, stride[i])
@@ -105,6 +113,27 @@ def _windows(input, kernel, stride, padding, dilation, ceil_mode, fill):
     return input.flatten(-n)
 
 
+FEW_PLACES = 16  # of a window: so many views are compared element by element, without a copy of the windows
+
+
+def _greatest_of_few(input, kernel, stride, padding, dilation, ceil_mode, with_places):
+    """The greatest of every window, and which of its places that is: the first of equal ones, a NaN before all."""
+    input, counts = _padded(input, kernel, stride, padding, dilation, ceil_mode, -math.inf)
+    values = chosen = None
+    for number, place in enumerate(itertools.product(*map(range, kernel))):
+        starts = [at * step for at, step in zip(place, dilation)]
+        seen = input[(..., *(slice(s, s + (c - 1) * t + 1, t) for s, c, t in zip(starts, counts, stride)))]
+        if values is None:
+            values = seen
+            chosen = _C.zeros(seen.shape, dtype=_C.int64) if with_places else None
+            continue
+        taken = (seen > values) | (seen != seen)
+        values = _C.where(taken, seen, values)
+        if with_places:
+            chosen = _C.where(taken, number, chosen)
+    return (values.clone() if math.prod(kernel) == 1 else values), chosen
+
+
 def _max_pool(n, input, kernel_size, stride, padding, dilation, ceil_mode, with_indices):
     _check_images(f"max_pool{n}d", input, n)
     kernel = _each(kernel_size, n)
@@ -112,7 +141,10 @@ def _max_pool(n, input, kernel_size, stride, padding, dilation, ceil_mode, with_
     padding, dilation = _each(padding, n), _each(dilation, n)
     if min(stride) < 1:
         raise RuntimeError("stride should not be zero")
-    values, chosen = _windows(input, kernel, stride, padding, dilation, ceil_mode, -math.inf).max(-1)
+    if math.prod(kernel) <= FEW_PLACES:
+        values, chosen = _greatest_of_few(input, kernel, stride, padding, dilation, ceil_mode, with_indices)
+    else:
+        values, chosen = _windows(input, kernel, stride, padding, dilation, ceil_mode, -math.inf).max(-1)
     if not with_indices:
         return values
     places, rest = 0, chosen
