@@ -11,9 +11,9 @@ from brisk.linalg import _named
 __all__ = [
     "are_deterministic_algorithms_enabled", "as_strided_scatter", "bartlett_window", "cumulative_trapezoid",
     "diagonal_scatter", "dsplit", "e", "frexp", "gcd", "get_deterministic_debug_mode", "get_device",
-    "get_float32_matmul_precision", "get_num_interop_threads", "gradient", "histogram", "hsplit", "inf", "is_inference",
-    "is_inference_mode_enabled", "is_nonzero", "is_storage", "isreal", "lcm", "ldexp", "mvlgamma", "nan", "narrow_copy",
-    "newaxis", "pi", "renorm", "resize_as_", "select_scatter", "set_deterministic_debug_mode",
+    "get_float32_matmul_precision", "get_num_interop_threads", "gradient", "histogram", "hsplit", "inf",
+    "is_inference", "is_inference_mode_enabled", "is_nonzero", "is_storage", "isreal", "lcm", "ldexp", "mvlgamma",
+    "nan", "narrow_copy", "newaxis", "pi", "renorm", "resize_as_", "select_scatter", "set_deterministic_debug_mode",
     "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads", "set_warn_always",
     "is_warn_always_enabled", "slice_scatter", "trapezoid", "trapz", "typename", "unsafe_chunk", "unsafe_split",
     "use_deterministic_algorithms", "vsplit",
@@ -21,7 +21,7 @@ __all__ = [
 
 pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
 
-# --- settings that change nothing here: results are the same in every run, and at any number of threads -----------------
+# --- settings that change nothing here: results are the same in every run, and at any number of threads --------------
 
 _deterministic, _precision, _warn_always = [False], ["highest"], [False]
 
@@ -90,7 +90,7 @@ def is_inference(input):
     return False
 
 
-# --- questions ----------------------------------------------------------------------------------------------------------
+# --- questions -------------------------------------------------------------------------------------------------------
 
 
 def typename(obj):
@@ -127,7 +127,7 @@ def get_device(input):
     return -1
 
 
-# --- parts --------------------------------------------------------------------------------------------------------------
+# --- parts -----------------------------------------------------------------------------------------------------------
 
 
 def _split_at(input, where, dim):
@@ -205,7 +205,7 @@ def resize_as_(input, the_template, *, memory_format=None):
     return input.resize_(the_template.shape)
 
 
-# --- numbers --------------------------------------------------------------------------------------------------------------
+# --- numbers ---------------------------------------------------------------------------------------------------------
 
 
 def _by_numpy(function, *tensors):
@@ -331,7 +331,7 @@ def bartlett_window(window_length, periodic=True, *, dtype=None, device=None, re
     return w.requires_grad_() if requires_grad else w
 
 
-# --- methods --------------------------------------------------------------------------------------------------------------
+# --- methods ---------------------------------------------------------------------------------------------------------
 
 
 def _fill_diagonal_(self, fill_value, wrap=False):

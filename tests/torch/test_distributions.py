@@ -57,7 +57,7 @@ OneHotCategoricalStraightThrough(p)
 MixtureSameFamily(Categorical(p), Normal(v, p))
 MixtureSameFamily(Categorical(torch.ones(2)), Independent(Normal(x, x.exp()), 1))
 LowRankMultivariateNormal(v, l[:, :2].contiguous(), p)
-TransformedDistribution(Normal(v, p), [torch.distributions.AffineTransform(1.0, 2.0), torch.distributions.TanhTransform()])
+TransformedDistribution(Normal(v, p), [d.AffineTransform(1.0, 2.0), d.TanhTransform()])
 TransformedDistribution(Normal(v, p), [torch.distributions.SoftplusTransform()])
 MultivariateNormal(v, c)
 MultivariateNormal(v, scale_tril=l)
@@ -95,8 +95,8 @@ def test_samples_and_their_probabilities_are_pytorch_s(maker, shape):
     check_same(outcome(draw, SUT), outcome(draw, REF), maker, strides=False, rtol=2e-5, atol=2e-6)
 
 
-# Draws of the gamma family: PyTorch's derivatives are approximations to some 1e-3; ours are exact. Of a Dirichlet draw they
-# are another unbiased estimate (docs/DIFFERENCES.md).
+# Draws of the gamma family: PyTorch's derivatives are approximations to some 1e-3; ours are exact. Of a Dirichlet draw
+# they are another unbiased estimate (docs/DIFFERENCES.md).
 NEAR = ("Gamma", "Chi2", "StudentT", "FisherSnedecor", "InverseGamma")
 OTHER = ("Beta", "Dirichlet")
 

@@ -36,7 +36,8 @@ class _OfProbability(Distribution):
 
 def _log_terms(value, total, logits):
     """value logits - total log(1 + exp(logits)), for logits of any size."""
-    return value * logits - total * logits.clamp(min=0) - total * (-logits.abs()).exp().log1p()
+    positive = (logits.clamp(min=0) + logits - logits.clamp(max=0)) / 2  # of slope 1/2 at 0
+    return value * logits - total * positive - total * (-logits.abs()).exp().log1p()
 
 
 class Binomial(_OfProbability):
@@ -119,8 +120,8 @@ class Geometric(_OfProbability):
         super().__init__(value.size(), validate_args=validate_args)
         if self._validate_args and probs is not None and not (value > 0).all():
             raise ValueError(
-                f"Expected parameter probs (Tensor of shape {tuple(value.shape)}) of distribution {self!r} to be positive "
-                f"but found invalid values:\n{value}"
+                f"Expected parameter probs (Tensor of shape {tuple(value.shape)}) of distribution {self!r} "
+                f"to be positive but found invalid values:\n{value}"
             )
 
     @property

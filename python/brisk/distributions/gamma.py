@@ -1,7 +1,7 @@
 """Gamma numbers and what is made of them: Gamma, Chi2, Dirichlet, Beta, StudentT, FisherSnedecor.
 
-The gradient of a draw is the exact derivative at a fixed value of the distribution function. That of a Dirichlet draw goes
-through its gamma numbers."""
+The gradient of a draw is the exact derivative at a fixed value of the distribution function. That of a Dirichlet draw
+goes through its gamma numbers."""
 
 import math
 
@@ -145,9 +145,7 @@ class Dirichlet(Distribution):
     def entropy(self):
         a, k = self.concentration, self.concentration.shape[-1]
         total = a.sum(-1)
-        return (
-            a.lgamma().sum(-1) - total.lgamma() - (k - total) * total.digamma() - ((a - 1.0) * a.digamma()).sum(-1)
-        )
+        return a.lgamma().sum(-1) - total.lgamma() - (k - total) * total.digamma() - ((a - 1.0) * a.digamma()).sum(-1)
 
 
 class Beta(Distribution):
@@ -249,7 +247,9 @@ class StudentT(Distribution):
     def entropy(self):
         half = 0.5 * self.df
         log_beta = half.lgamma() + math.lgamma(0.5) - (half + 0.5).lgamma()
-        return self.scale.log() + (half + 0.5) * ((half + 0.5).digamma() - half.digamma()) + 0.5 * self.df.log() + log_beta
+        return (
+            self.scale.log() + (half + 0.5) * ((half + 0.5).digamma() - half.digamma()) + 0.5 * self.df.log() + log_beta
+        )
 
 
 class FisherSnedecor(Distribution):
@@ -267,6 +267,11 @@ class FisherSnedecor(Distribution):
     @property
     def mean(self):
         return (self.df2 / (self.df2 - 2)).masked_fill(self.df2 <= 2, math.nan)
+
+    @property
+    def mode(self):
+        mode = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
+        return mode.masked_fill(self.df1 <= 2, math.nan)
 
     @property
     def variance(self):

@@ -222,7 +222,7 @@ class Cauchy(Distribution):
 
     @property
     def variance(self):
-        return _C.full_like(self.loc, math.nan)
+        return _C.full_like(self.loc, math.inf)
 
     def expand(self, batch_shape, _instance=None):
         return self._expanded(Cauchy, batch_shape, {"loc": 0, "scale": 0}, _instance)
@@ -409,8 +409,20 @@ class Kumaraswamy(_Named):
         return self._moment(1)
 
     @property
+    def mode(self):
+        a, b = self.concentration1, self.concentration0
+        log_mode = b.reciprocal() * (-b).log1p() - (-a * b).log1p()
+        return log_mode.exp().masked_fill((a < 1) | (b < 1), math.nan)
+
+    @property
     def variance(self):
         return self._moment(2) - self.mean.pow(2)
+
+    def entropy(self):
+        a, b = self.concentration1, self.concentration0
+        first = 1 - a.reciprocal()
+        harmonic = (b + 1).digamma() + EULER
+        return first * harmonic + (1 - b.reciprocal()) - a.log() - b.log()
 
 
 class InverseGamma(_Named):
@@ -460,7 +472,7 @@ class LogisticNormal(_Named):
         super().__init__(base, StickBreakingTransform(), validate_args=validate_args)
 
 
-# --- relaxed: gradients pass through choices ------------------------------------------------------------------------------
+# --- relaxed: gradients pass through choices -------------------------------------------------------------------------
 
 
 class _LogitRelaxedBernoulli(_OfProbability):
@@ -569,7 +581,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
-# --- mixtures, and covariances of low rank --------------------------------------------------------------------------------
+# --- mixtures, and covariances of low rank ---------------------------------------------------------------------------
 
 
 class MixtureSameFamily(Distribution):
@@ -580,9 +592,7 @@ class MixtureSameFamily(Distribution):
     def __init__(self, mixture_distribution, component_distribution, validate_args=None):
         self.mixture_distribution, self.component_distribution = mixture_distribution, component_distribution
         if not isinstance(mixture_distribution, Categorical):
-            raise ValueError(
-                " The Mixture distribution needs to be an instance of torch.distributions.Categorical"
-            )
+            raise ValueError(" The Mixture distribution needs to be an instance of torch.distributions.Categorical")
         if not isinstance(component_distribution, Distribution):
             raise ValueError("The Component distribution need to be an instance of torch.distributions.Distribution")
         self._num_component = mixture_distribution.logits.shape[-1]
@@ -604,7 +614,7 @@ class MixtureSameFamily(Distribution):
 
     @property
     def support(self):
-        return self.component_distribution.support
+        return constraints.MixtureSameFamilyConstraint(self.component_distribution.support)
 
     def _weights(self):
         probs = self.mixture_distribution.probs
@@ -719,7 +729,7 @@ class LowRankMultivariateNormal(Distribution):
         return 0.5 * (n * (1.0 + math.log(2 * math.pi)) + self._log_det(self._capacitance))
 
 
-# --- divergences ------------------------------------------------------------------------------------------------------
+# --- divergences -----------------------------------------------------------------------------------------------------
 
 
 @register_kl(TransformedDistribution, TransformedDistribution)

@@ -453,7 +453,7 @@ class LowerCholeskyTransform(Transform):
         return y.tril(-1) + y.diagonal(0, -2, -1).log().diag_embed()
 
 
-# --- from a constraint to a map onto it ---------------------------------------------------------------------------------
+# --- from a constraint to a map onto it ------------------------------------------------------------------------------
 
 
 class _Registry:
