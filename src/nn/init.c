@@ -96,7 +96,7 @@ static int fill_untaped(bk_tensor *t, bool normal, double size, bk_generator *g)
 
 static int xavier(bk_tensor *t, double gain, bool normal, bk_generator *g)
 {
-    double in, out;
+    double in = 1, out = 1;
     if (fans(t, &in, &out) < 0)
         return -1;
     double deviation = gain * sqrt(2 / (in + out));
@@ -105,7 +105,7 @@ static int xavier(bk_tensor *t, double gain, bool normal, bk_generator *g)
 
 static int kaiming(bk_tensor *t, double gain, bool fan_out, bool normal, bk_generator *g)
 {
-    double in, out;
+    double in = 1, out = 1;
     if (fans(t, &in, &out) < 0)
         return -1;
     double deviation = gain / sqrt(fan_out ? out : in);
