@@ -163,6 +163,10 @@ BK_API bk_tensor *bk_randperm(int64_t n, bk_dtype dtype, bk_generator *g);
 BK_API bk_tensor *bk_normal(const bk_tensor *mean, const bk_tensor *std, bk_generator *g);
 BK_API bk_tensor *bk_bernoulli(const bk_tensor *p, bk_generator *g);
 BK_API bk_tensor *bk_poisson(const bk_tensor *rate, bk_generator *g);
+BK_API bk_tensor *bk_binomial(const bk_tensor *count, const bk_tensor *p, bk_generator *g); /* of equal sizes */
+BK_API bk_tensor *bk_standard_gamma(const bk_tensor *alpha, bk_generator *g);
+/* How each x moves with alpha while its place in the distribution stays: the gradient of a draw. */
+BK_API bk_tensor *bk_standard_gamma_grad(const bk_tensor *alpha, const bk_tensor *x);
 BK_API bk_tensor *bk_multinomial(const bk_tensor *weights, int64_t samples, bool replacement, bk_generator *g);
 BK_API int bk_uniform_(bk_tensor *t, double lo, double hi, bk_generator *g);
 BK_API int bk_normal_(bk_tensor *t, double mean, double std, bk_generator *g);
@@ -542,6 +546,12 @@ BK_API bk_tensor *bk_rnn_layer(bk_rnn_kind kind, const bk_tensor *x, const int64
 BK_API bk_tensor *bk_attention(const bk_tensor *q, const bk_tensor *k, const bk_tensor *v, const bk_tensor *mask,
                                double dropout_p, bool causal, double scale);
 
+/* Initial values of a weight (outputs, inputs, places of a kernel...), whose spread keeps that of what passes through:
+ * between inputs and outputs (Xavier), or by one of them (Kaiming). gain: 1 for linear layers, sqrt(2) for ReLU. */
+BK_API int bk_xavier_uniform_(bk_tensor *t, double gain, bk_generator *g);
+BK_API int bk_xavier_normal_(bk_tensor *t, double gain, bk_generator *g);
+BK_API int bk_kaiming_uniform_(bk_tensor *t, double gain, bool fan_out, bk_generator *g);
+BK_API int bk_kaiming_normal_(bk_tensor *t, double gain, bool fan_out, bk_generator *g);
 /* An orthogonal matrix along the shorter side of t, seen as (first dimension, all others), times gain. */
 BK_API int bk_orthogonal_(bk_tensor *t, double gain, bk_generator *g);
 

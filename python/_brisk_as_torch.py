@@ -9,7 +9,6 @@ importing the package for it would cost each of them NumPy's start-up time.
 """
 
 import importlib
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
@@ -18,7 +17,7 @@ import sys
 VARIABLE = "BRISK_AS_TORCH"
 
 
-class _Alias(importlib.abc.Loader):
+class _Alias:
     """Loads the module `name` and presents it as the module asked for."""
 
     def __init__(self, name):
@@ -33,7 +32,7 @@ class _Alias(importlib.abc.Loader):
         module.__spec__ = self.own_spec  # the import system has just set the alias's
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:
     def find_spec(self, fullname, path=None, target=None):
         if fullname.partition(".")[0] != "torch":
             return None

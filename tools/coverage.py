@@ -2,8 +2,8 @@
 
     python tools/coverage.py [--frequencies api_frequency.csv] [--check]
 
-Two questions: which public names of PyTorch's namespaces are there, and (with --frequencies, a table of how many programs
-use each name: kind,name,programs,occurrences) which of the names that programs use. What stands in COVERAGE.md outside
+Two questions: which public names of PyTorch's namespaces are there, and (with --frequencies, a table of how many
+programs use each name) which of the names that programs use. What stands in COVERAGE.md outside
 the marked block is left alone. --check writes nothing and fails if the block is not up to date."""
 
 import argparse
@@ -32,12 +32,12 @@ EXCEPTED = {
     r"i?stft|resolve_conj|conj(_physical_?)?|is_conj|chalf)|torch\.(Complex\w+)|torch\.linalg\.(eig|eigvals|ldl_\w+)",
     "sparse, nested and masked storage": r".*(sparse|crow_|ccol_|col_indices|row_indices|coalesce|hspmm|smm|nested|"
     r"to_dense|dense_dim|mkldnn|_?nnz).*|torch(\.Tensor)?\.(indices|values|(s|hs)pmm|dsmm|saddmm|sspaddmm)",
-    "quantised and packed integers": r".*(quant(?!ile)|fbgemm|q_scale|q_zero|q_per|qscheme|int_repr|bits\d|qint|quint|qscale|"
-    r"fake_quant|observer|obs_|miopen|cudnn|rowwise|choose_q).*|torch\.(u?int[1-7]|uint(16|32|64)|float8_\w+|float4_\w+)",
-    "devices other than the CPU, streams": r".*(cuda|Stream|Event|\bxpu|hpu|ipu|mtia|vulkan|metal|privateuse|pin_memory|"
-    r"is_pinned|AcceleratorError|OutOfMemoryError|acquire|mps).*",
-    "compilers, scripts, exporters": r"torch\.(\w*(Type|Graph|Script|Jit|JIT|Guard|Dispatch|Sym[A-Z]|sym_|Deep|Export)\w*|"
-    r"parse_\w+|import_ir\w*|fork|wait|merge_\w+|unify_\w+|vitals\w*|read_vitals|set_vital|DeserializationStorageContext|"
+    "quantised and packed integers": r".*(quant(?!ile)|fbgemm|q_scale|q_zero|q_per|qscheme|int_repr|bits\d|qint|"
+    r"quint|qscale|fake_quant|observer|obs_|miopen|cudnn|rowwise|choose_q).*|torch\.(u?int[1-7]|uint(16|32|64)|float8_\w+|float4_\w+)",
+    "devices other than the CPU, streams": r".*(cuda|Stream|Event|\bxpu|hpu|ipu|mtia|vulkan|metal|privateuse|"
+    r"pin_memory|is_pinned|AcceleratorError|OutOfMemoryError|acquire|mps).*",
+    "compilers, scripts, exporters": r"torch\.(\w*(Type|Graph|Script|Jit|JIT|Guard|Dispatch|Sym[A-Z]|sym_|Deep|"
+    r"Export)\w*|parse_\w+|import_ir\w*|fork|wait|merge_\w+|unify_\w+|vitals\w*|read_vitals|set_vital|DeserializationStorageContext|"
     r"(Future|Argument|Block|Code|CompilationUnit|ErrorReport|FunctionSchema|Gradient|IODescriptor|InferredType|"
     r"Node|OperatorInfo|PyObjectType|Use|Value|Capsule|FileCheck|Const\w+|Erroring\w+|Static\w+|LiteScript\w+|"
     r"DisableTorchFunction\w*|LoggerBase|LockingLogger|NoopLogger|AggregationType|BenchmarkConfig|"

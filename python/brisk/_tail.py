@@ -21,7 +21,7 @@ __all__ = [
 
 pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
 
-# --- settings that change nothing here: results are the same in every run, and at any number of threads -----------------
+# --- settings that change nothing here: results are the same in every run, and at any number of threads --------------
 
 _deterministic, _precision, _warn_always = [False], ["highest"], [False]
 
@@ -80,7 +80,7 @@ def is_warn_always_enabled():
     return _warn_always[0]
 
 
-# --- questions --------------------------------------------------------------------------------------------------------
+# --- questions -------------------------------------------------------------------------------------------------------
 
 
 def typename(obj):
@@ -117,7 +117,7 @@ def get_device(input):
     return -1
 
 
-# --- parts --------------------------------------------------------------------------------------------------------------
+# --- parts -----------------------------------------------------------------------------------------------------------
 
 
 def _split_at(input, where, dim):
@@ -195,7 +195,7 @@ def resize_as_(input, the_template, *, memory_format=None):
     return input.resize_(the_template.shape)
 
 
-# --- numbers --------------------------------------------------------------------------------------------------------------
+# --- numbers ---------------------------------------------------------------------------------------------------------
 
 
 def _by_numpy(function, *tensors):
@@ -321,7 +321,7 @@ def bartlett_window(window_length, periodic=True, *, dtype=None, device=None, re
     return w.requires_grad_() if requires_grad else w
 
 
-# --- methods --------------------------------------------------------------------------------------------------------------
+# --- methods ---------------------------------------------------------------------------------------------------------
 
 
 def _fill_diagonal_(self, fill_value, wrap=False):

@@ -333,6 +333,12 @@ DROPOUT(feature_dropout, BK_DROPOUT_FEATURES)
 DROPOUT(alpha_dropout, BK_DROPOUT_ALPHA)
 DROPOUT(feature_alpha_dropout, BK_DROPOUT_FEATURES | BK_DROPOUT_ALPHA)
 
+static PyObject *py_standard_gamma(const arg *a) { return py_wrap(bk_standard_gamma(a[0].tensor, chosen(&a[1]))); }
+static PyObject *py_standard_gamma_grad(const arg *a)
+{
+    return py_wrap(bk_standard_gamma_grad(a[0].tensor, a[1].tensor));
+}
+static PyObject *py_binomial(const arg *a) { return py_wrap(bk_binomial(a[0].tensor, a[1].tensor, chosen(&a[2]))); }
 static PyObject *py_poisson(const arg *a) { return py_wrap(bk_poisson(a[0].tensor, chosen(&a[1]))); }
 
 static PyObject *py_multinomial(const arg *a)
@@ -425,6 +431,9 @@ const binding random_rows[] = {
             DROPOUT_ROWS(alpha_dropout, "Dropout that keeps the mean and variance of what a SELU gives.")
                 DROPOUT_ROWS(feature_alpha_dropout,
                              NULL){ AS_FUNCTION, "poisson(Tensor self, Generator? generator=None)", py_poisson, NULL },
+    { AS_FUNCTION, "binomial(Tensor count, Tensor prob, Generator? generator=None)", py_binomial, NULL },
+    { AS_FUNCTION, "_standard_gamma(Tensor self, Generator? generator=None)", py_standard_gamma, NULL },
+    { AS_FUNCTION, "_standard_gamma_grad(Tensor self, Tensor output)", py_standard_gamma_grad, NULL },
     { BOTH, "multinomial(Tensor self, int num_samples, bool replacement=False, " DRAWN ", Tensor? out=None)",
       py_multinomial, "Column indices, drawn by the weights of each row." },
     { AS_METHOD, "uniform_(Tensor self, float from=0, float to=1, " DRAWN ")", py_uniform_, NULL },

@@ -37,7 +37,7 @@ static void fill_u53(rng *r, double *out, int64_t n)
     }
 }
 
-static inline double next_u53(rng *r) { return (double)(int64_t)(rng_u64(r) & ((1ull << 53) - 1)) * 0x1p-53; }
+double rng_next_u53(rng *r) { return (double)(int64_t)(rng_u64(r) & ((1ull << 53) - 1)) * 0x1p-53; }
 
 static void store_doubles(bk_dtype dtype, void *data, int64_t at, const double *from, int64_t n)
 {
@@ -328,14 +328,14 @@ static void normal_blocks(rng *r, bk_dtype dtype, void *data, int64_t n, double 
         normal_chunk(r, dtype, data, n - BLOCK, BLOCK, mean, std);
 }
 
-static double next_normal(rng *r)
+double rng_next_normal(rng *r)
 {
     if (r->has_next_normal) {
         r->has_next_normal = false;
         return r->next_normal;
     }
-    double angle = 2 * PI * next_u53(r);
-    double radius = sqrt(-2 * log1p(-next_u53(r)));
+    double angle = 2 * PI * rng_next_u53(r);
+    double radius = sqrt(-2 * log1p(-rng_next_u53(r)));
     r->next_normal = radius * sin(angle);
     r->has_next_normal = true;
     return radius * cos(angle);
@@ -352,7 +352,7 @@ int rng_normal(rng *r, bk_dtype dtype, void *data, int64_t n, bool contiguous, d
         return 0;
     }
     for (int64_t i = 0; i < n; i++) {
-        double x = fma(next_normal(r), std, mean);
+        double x = fma(rng_next_normal(r), std, mean);
         store_doubles(dtype, data, i, &x, 1);
     }
     return 0;
@@ -365,7 +365,7 @@ int rng_log_normal(rng *r, bk_dtype dtype, void *data, int64_t n, double mean, d
     if (require_float(dtype, "log_normal_cpu") < 0)
         return -1;
     for (int64_t i = 0; i < n; i++) {
-        double x = exp(fma(next_normal(r), std, mean));
+        double x = exp(fma(rng_next_normal(r), std, mean));
         store_doubles(dtype, data, i, &x, 1);
     }
     return 0;
@@ -449,7 +449,7 @@ int rng_bernoulli_tensor(rng *r, bk_dtype p_dtype, const void *p, bk_dtype dtype
     if (require_float(p_dtype, "bernoulli_tensor_cpu_p_") < 0 || check_probabilities(p_dtype, p, n) < 0)
         return -1;
     for (int64_t i = 0; i < n; i++) {
-        double u = p_dtype == BK_FLOAT64 ? next_u53(r) : (double)(rng_u32(r) & 0xffffffu) * 0x1p-24;
+        double u = p_dtype == BK_FLOAT64 ? rng_next_u53(r) : (double)(rng_u32(r) & 0xffffffu) * 0x1p-24;
         double x = u < dtype_load_double(p_dtype, (const char *)p + i * (int64_t)dtype_size(p_dtype));
         store_doubles(dtype, data, i, &x, 1);
     }
@@ -463,7 +463,7 @@ static double poisson_by_product(rng *r, double rate)
 {
     double limit = exp(-rate), product = 1;
     for (int64_t count = 0;; count++) {
-        product *= next_u53(r);
+        product *= rng_next_u53(r);
         if (product <= limit)
             return (double)count;
     }
@@ -475,7 +475,7 @@ static double poisson_by_rejection(rng *r, double rate)
     double log_rate = log(rate), b = 0.931 + 2.53 * sqrt(rate), a = -0.059 + 0.02483 * b;
     double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), accepted = 0.9277 - 3.6224 / (b - 2);
     for (;;) {
-        double u = next_u53(r) - 0.5, v = next_u53(r), us = 0.5 - fabs(u);
+        double u = rng_next_u53(r) - 0.5, v = rng_next_u53(r), us = 0.5 - fabs(u);
         double k = floor((2 * a / us + b) * u + rate + 0.43);
         if (us >= 0.07 && v <= accepted)
             return k;
@@ -663,7 +663,7 @@ static int sample_with_replacement(rng *r, bk_dtype dtype, const void *weights, 
     for (int64_t i = 0; i < rows; i++) {
         cumulate(dtype, weights, i, columns, sums);
         for (int64_t k = 0; k < samples; k++)
-            out[i * samples + k] = first_at_least(sums, columns, next_u53(r));
+            out[i * samples + k] = first_at_least(sums, columns, rng_next_u53(r));
     }
     mem_free(sums);
     return 0;
@@ -685,7 +685,7 @@ static int by_score(const void *x, const void *y)
 /* w / q with q exponentially distributed, the quotient and q rounded to the dtype. */
 static double draw_score(rng *r, bk_dtype dtype, double w)
 {
-    double q = rounded(dtype, exponential(next_u53(r), (parameters){ 1, 0 }));
+    double q = rounded(dtype, exponential(rng_next_u53(r), (parameters){ 1, 0 }));
     return rounded(dtype, dtype == BK_FLOAT64 ? w / q : (float)w / (float)q);
 }
 

@@ -44,6 +44,14 @@ int rng_randint(rng *r, bk_dtype dtype, void *data, int64_t n, int64_t lo, int64
 int rng_random(rng *r, bk_dtype dtype, void *data, int64_t n);
 int rng_bernoulli_p(rng *r, bk_dtype dtype, void *data, int64_t n, double p);
 int rng_bernoulli_tensor(rng *r, bk_dtype p_dtype, const void *p, bk_dtype dtype, void *data, int64_t n);
+/* One number at a time: uniform in [0, 1), and normal, of which two are made at once. */
+double rng_next_u53(rng *r);
+double rng_next_normal(rng *r);
+/* variates.c: a number of the standard gamma distribution for each alpha, and how it moves with alpha. */
+int rng_standard_gamma(rng *r, bk_dtype dtype, const void *alphas, void *data, int64_t n);
+double gamma_slope(double alpha, double x);
+/* The successes of each number of trials. */
+int rng_binomial(rng *r, bk_dtype dtype, const void *counts, const void *probs, void *data, int64_t n);
 /* A Poisson number for each rate. */
 int rng_poisson(rng *r, bk_dtype dtype, const void *rates, void *data, int64_t n);
 void rng_randperm(rng *r, int64_t *out, int64_t n);

@@ -64,3 +64,61 @@ int bk_orthogonal_(bk_tensor *t, double gain, bk_generator *g)
     bk_set_grad_enabled(before);
     return status;
 }
+
+/* --- by the number of inputs and outputs
+ * ------------------------------------------------------------------------------
+ */
+
+/* A weight is (outputs, inputs, places of a kernel...). 0, or -1 with the error set. */
+static int fans(const bk_tensor *t, double *in, double *out)
+{
+    if (!t)
+        return -1;
+    const layout *l = t->layout;
+    if (l->ndim < 2)
+        return error_int(BK_VALUE_ERROR,
+                         "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
+    double places = 1;
+    for (int d = 2; d < l->ndim; d++)
+        places *= (double)l->sizes[d];
+    *in = (double)l->sizes[1] * places;
+    *out = (double)l->sizes[0] * places;
+    return 0;
+}
+
+static int fill_untaped(bk_tensor *t, bool normal, double size, bk_generator *g)
+{
+    bool before = bk_set_grad_enabled(false);
+    int status = normal ? bk_normal_(t, 0, size, g) : bk_uniform_(t, -size, size, g);
+    bk_set_grad_enabled(before);
+    return status;
+}
+
+static int xavier(bk_tensor *t, double gain, bool normal, bk_generator *g)
+{
+    double in = 1, out = 1;
+    if (fans(t, &in, &out) < 0)
+        return -1;
+    double deviation = gain * sqrt(2 / (in + out));
+    return fill_untaped(t, normal, normal ? deviation : sqrt(3) * deviation, g);
+}
+
+static int kaiming(bk_tensor *t, double gain, bool fan_out, bool normal, bk_generator *g)
+{
+    double in = 1, out = 1;
+    if (fans(t, &in, &out) < 0)
+        return -1;
+    double deviation = gain / sqrt(fan_out ? out : in);
+    return fill_untaped(t, normal, normal ? deviation : sqrt(3) * deviation, g);
+}
+
+int bk_xavier_uniform_(bk_tensor *t, double gain, bk_generator *g) { return xavier(t, gain, false, g); }
+int bk_xavier_normal_(bk_tensor *t, double gain, bk_generator *g) { return xavier(t, gain, true, g); }
+int bk_kaiming_uniform_(bk_tensor *t, double gain, bool fan_out, bk_generator *g)
+{
+    return kaiming(t, gain, fan_out, false, g);
+}
+int bk_kaiming_normal_(bk_tensor *t, double gain, bool fan_out, bk_generator *g)
+{
+    return kaiming(t, gain, fan_out, true, g);
+}

@@ -154,6 +154,15 @@ static int fill_poisson(const draw *d, rng *r, bk_dtype t, void *to, int64_t n)
     return rng_poisson(r, t, d->from, to, n);
 }
 
+static int fill_standard_gamma(const draw *d, rng *r, bk_dtype t, void *to, int64_t n)
+{
+    return rng_standard_gamma(r, t, d->from, to, n);
+}
+static int fill_binomial(const draw *d, rng *r, bk_dtype t, void *to, int64_t n)
+{
+    return rng_binomial(r, t, d->from, (const char *)d->from + n * (int64_t)dtype_size(t), to, n);
+}
+
 /* Both ends must be numbers of the dtype: a float has them up to 2^digits. */
 static int check_bounds(bk_dtype dtype, int64_t lo, int64_t hi)
 {
@@ -318,6 +327,46 @@ static bk_tensor *drawn_by(int (*fill)(const draw *, rng *, bk_dtype, void *, in
 
 bk_tensor *bk_bernoulli(const bk_tensor *p, bk_generator *g) { return drawn_by(fill_bernoulli_tensor, p, g); }
 bk_tensor *bk_poisson(const bk_tensor *rate, bk_generator *g) { return drawn_by(fill_poisson, rate, g); }
+
+bk_tensor *bk_standard_gamma(const bk_tensor *alpha, bk_generator *g)
+{
+    return drawn_by(fill_standard_gamma, alpha, g);
+}
+
+bk_tensor *bk_binomial(const bk_tensor *count, const bk_tensor *p, bk_generator *g)
+{
+    if (!count || !p)
+        return NULL;
+    if (tensor_dtype(count) != tensor_dtype(p))
+        return error_null(BK_RUNTIME_ERROR, "expected scalar type %s but found %s",
+                          dtypes[tensor_dtype(count)].type_name, dtypes[tensor_dtype(p)].type_name);
+    lock_take();
+    bk_scope_push();
+    bk_tensor *both = bk_stack((bk_tensor *[]){ (bk_tensor *)count, (bk_tensor *)p }, 2, 0);
+    draw d = { fill_binomial, .from = both ? ordered(both, both->layout) : NULL, .from_dtype = tensor_dtype(p) };
+    bk_tensor *t = d.from ? tensor_from_node(drawn_node(d, count->layout->plain, tensor_dtype(p), g)) : NULL;
+    t = scope_return(t);
+    lock_give();
+    return t;
+}
+
+/* Over the elements as they are: both are evaluated. */
+bk_tensor *bk_standard_gamma_grad(const bk_tensor *alpha, const bk_tensor *x)
+{
+    if (!alpha || !x)
+        return NULL;
+    lock_take();
+    bk_scope_push();
+    bk_tensor *a = bk_contiguous(bk_to(alpha, BK_FLOAT64)), *at = bk_contiguous(bk_to(x, BK_FLOAT64));
+    bk_tensor *slopes = a && at && a->layout->plain == at->layout->plain ? bk_clone(at) : NULL;
+    const double *from = slopes ? bk_data(a) : NULL;
+    double *to = from ? bk_data(slopes) : NULL;
+    for (int64_t i = 0; to && i < slopes->layout->numel; i++)
+        to[i] = gamma_slope(from[i], to[i]);
+    bk_tensor *t = scope_return(to ? bk_to(slopes, tensor_dtype(x)) : NULL);
+    lock_give();
+    return t;
+}
 
 static int check_deviations(const bk_tensor *std)
 {

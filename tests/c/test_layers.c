@@ -93,6 +93,27 @@ static void rest(void)
     bk_scope_pop();
 }
 
+/* PyTorch's numbers for seed 0: the sums of sizes of a weight (3, 4, 2). */
+static void initial_values(void)
+{
+    static const double sums[] = { 14.067774474620819, 7.182672966271639, 9.304958058521152, 10.971714176237583 };
+    for (int i = 0; i < 4; i++) {
+        bk_scope_push();
+        bk_manual_seed(0);
+        bk_tensor *w = bk_empty(3, (int64_t[]){ 3, 4, 2 }, BK_FLOAT32);
+        int status = i == 0   ? bk_xavier_uniform_(w, 2, NULL)
+                     : i == 1 ? bk_xavier_normal_(w, 1, NULL)
+                     : i == 2 ? bk_kaiming_uniform_(w, sqrt(2), false, NULL)
+                              : bk_kaiming_normal_(w, sqrt(2), true, NULL);
+        tap_ok(status == 0 && near(total(bk_abs(w)), sums[i]), "initial values are PyTorch's (%d)", i);
+        bk_scope_pop();
+    }
+    bk_tensor *bias = bk_empty(1, (int64_t[]){ 3 }, BK_FLOAT32);
+    tap_ok(bk_xavier_uniform_(bias, 1, NULL) < 0, "a bias has no inputs and outputs");
+    bk_error_clear();
+    bk_release(bias);
+}
+
 /* A little of every layer, with gradients. */
 static double scenario(void)
 {
@@ -152,6 +173,7 @@ int main(void)
     convolutions();
     recurrence();
     rest();
+    initial_values();
     faults();
     return tap_done();
 }

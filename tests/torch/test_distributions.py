@@ -25,6 +25,40 @@ Poisson(p * 5)
 Independent(Normal(x, x.exp()), 1)
 Independent(Normal(x, x.exp()), 2)
 Independent(Bernoulli(logits=x), 1)
+Gamma(p * 10, p)
+Gamma(p, 2.0)
+Chi2(p * 7)
+Beta(p * 4, p.exp())
+Dirichlet(p * 4)
+Dirichlet(x.exp())
+StudentT(p * 20)
+StudentT(7.0, v, p)
+FisherSnedecor(p * 20 + 5, p * 30 + 5)
+Binomial(7, p)
+Binomial(60, logits=x)
+Multinomial(9, p)
+Multinomial(5, logits=x)
+Geometric(p)
+Geometric(logits=x)
+NegativeBinomial(torch.tensor([3.0, 4.0, 5.0]), p)
+LogNormal(v, p)
+HalfNormal(p)
+Cauchy(v, p)
+HalfCauchy(p)
+Gumbel(v, p)
+Weibull(p, p * 5)
+Pareto(p, p * 9)
+Kumaraswamy(p * 4, p * 5)
+InverseGamma(p * 20, p)
+LogisticNormal(v, p)
+RelaxedBernoulli(torch.tensor(0.7), logits=x)
+RelaxedOneHotCategorical(torch.tensor(0.5), logits=x)
+OneHotCategoricalStraightThrough(p)
+MixtureSameFamily(Categorical(p), Normal(v, p))
+MixtureSameFamily(Categorical(torch.ones(2)), Independent(Normal(x, x.exp()), 1))
+LowRankMultivariateNormal(v, l[:, :2].contiguous(), p)
+TransformedDistribution(Normal(v, p), [d.AffineTransform(1.0, 2.0), d.TanhTransform()])
+TransformedDistribution(Normal(v, p), [torch.distributions.SoftplusTransform()])
 MultivariateNormal(v, c)
 MultivariateNormal(v, scale_tril=l)
 MultivariateNormal(v, precision_matrix=c)
@@ -61,7 +95,13 @@ def test_samples_and_their_probabilities_are_pytorch_s(maker, shape):
     check_same(outcome(draw, SUT), outcome(draw, REF), maker, strides=False, rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("maker", MAKERS)
+# Draws of the gamma family: PyTorch's derivatives are approximations to some 1e-3; ours are exact. Of a Dirichlet draw
+# they are another unbiased estimate (docs/DIFFERENCES.md).
+NEAR = ("Gamma", "Chi2", "StudentT", "FisherSnedecor", "InverseGamma")
+OTHER = ("Beta", "Dirichlet")
+
+
+@pytest.mark.parametrize("maker", [m for m in MAKERS if not m.startswith(OTHER)])
 def test_gradients_go_through_samples_and_probabilities(maker):
     def gradients(m):
         names = names_of(m)
@@ -71,7 +111,17 @@ def test_gradients_go_through_samples_and_probabilities(maker):
         (d.log_prob(value.detach()).sum() + (value * value).sum()).backward()
         return [names[k].grad for k in "xvp"]
 
-    check_same(outcome(gradients, SUT), outcome(gradients, REF), maker, strides=False, rtol=1e-4, atol=1e-5)
+    rtol = 4e-3 if maker.startswith(NEAR) else 1e-4
+    check_same(outcome(gradients, SUT), outcome(gradients, REF), maker, strides=False, rtol=rtol, atol=1e-5)
+
+
+def test_the_gradient_of_a_dirichlet_draw_is_that_of_its_mean_on_average():
+    a = SUT.tensor([0.7, 2.0, 1.3], dtype=SUT.float64, requires_grad=True)
+    SUT.manual_seed(3)
+    drawn = SUT.distributions.Dirichlet(a).rsample((40000,))
+    (found,) = SUT.autograd.grad(drawn.mean(0)[0], a)
+    (wanted,) = SUT.autograd.grad((a / a.sum())[0], a)
+    assert (found - wanted).abs().max().item() < 5e-3
 
 
 @pytest.mark.parametrize("attribute", ["mean", "variance", "stddev", "mode", "entropy()", "batch_shape", "event_shape",
@@ -102,6 +152,16 @@ Laplace(v, p), Laplace(v * 2, p * 2)
 Poisson(p), Poisson(p * 2)
 Independent(Normal(x, x.exp()), 1), Independent(Normal(x * 2, x.exp()), 1)
 MultivariateNormal(v, c), MultivariateNormal(v * 2, scale_tril=l * 2)
+Gamma(p * 10, p), Gamma(p, p * 2)
+Beta(p * 4, p), Beta(p, p * 3)
+Dirichlet(p * 4), Dirichlet(p)
+Binomial(7, p), Binomial(7, logits=v)
+Geometric(p), Geometric(logits=v)
+LogNormal(v, p), LogNormal(v * 2, p * 2)
+HalfNormal(p), HalfNormal(p * 2)
+Cauchy(v, p), Cauchy(v * 2, p * 2)
+Gumbel(v, p), Gumbel(v * 2, p * 2)
+Pareto(p, p * 9), Pareto(p * 0.5, p * 7)
 Normal(v, p), Poisson(p)
 """.strip().splitlines()
 
@@ -132,6 +192,21 @@ MultivariateNormal(v, c).scale_tril
 MultivariateNormal(v, c).precision_matrix
 MultivariateNormal(v, precision_matrix=c).covariance_matrix
 Categorical(p).perplexity()
+Cauchy(v, p).cdf(v * 2)
+Cauchy(v, p).icdf(p)
+HalfNormal(p).cdf(p)
+HalfCauchy(p).icdf(p)
+Gumbel(v, p).cdf(v)
+Weibull(p, p * 5).cdf(p)
+LogNormal(v, p).cdf(p)
+Binomial(4, p[0]).enumerate_support()
+LowRankMultivariateNormal(v, l[:, :2].contiguous(), p).covariance_matrix
+transforms.StickBreakingTransform()(v)
+transforms.StickBreakingTransform().inv(p)
+transforms.ComposeTransform([transforms.ExpTransform(), transforms.AffineTransform(v, p)]).inv(v + 1)
+biject_to(constraints.positive)(v)
+transform_to(constraints.simplex)(v)
+biject_to(constraints.interval(-1.0, 3.0))(v)
 """.strip().splitlines()
 
 

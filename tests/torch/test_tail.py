@@ -88,6 +88,7 @@ PROGRAMS = {
     "is_nonzero": lambda m: [m.is_nonzero(m.tensor([2.0])), m.is_nonzero(m.tensor(0))],
     "constants": lambda m: [m.pi, m.e, m.inf, m.newaxis],
     "typename": lambda m: [m.typename(m.ones(2)), m.typename(3), m.typename(len)],
+    "accelerators": lambda m: [m.accelerator.is_available(), m.accelerator.device_count()],
     "settings": lambda m: [m.are_deterministic_algorithms_enabled(), m.get_float32_matmul_precision()],
     "linear fused with its norm": lambda m: fused(m),
 }

@@ -1,9 +1,10 @@
 """Sets that parameters and values lie in. check(value) gives a tensor of truths, one for each event."""
 
 __all__ = [
-    "Constraint", "boolean", "dependent", "greater_than", "greater_than_eq", "independent", "integer_interval",
-    "interval", "less_than", "lower_cholesky", "nonnegative", "nonnegative_integer", "one_hot", "positive",
-    "positive_definite", "real", "real_vector", "simplex", "unit_interval",
+    "Constraint", "MixtureSameFamilyConstraint", "boolean", "dependent", "greater_than", "greater_than_eq",
+    "independent", "integer_interval", "interval", "less_than", "lower_cholesky", "multinomial", "nonnegative",
+    "nonnegative_integer", "one_hot", "positive", "positive_definite", "real", "real_vector", "simplex",
+    "unit_interval",
 ]  # fmt: skip
 
 
@@ -101,6 +102,34 @@ class _Simplex(Constraint):
         return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
+class _Multinomial(_Bounds):
+    """Counts that sum to a number."""
+
+    is_discrete, event_dim, names = True, 1, ("upper_bound",)
+
+    def __repr__(self):
+        return "Multinomial()"
+
+    def check(self, value):
+        return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
+
+
+class MixtureSameFamilyConstraint(Constraint):
+    """The set of a component; a value has no dimension for the components."""
+
+    def __init__(self, base_constraint):
+        self.base_constraint = base_constraint
+        self.event_dim, self.is_discrete = base_constraint.event_dim, base_constraint.is_discrete
+
+    def check(self, value):
+        inside = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
+        dims = value.dim() - self.event_dim
+        return inside.flatten(dims).all(-1) if inside.dim() > dims else inside
+
+    def __repr__(self):
+        return f"MixtureSameFamilyConstraint({self.base_constraint!r})"
+
+
 class _LowerCholesky(Constraint):
     event_dim = 2
 
@@ -140,4 +169,5 @@ independent = _IndependentConstraint
 real_vector = independent(real, 1)
 positive, nonnegative, unit_interval = _GreaterThan(0.0), _GreaterThanEq(0.0), _Interval(0.0, 1.0)
 nonnegative_integer = _IntegerGreaterThan(0)
+multinomial = _Multinomial
 simplex, lower_cholesky, positive_definite = _Simplex(), _LowerCholesky(), _PositiveDefinite()

@@ -7,8 +7,8 @@ from brisk.nn.parallel import DataParallel
 from brisk.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 __all__ = [
-    "Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional", "init", "modules",
-    "parallel", "parameter", "utils", *modules.__all__,
+    "Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional", "init",
+    "modules", "parallel", "parameter", "utils", *modules.__all__,
 ]  # fmt: skip
 
 __getattr__ = finder(__name__)

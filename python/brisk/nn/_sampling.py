@@ -1,4 +1,4 @@
-"""Reading images at places that are computed: grids of an affine map, samples between pixels, windows drawn at random."""
+"""Reading images at computed places: grids of an affine map, samples between pixels, windows drawn at random."""
 
 import math
 
@@ -10,7 +10,7 @@ __all__ = [
     "fractional_max_pool3d_with_indices", "grid_sample",
 ]  # fmt: skip
 
-# --- grids ------------------------------------------------------------------------------------------------------------
+# --- grids -----------------------------------------------------------------------------------------------------------
 
 
 def _base(size, align_corners, dtype):
@@ -129,8 +129,8 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
     n, sizes = input.dim() - 2, input.shape[2:]
     if n not in (2, 3) or grid.dim() != input.dim() or grid.shape[-1] != n:
         raise RuntimeError(
-            f"grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
-            f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
+            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with "
+            f"sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
         )
     if mode == "bicubic" and n != 2:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
@@ -148,7 +148,7 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
     return _linear_samples(input, places)
 
 
-# --- windows drawn at random -------------------------------------------------------------------------------------------
+# --- windows drawn at random -----------------------------------------------------------------------------------------
 
 
 def _starts(sample, size, count, kernel):

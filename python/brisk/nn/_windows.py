@@ -10,10 +10,11 @@ from brisk._C import _nn
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
     "adaptive_max_pool3d", "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d_with_indices",
-    "adaptive_max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d", "channel_shuffle", "fold", "interpolate", "local_response_norm",
-    "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices",
-    "max_pool2d_with_indices", "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d", "pad", "pixel_shuffle", "pixel_unshuffle", "unfold",
-    "upsample", "upsample_bilinear", "upsample_nearest",
+    "adaptive_max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d", "channel_shuffle", "fold",
+    "interpolate", "local_response_norm", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d",
+    "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices", "max_unpool1d",
+    "max_unpool2d", "max_unpool3d", "pad", "pixel_shuffle", "pixel_unshuffle", "unfold", "upsample",
+    "upsample_bilinear", "upsample_nearest",
 ]  # fmt: skip
 
 
@@ -22,7 +23,7 @@ def _each(x, n):
     return x * n if len(x) == 1 else x
 
 
-# --- padding ----------------------------------------------------------------------------------------------------------
+# --- padding ---------------------------------------------------------------------------------------------------------
 
 
 def _places(size, before, after, mode):
@@ -62,7 +63,7 @@ def pad(input, pad, mode="constant", value=None):
     return input
 
 
-# --- pooling ----------------------------------------------------------------------------------------------------------
+# --- pooling ---------------------------------------------------------------------------------------------------------
 
 
 def _check_images(name, input, n):
@@ -395,7 +396,7 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     return input / (square.transpose(1, -1) * alpha + k).pow(beta)
 
 
-# --- folding ----------------------------------------------------------------------------------------------------------
+# --- folding ---------------------------------------------------------------------------------------------------------
 
 
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
@@ -485,7 +486,7 @@ def channel_shuffle(input, groups):
     return input.unflatten(1, (groups, -1)).transpose(1, 2).flatten(1, 2)
 
 
-# --- resizing ---------------------------------------------------------------------------------------------------------
+# --- resizing --------------------------------------------------------------------------------------------------------
 
 
 def _ratio(size, count, scale):

@@ -16,12 +16,12 @@ from brisk.nn._sampling import *  # noqa: F403
 from brisk.nn._windows import *  # noqa: F403
 
 __all__ = [
-    *_losses.__all__, *_sampling.__all__, *_windows.__all__,
-    "alpha_dropout", "batch_norm", "bilinear", "cosine_similarity", "dropout", "dropout1d",
-    "dropout2d", "dropout3d", "embedding", "embedding_bag", "feature_alpha_dropout", "gumbel_softmax",
-    "instance_norm", "log_softmax", "normalize", "one_hot", "pairwise_distance", "rrelu",
-    "celu_", "conv_tbc", "elu_", "hardtanh_", "leaky_relu_", "multi_head_attention_forward", "pdist", "relu_", "rrelu_",
-    "selu_", "threshold_", "scaled_dot_product_attention", "softmax", "softmin", *(name for name in vars(_nn) if name[0] != "_"),
+    *_losses.__all__, *_sampling.__all__, *_windows.__all__, "alpha_dropout", "batch_norm", "bilinear",
+    "cosine_similarity", "dropout", "dropout1d", "dropout2d", "dropout3d", "embedding", "embedding_bag",
+    "feature_alpha_dropout", "gumbel_softmax", "instance_norm", "log_softmax", "normalize", "one_hot",
+    "pairwise_distance", "rrelu", "celu_", "conv_tbc", "elu_", "hardtanh_", "leaky_relu_",
+    "multi_head_attention_forward", "pdist", "relu_", "rrelu_", "selu_", "threshold_", "scaled_dot_product_attention",
+    "softmax", "softmin", *(name for name in vars(_nn) if name[0] != "_"),
 ]  # fmt: skip
 
 

@@ -25,7 +25,7 @@ def _check_cutoffs(cutoffs, n_classes):
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Classes below cutoffs[0] are the head's own; each further cluster is one of its outputs, and has a smaller net."""
+    """Classes below cutoffs[0] are the head's own; each further cluster is one of its outputs, with a smaller net."""
 
     def __init__(self, in_features, n_classes, cutoffs, div_value=4.0, head_bias=False, device=None, dtype=None):
         super().__init__()
