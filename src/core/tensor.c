@@ -580,6 +580,8 @@ static node *edge_apart(bk_tensor *t, node *place, bk_tensor *above)
 
 static bool read_with(bk_tensor *t, bool with_edge, operand *out)
 {
+    if (log_look() < 0)
+        return false;
     node *place = with_edge ? track_place(t) : NULL;
     if (with_edge && t->track && t->track->requires_grad && !place)
         return false;

@@ -213,3 +213,15 @@ def test_the_gradient_by_a_view_has_what_its_views_send():
 
     ours, theirs = both(run)
     assert ours == theirs
+
+
+@pytest.mark.parametrize("view", ["x.movedim(2, 0)", "x.movedim(2, 0).expand(4, 2, 3)", "x.transpose(0, 1)"])
+def test_a_gradient_that_is_kept_has_the_strides_it_came_with(view):
+    strides = []
+    for module in (brisk, REF):
+        x = module.zeros(2, 3, 4).requires_grad_()
+        kept = eval(view, {"x": x})
+        kept.retain_grad()
+        (kept.double().sum() + 0).backward()
+        strides.append((kept.grad.stride(), x.grad.stride()))
+    assert strides[0] == strides[1]
