@@ -730,7 +730,7 @@ char *tensor_open(bk_tensor *t)
 {
     cell *c = t->cell;
     const node *n = c->value;
-    if (!n->data || !n->memory || tensor_tracked(t) || t->layout->overlapping)
+    if (!n->data || !n->memory || tensor_tracked(t) || t->layout->overlapping || t->flags & TENSOR_INFERENCE)
         return NULL;
     while (c->seers)
         forget(c->seers);

@@ -48,6 +48,13 @@ def a_write_to_an_element_outside(m):
 
 
 @program
+def a_write_to_an_element_that_is_evaluated_outside(m):
+    a = made_inside(m)
+    a.tolist()
+    a[0] = 1
+
+
+@program
 def a_write_through_a_view_outside(m):
     made_inside(m).view(3, 1).mul_(2)
 
