@@ -12,8 +12,13 @@ __all__ = [
     "are_deterministic_algorithms_enabled", "as_strided_scatter", "bartlett_window", "cumulative_trapezoid",
     "diagonal_scatter", "dsplit", "e", "frexp", "gcd", "get_deterministic_debug_mode", "get_device",
     "get_float32_matmul_precision", "get_num_interop_threads", "gradient", "histogram", "hsplit", "inf",
+<<<<<<< HEAD
     "is_inference", "is_inference_mode_enabled", "is_nonzero", "is_storage", "isreal", "lcm", "ldexp", "mvlgamma",
     "nan", "narrow_copy", "newaxis", "pi", "renorm", "resize_as_", "select_scatter", "set_deterministic_debug_mode",
+=======
+    "is_nonzero", "is_storage", "isreal", "lcm", "ldexp", "mvlgamma", "nan", "narrow_copy",
+    "newaxis", "pi", "renorm", "resize_as_", "select_scatter", "set_deterministic_debug_mode",
+>>>>>>> main
     "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads", "set_warn_always",
     "is_warn_always_enabled", "slice_scatter", "trapezoid", "trapz", "typename", "unsafe_chunk", "unsafe_split",
     "use_deterministic_algorithms", "vsplit",
@@ -80,6 +85,7 @@ def is_warn_always_enabled():
     return _warn_always[0]
 
 
+<<<<<<< HEAD
 def is_inference_mode_enabled():
     """Whether inference_mode is on; it is no_grad here."""
     return False
@@ -91,6 +97,9 @@ def is_inference(input):
 
 
 # --- questions -------------------------------------------------------------------------------------------------------
+=======
+# --- questions --------------------------------------------------------------------------------------------------------
+>>>>>>> main
 
 
 def typename(obj):
@@ -392,7 +401,7 @@ def _in_place(function):
 
 
 for _function in (
-    as_strided_scatter, diagonal_scatter, dsplit, frexp, gcd, histogram, hsplit, is_inference, isreal, lcm, ldexp,
+    as_strided_scatter, diagonal_scatter, dsplit, frexp, gcd, histogram, hsplit, isreal, lcm, ldexp,
     mvlgamma, narrow_copy, renorm, select_scatter, slice_scatter, unsafe_chunk, unsafe_split, vsplit,
 ):  # fmt: skip
     _set(_function.__name__, _function)

@@ -281,7 +281,6 @@ int py_keep_packed(node *place, PyObject *list)
 static PyObject *py_hooks(const arg *a)
 {
     bk_tensor *t = a[0].tensor;
-    tensor_watch(t);
     node *place = tensor_edge(t);
     if (!place || (a[1].b && !bk_is_leaf(t))) {
         PyErr_SetString(PyExc_RuntimeError,

@@ -13,10 +13,12 @@ static PyObject *info(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
     cache_counts c = cache_count();
-    return Py_BuildValue("{s:s,s:i,s:s,s:L,s:L,s:L,s:L,s:L,s:L}", "isa", bk_isa(), "threads", bk_get_num_threads(),
-                         "compiler", __VERSION__, "plans cached", (long long)c.plans, "plan bytes", (long long)c.bytes,
-                         "plan hits", (long long)c.hits, "plan misses", (long long)c.misses, "memory in use",
-                         (long long)pool_bytes_in_use(), "memory cached", (long long)pool_bytes_cached());
+    return Py_BuildValue("{s:s,s:i,s:s,s:s,s:i,s:L,s:L,s:L,s:L,s:L,s:L}", "isa", bk_isa(), "threads",
+                         bk_get_num_threads(), "BLAS", "none is used: products are brisk's own", "compiler",
+                         __VERSION__, "layouts", (int)layouts_live(), "plans cached", (long long)c.plans, "plan bytes",
+                         (long long)c.bytes, "plan hits", (long long)c.hits, "plan misses", (long long)c.misses,
+                         "memory in use", (long long)pool_bytes_in_use(), "memory cached",
+                         (long long)pool_bytes_cached());
 }
 
 static PyObject *set_num_threads(PyObject *module, PyObject *n)

@@ -294,7 +294,7 @@ static int send_view(pass *p, node *n, bk_tensor *g)
         return 0;
     if (reorder_gradient(n, g, &reordered))
         return reordered ? send(p, n->edge[0], reordered) : -1;
-    bool into = s->grad && s->own && s->grad->layout == n->attr.region.layout && tensor_whole(s->grad);
+    bool into = s->grad && s->own && s->grad->layout == n->attr.region.layout;
     bk_tensor *sum = add_view_gradient(n, g, into ? s->grad : NULL);
     if (!sum)
         return -1;
@@ -307,8 +307,8 @@ static int send_view(pass *p, node *n, bk_tensor *g)
     return 0;
 }
 
-/* A track's gradient is a tensor of its own, in the track's strides. in_place: more goes into the tensor that is there.
- */
+/* A track's gradient is a tensor of its own: that of a leaf in the leaf's strides, one that was asked to be kept as it
+ * came. in_place: more goes into the tensor that is there. */
 static int accumulate(track *k, bk_tensor *g, bool in_place)
 {
     if (k->grad && in_place) {
@@ -317,10 +317,10 @@ static int accumulate(track *k, bk_tensor *g, bool in_place)
     }
     bk_tensor *sum = k->grad ? bk_add(k->grad, g) : g;
     operand in;
-    const layout *l = k->layout->dense ? k->layout : k->layout->plain;
-    bool fits = sum && sum->layout == l && sum->cell->value->layout->numel == l->numel; /* all of its memory */
+    const layout *l = k->place && sum ? layout_packed(sum->layout) : k->layout->dense ? k->layout : k->layout->plain;
+    bool fits = l && sum && sum->layout == l && sum->cell->value->layout->numel == l->numel; /* all of its memory */
     if (sum && !fits)
-        sum = copy_as(sum, l, tensor_dtype(sum));
+        sum = l ? copy_as(sum, l, tensor_dtype(sum)) : NULL;
     if (!sum || !tensor_read(sum, &in))
         return -1;
     bk_tensor *grad = tensor_at(in.value, in.edge);

@@ -65,7 +65,6 @@ void hooks_forget(node *place, const track *k)
 
 static int retain_grad(bk_tensor *t)
 {
-    tensor_watch(t);
     node *place = tensor_edge(t);
     if (!place)
         return error_int(BK_RUNTIME_ERROR, "can't retain_grad on Tensor that has requires_grad=False");

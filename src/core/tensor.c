@@ -26,7 +26,6 @@ void tensors_keep_layouts(void)
     freelist_each(&tracks, keep_track);
 }
 static uint64_t next_stamp = 1;
-static int hooked_views;              /* how many handles are TENSOR_HOOKED */
 static HOT_THREAD_LOCAL bool no_grad; /* zero is PyTorch's default: gradients on */
 
 static HOT_THREAD_LOCAL uint8_t born; /* the flags of handles on new memory: those of inference mode, or none */
@@ -395,7 +394,6 @@ static void handle_free(bk_tensor *t)
         edge_forget(t);
     if (t->keeps)
         keeper_drop(t);
-    hooked_views -= (t->flags & TENSOR_HOOKED) != 0;
     cell_release(t->cell);
     if (t->track)
         track_drop(t);
@@ -537,23 +535,14 @@ static node *view_edge(bk_tensor *t, node *place, const layout *whole, int64_t o
     return n;
 }
 
-/* The nearest of the views that t is a view of whose gradient is watched; NULL: none. */
-static bk_tensor *watched_above(const bk_tensor *t)
+/* The view that t is a part of, whose gradient gets t's: NULL where t is one of what its track stands for. Elements of
+ * a view that share memory have no gradients of their own to add to; as_strided may reach beyond its view. */
+static bk_tensor *view_above(const bk_tensor *t)
 {
-    bk_tensor *up = t->from;
-    while (up && !(up->flags & TENSOR_HOOKED && up->track == t->track && !up->layout->overlapping))
+    bk_tensor *up = t->made_by == VIEW_as_strided ? NULL : t->from;
+    while (up && (up->layout->overlapping || up->track != t->track))
         up = up->from;
     return up;
-}
-
-void tensor_watch(bk_tensor *t)
-{
-    lock_take();
-    if (t->flags & TENSOR_VIEW && !(t->flags & TENSOR_HOOKED)) {
-        t->flags |= TENSOR_HOOKED;
-        hooked_views++;
-    }
-    lock_give();
 }
 
 track *tensor_keeper(bk_tensor *t)
@@ -579,7 +568,7 @@ static void keep_place(bk_tensor *t, node *place)
     forget(t);
 }
 
-/* The place of t on the tape, given that of its track, where it is no node with a value; *value is t's. */
+/* The place of t on the tape, given that of its track, where it is no node with a value. */
 static node *edge_apart(bk_tensor *t, node *place, bk_tensor *above)
 {
     if (above) {
@@ -591,12 +580,14 @@ static node *edge_apart(bk_tensor *t, node *place, bk_tensor *above)
 
 static bool read_with(bk_tensor *t, bool with_edge, operand *out)
 {
+    if (log_look() < 0)
+        return false;
     node *place = with_edge ? track_place(t) : NULL;
     if (with_edge && t->track && t->track->requires_grad && !place)
         return false;
     *out = (operand){ .edge = place };
-    bk_tensor *above = place && hooked_views ? watched_above(t) : NULL;
-    bool apart = place && (above || !is_extent(t) || t->flags & TENSOR_HOOKED);
+    bk_tensor *above = place ? view_above(t) : NULL;
+    bool apart = place && (above || !is_extent(t) || t->flags & TENSOR_VIEW); /* a view has a place of its own */
     if (apart)
         keep_place(t, place);
     bool kept = t->own_edge && t->own_edge_place == place;
@@ -616,14 +607,15 @@ static bool read_with(bk_tensor *t, bool with_edge, operand *out)
 bool tensor_read_slow(const bk_tensor *t, operand *out)
 {
     const track *k = t->track;
-    if (k && !t->keeps && tensor_whole(t) && is_extent(t)) { /* a result on the tape, or a leaf */
+    if (k && !t->keeps && !(t->flags & TENSOR_VIEW) && tensor_whole(t) && is_extent(t)) { /* a result, or a leaf */
+        bool off = no_grad | born;
         out->value = t->cell->value;
-        out->edge = no_grad || k->place || !k->requires_grad ? NULL : k->leaf;
+        out->edge = off || k->place || !k->requires_grad ? NULL : k->leaf;
         if (out->edge)
             t->cell->taped = true;
-        else if (!no_grad)
+        else if (!off)
             out->edge = k->place;
-        if (out->edge || no_grad || !k->requires_grad)
+        if (out->edge || off || !k->requires_grad)
             return true;
     }
     return read_with((bk_tensor *)t, grad_enabled(), out);

@@ -41,7 +41,6 @@ typedef struct track {
 enum {
     TENSOR_VIEW = 1,     /* made as a differentiable view of another handle: shares its track, is no leaf of it */
     TENSOR_DATA = 2,     /* PyTorch's .data, or a view of it: the tape is not to know of writes through it */
-    TENSOR_HOOKED = 4,   /* a view whose gradient somebody wants to see: gradients of views of it pass its own place */
     TENSOR_INFERENCE = 8 /* made in inference mode: not to be written outside of it, nor read by a gradient */
 };
 
@@ -166,8 +165,6 @@ int tensor_check_write(const bk_tensor *t);
 int tensor_check_leaf(const bk_tensor *t);
 /* A write that nobody recorded: what was read before is no longer there. */
 void tensor_count_write(bk_tensor *t);
-/* Somebody is to see t's gradient: if t is a view, those of its views pass its place from here on. */
-void tensor_watch(bk_tensor *t);
 /* The tape node where t's gradient goes, NULL when t needs none. Borrowed. */
 node *tensor_edge(const bk_tensor *t);
 bool tensor_whole(const bk_tensor *t);

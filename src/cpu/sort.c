@@ -13,6 +13,7 @@
 #include "cpu/element.h"
 #include "cpu/walk.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct pair {
@@ -344,8 +345,11 @@ typedef struct searching {
     view dst, values, rows; /* rows: where the sorted row of each value starts */
     int64_t n, step;
     bool right;
+    bool floating;
+    uint64_t nan; /* of floats, the key of NaN */
 } searching;
 
+/* Every comparison with a NaN says to go on, so that one is placed after everything, as PyTorch's loop does it. */
 static int64_t search(const searching *s, const char *row, uint64_t key)
 {
     int64_t low = 0, left = s->n;
@@ -353,6 +357,7 @@ static int64_t search(const searching *s, const char *row, uint64_t key)
         int64_t half = left / 2;
         uint64_t at = key_at(s->values.dtype, row + (low + half) * s->step);
         bool after = s->right ? at <= key : at < key;
+        after |= s->floating && (at == s->nan || key == s->nan);
         low = after ? low + half + 1 : low;
         left = after ? left - half - 1 : half;
     }
@@ -372,6 +377,12 @@ void searchsorted_run(const view *dst, const view *sorted, const view *values, b
     searching s = { .dst = *dst, .values = *values, .rows = *values, .right = right };
     int last = sorted->ndim - 1;
     int64_t n = view_numel(values);
+    _Alignas(8) char nan[8];
+    s.floating = dtype_is_float(values->dtype);
+    if (s.floating) {
+        dtype_store_double(values->dtype, nan, (double)NAN);
+        s.nan = key_at(values->dtype, nan);
+    }
     s.n = sorted->sizes[last];
     s.step = sorted->strides[last] * (int64_t)dtype_size(sorted->dtype);
     s.rows.data = sorted->data;

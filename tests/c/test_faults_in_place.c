@@ -196,8 +196,8 @@ static void test_views_meanwhile(void)
         bk_tensor *third = bk_select(x, 0, 2), *again = bk_select(x, 0, 1);
         bk_tensor *sum = bk_add(bk_sum(third, 0, false), bk_sum(again, 0, false));
         bk_tensor *plain = filled(2, (int64_t[]){ ROWS, COLS });
-        bk_tensor *expected = bk_add(bk_sum(bk_select(plain, 0, 2), 0, false),
-                                     bk_sum(bk_mul_s(bk_select(plain, 0, 1), 2), 0, false));
+        bk_tensor *expected =
+            bk_add(bk_sum(bk_select(plain, 0, 2), 0, false), bk_sum(bk_mul_s(bk_select(plain, 0, 1), 2), 0, false));
         wrong += !sorted || bk_item(sum) != bk_item(expected);
         bk_scope_pop();
     }

@@ -232,6 +232,23 @@ static void test_block_edges(void)
     }
 }
 
+/* More of b than L2 holds beside the rest, so that it is packed on the way and sums wait in a buffer. */
+static void test_large_factor(void)
+{
+    static const pattern outputs[] = { ROWS, PADDED, SPREAD };
+    bool right = true;
+    for (int t = 0; t < TYPES; t++)
+        for (size_t c = 0; c < sizeof outputs / sizeof *outputs; c++)
+            for (int how = 0; how < 4; how++)
+                right = check(types[t], 150, 530, 600,
+                              (variant){ .a = c ? ROWS : COLUMNS,
+                                         .b = how & 1 ? COLUMNS : ROWS,
+                                         .c = outputs[c],
+                                         .accumulate = how >> 1 }) &&
+                        right;
+    tap_ok(right, "a factor that is packed on the way, into sums and into c");
+}
+
 static void test_strides(void)
 {
     static const int64_t shapes[][3] = { { 17, 35, 9 }, { 1, 40, 33 }, { 40, 1, 33 },   { 1, 1, 50 },
@@ -305,8 +322,9 @@ static bool bits_are_stable(bk_dtype type, int64_t m, int64_t n, int64_t k, patt
 
 static void test_bits(void)
 {
-    static const int64_t shapes[][3] = { { 300, 200, 300 }, { 100, 500, 600 }, { 500, 1, 5000 }, { 90, 5, 400 },
-                                         { 2, 3000, 700 },  { 33, 64, 64 },    { 1, 1, 100000 }, { 64, 512, 512 } };
+    static const int64_t shapes[][3] = { { 300, 200, 300 }, { 100, 500, 600 }, { 500, 1, 5000 },
+                                         { 90, 5, 400 },    { 2, 3000, 700 },  { 33, 64, 64 },
+                                         { 1, 1, 100000 },  { 64, 512, 512 },  { 150, 530, 600 } };
     for (int t = 0; t < 2; t++) {
         bool same = true;
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
@@ -472,6 +490,7 @@ static void test_out_of_memory(void)
     bool right = true;
     for (int t = 0; t < TYPES; t++) {
         right = same_without_memory(types[t], 300, 300, 300, COLUMNS, COLUMNS) && right;
+        right = same_without_memory(types[t], 150, 530, 600, ROWS, ROWS) && right;
         right = same_without_memory(types[t], 200, 1, 9000, ROWS, ROWS) && right;
         right = same_without_memory(types[t], 700, 1, 5000, SPREAD, SPREAD) && right;
     }
@@ -483,6 +502,7 @@ int main(void)
     for (int threads = 1; threads <= 3; threads++) {
         bk_set_num_threads(threads);
         test_block_edges();
+        test_large_factor();
         test_batches();
     }
     test_shapes();

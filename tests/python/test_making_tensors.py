@@ -225,6 +225,6 @@ def test_grad_fn_leads_to_the_leaves(torch):
     assert y.grad_fn.name() == "SumBackward0" and y.grad_fn == y.grad_fn
     product = y.grad_fn.next_functions[0][0]
     assert product.name() == "MulBackward0" and repr(product).startswith("<MulBackward0 object at 0x")
-    assert product.next_functions[0][0].name() == "AccumulateGrad"
+    assert product.next_functions[0][0].name() == "torch::autograd::AccumulateGrad"
     y.backward()
     assert x.grad.tolist() == [3, 3]

@@ -743,7 +743,10 @@ def early_backward(g):
 
 def read_gradients(g, names, tolerance):
     for name in names:
-        made = g.make(f"torch.zeros(1) if {name}.grad is None else {name}.grad + 0", (name,), rounds=True)
+        if name not in g.pool:  # an earlier reading has made room
+            continue
+        order = "" if g.tensor(name).is_leaf else ".contiguous()"  # PyTorch's own order varies with the path taken
+        made = g.make(f"torch.zeros(1) if {name}.grad is None else ({name}.grad + 0){order}", (name,), rounds=True)
         if made:
             g.mark(g.tensor(made), [tolerance], rounds=True)
             g.steps[-1].tolerance = g.tolerances()

@@ -199,3 +199,29 @@ def test_a_function_that_returns_the_view_it_was_given_passes_the_gradient_on():
 
     ours, theirs = both(run)
     assert ours == theirs
+
+
+def test_the_gradient_by_a_view_has_what_its_views_send():
+    def run(module):
+        x = module.arange(12.0, requires_grad=True)
+        h = (x * 2).view(3, 4)
+        columns = h[:, :3]
+        same = columns.view_as(columns)
+        z = (columns.t()[1:] * 3).sum() + columns[0].sum() + (same[1, 1:] * 5).sum()
+        z.backward(retain_graph=True)
+        return [g.tolist() for g in (x.grad, *module.autograd.grad(z, (h, columns, same)))]
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("view", ["x.movedim(2, 0)", "x.movedim(2, 0).expand(4, 2, 3)", "x.transpose(0, 1)"])
+def test_a_gradient_that_is_kept_has_the_strides_it_came_with(view):
+    strides = []
+    for module in (brisk, REF):
+        x = module.zeros(2, 3, 4).requires_grad_()
+        kept = eval(view, {"x": x})
+        kept.retain_grad()
+        (kept.double().sum() + 0).backward()
+        strides.append((kept.grad.stride(), x.grad.stride()))
+    assert strides[0] == strides[1]
