@@ -59,11 +59,8 @@ from brisk._tail import gradient as gradient
 from brisk._tail import histogram as histogram
 from brisk._tail import hsplit as hsplit
 from brisk.autograd.grad_mode import inference_mode as inference_mode
-<<<<<<< HEAD
 from brisk._tail import is_inference as is_inference
 from brisk._tail import is_inference_mode_enabled as is_inference_mode_enabled
-=======
->>>>>>> main
 from brisk._tail import is_nonzero as is_nonzero
 from brisk._tail import is_storage as is_storage
 from brisk._tail import is_warn_always_enabled as is_warn_always_enabled

@@ -12,13 +12,8 @@ __all__ = [
     "are_deterministic_algorithms_enabled", "as_strided_scatter", "bartlett_window", "cumulative_trapezoid",
     "diagonal_scatter", "dsplit", "e", "frexp", "gcd", "get_deterministic_debug_mode", "get_device",
     "get_float32_matmul_precision", "get_num_interop_threads", "gradient", "histogram", "hsplit", "inf",
-<<<<<<< HEAD
-    "is_inference", "is_inference_mode_enabled", "is_nonzero", "is_storage", "isreal", "lcm", "ldexp", "mvlgamma",
-    "nan", "narrow_copy", "newaxis", "pi", "renorm", "resize_as_", "select_scatter", "set_deterministic_debug_mode",
-=======
     "is_nonzero", "is_storage", "isreal", "lcm", "ldexp", "mvlgamma", "nan", "narrow_copy",
     "newaxis", "pi", "renorm", "resize_as_", "select_scatter", "set_deterministic_debug_mode",
->>>>>>> main
     "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads", "set_warn_always",
     "is_warn_always_enabled", "slice_scatter", "trapezoid", "trapz", "typename", "unsafe_chunk", "unsafe_split",
     "use_deterministic_algorithms", "vsplit",
@@ -85,21 +80,7 @@ def is_warn_always_enabled():
     return _warn_always[0]
 
 
-<<<<<<< HEAD
-def is_inference_mode_enabled():
-    """Whether inference_mode is on; it is no_grad here."""
-    return False
-
-
-def is_inference(input):
-    """Whether input was made in inference mode, which marks nothing here."""
-    return False
-
-
-# --- questions -------------------------------------------------------------------------------------------------------
-=======
 # --- questions --------------------------------------------------------------------------------------------------------
->>>>>>> main
 
 
 def typename(obj):
