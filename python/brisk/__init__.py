@@ -19,7 +19,7 @@ from brisk.autograd import enable_grad, inference_mode, no_grad, set_grad_enable
 __version__ = "0.1.0"
 
 # Submodules that are imported when they are first named, so that a program which does without them starts faster.
-_LATER = frozenset(("amp", "backends", "cuda", "distributions", "jit", "optim"))
+_LATER = frozenset(("accelerator", "amp", "backends", "cuda", "distributions", "jit", "onnx", "optim"))
 
 
 def __getattr__(name):
