@@ -12,7 +12,7 @@ C_SOURCES = $(shell find include src python tests examples -name '*.[ch]')
 PYTEST := -m pytest -q -p no:cacheprovider
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-c test-python test-torch fuzz fuzz-files bench asan lint format clean
+.PHONY: help install demo test test-c test-python test-torch fuzz fuzz-files bench asan lint format stubs clean
 
 help:
 	@echo 'make demo        build, then run the programs of examples/ as written'
@@ -23,6 +23,7 @@ help:
 	@echo 'make bench       ratios against PyTorch and NumPy (CASE=pattern selects)'
 	@echo 'make asan        all tests under AddressSanitizer and UBSan'
 	@echo 'make lint        formatting, ruff, and a build with clang where there is one'
+	@echo 'make stubs       write the type stubs again, after a public name has changed'
 	@echo 'make format      rewrite the sources as lint wants them'
 	@echo 'make install     build and install into .venv (activate it to use brisk)'
 	@echo 'make clean       remove build/ and the virtual environments'
@@ -89,8 +90,9 @@ fuzz: install $(VENV)/ready-torch
 	@$(BIN)/python -m tests.torch.fuzz --programs $(PROGRAMS)
 
 bench: install $(VENV)/ready-torch
-	@ninja -C $(BUILD) --quiet bench/c/bench_core
+	@ninja -C $(BUILD) --quiet bench/c/bench_core bench/c/bench_recurrence
 	@$(BUILD)/bench/c/bench_core
+	@$(BUILD)/bench/c/bench_recurrence
 	@$(BIN)/brisk bench $(CASE)
 
 # --- sanitizers --------------------------------------------------------------------------------------------------
@@ -148,6 +150,9 @@ format: $(VENV)/ready
 	$(BIN)/clang-format -i $(C_SOURCES)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+stubs: install
+	$(BIN)/python tools/make_stubs.py
 
 clean:
 	rm -rf build $(VENV) $(ASAN_VENV)

@@ -54,7 +54,9 @@ typedef enum bk_error_kind {
     BK_INDEX_ERROR,
     BK_MEMORY_ERROR,
     BK_NOT_IMPLEMENTED,
-    BK_CALLBACK_ERROR /* a callback failed and keeps its own error (a Python exception, say) */
+    BK_LINALG_ERROR,   /* a matrix that is singular or not positive-definite */
+    BK_CALLBACK_ERROR, /* a callback failed and keeps its own error (a Python exception, say) */
+    BK_INTERRUPTED     /* bk_interrupt was called */
 } bk_error_kind;
 
 /* The calling thread's last error; NULL when there is none. */
@@ -94,6 +96,9 @@ BK_API int bk_set_default_dtype(bk_dtype dtype);
 
 BK_API int bk_sync(void);               /* evaluates everything recorded so far */
 BK_API int bk_eval(const bk_tensor *t); /* evaluates what t needs, and what else is recorded */
+/* For signal handlers: the evaluation under way, if any, stops between two of its steps and fails with BK_INTERRUPTED.
+ * It keeps its place: whoever next needs a value, or records, goes on from there, and nothing is done twice. */
+BK_API void bk_interrupt(void);
 /* The address of the first element, evaluated; the memory stays at that address for the tensor's life. */
 BK_API void *bk_data(bk_tensor *t);
 BK_API double bk_item(const bk_tensor *t);
@@ -236,6 +241,7 @@ BK_API bk_tensor *bk_squeeze(const bk_tensor *t, int dim);
 BK_API bk_tensor *bk_unsqueeze(const bk_tensor *t, int dim);
 BK_API bk_tensor *bk_contiguous(const bk_tensor *t);
 BK_API bk_tensor *bk_detach(const bk_tensor *t);
+BK_API int bk_detach_(bk_tensor *t); /* takes t itself off the tape */
 BK_API bk_tensor *bk_cat(bk_tensor *const *tensors, int count, int dim);
 BK_API bk_tensor *bk_stack(bk_tensor *const *tensors, int count, int dim);
 
@@ -247,7 +253,7 @@ BK_API bk_tensor *bk_t(const bk_tensor *t); /* the transpose of a matrix; fewer 
 BK_API bk_tensor *bk_narrow(const bk_tensor *t, int dim, int64_t start, int64_t length);
 BK_API bk_tensor *bk_unfold(const bk_tensor *t, int dim, int64_t size, int64_t step);
 BK_API bk_tensor *bk_diagonal(const bk_tensor *t, int64_t offset, int dim1, int dim2);
-BK_API bk_tensor *bk_view_dtype(const bk_tensor *t, bk_dtype dtype); /* a dtype of equal size */
+BK_API bk_tensor *bk_view_dtype(const bk_tensor *t, bk_dtype dtype); /* the same bytes */
 BK_API int64_t bk_storage_offset(const bk_tensor *t);
 /* Views one after the other along dim into out, which has room for as many as there are sizes. */
 BK_API int bk_split_sizes(const bk_tensor *t, int count, const int64_t *sizes, int dim, bk_tensor **out);
@@ -439,6 +445,29 @@ BK_API bk_tensor *bk_cdist(const bk_tensor *a, const bk_tensor *b, double p, int
 BK_API bk_tensor *bk_kron(const bk_tensor *a, const bk_tensor *b);
 /* "ij,jk->ik" and the like; letters, repeated letters, "...", spaces. */
 BK_API bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count);
+
+/* --- linear algebra: matrices in the last two dimensions, batches of them before; float32 and float64 ---------------
+ */
+
+/* x with A x = b, or (left == false) x A = b; b may be a vector. check: a singular matrix is an error
+ * (BK_LINALG_ERROR), which evaluates; without it the result has infinities or NaN. */
+BK_API bk_tensor *bk_solve(const bk_tensor *a, const bk_tensor *b, bool left, bool check);
+BK_API bk_tensor *bk_inverse(const bk_tensor *a, bool check);
+/* Only one triangle of t is read; unit: its diagonal is taken to be 1. */
+BK_API bk_tensor *bk_solve_triangular(const bk_tensor *t, const bk_tensor *b, bool upper, bool left, bool unit);
+/* L below the diagonal, U on and above it; *pivots (owned, int32, from 1): which row was exchanged with row k. */
+BK_API bk_tensor *bk_lu_factor(const bk_tensor *a, bk_tensor **pivots);
+BK_API bk_tensor *bk_lu_solve(const bk_tensor *lu, const bk_tensor *pivots, const bk_tensor *b, bool left,
+                              bool transposed);
+BK_API bk_tensor *bk_det(const bk_tensor *a);
+BK_API bk_tensor *bk_slogdet(const bk_tensor *a, bk_tensor **logabsdet); /* the sign */
+/* L L^T = A, or (upper) U^T U = A, of which one triangle is read. check: as above, of a matrix that is not
+ * positive-definite; without it the diagonal is NaN from the minor on that is not. */
+BK_API bk_tensor *bk_cholesky(const bk_tensor *a, bool upper, bool check);
+BK_API bk_tensor *bk_cholesky_solve(const bk_tensor *b, const bk_tensor *l, bool upper);
+/* Q, and R in *r (owned). Reduced: Q has as many columns as the shorter side of A; complete: it is square. */
+typedef enum bk_qr_mode { BK_QR_REDUCED, BK_QR_COMPLETE, BK_QR_R } bk_qr_mode;
+BK_API bk_tensor *bk_qr(const bk_tensor *a, bk_qr_mode mode, bk_tensor **r);
 
 /* --- files -------------------------------------------------------------------------------------------------------- */
 

@@ -6,15 +6,16 @@
 The program is not changed. Both runs start from the same seeds (torch, random, NumPy), in the directory of the script,
 and end by themselves, or after --lines lines of output or --seconds. Line by line, the text must be the same and the
 numbers within --rtol of each other; durations are not compared. Training is chaotic, so where they part, PyTorch is run
-once more with other vector instructions and with parameters that differ in their last bits: the line at which it departs
-from itself is the measure of how long two correct libraries can agree. The time given is the processor's, from the moment
-`import torch` is done until the last line that both printed.
+once more with other vector instructions and with parameters that differ in their last bits: the line at which it
+departs from itself is the measure of how long two correct libraries can agree. The time given is the processor's, from
+the moment `import torch` is done until the last line that both printed.
 
 DIR holds a checkout of each repository of the list under the name owner+name. Modules that stand in for what a program
 imports beside torch (data sets, mostly) are taken from --path, before everything else.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -108,10 +109,8 @@ class Run:
 
     def _stop(self):
         self.stopped = True
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.child.pid, signal.SIGKILL)  # a group of its own: the program's workers go with it
-        except ProcessLookupError:
-            pass
 
     def _read(self, limit):
         for line in self.child.stdout:
@@ -140,7 +139,7 @@ class Run:
         return not self.stopped and self.child.returncode != 0
 
     def time_of_line(self, count):
-        """Processor time from `import torch` to the count-th line, or to the end of a run that ended by itself there."""
+        """Processor time from `import torch` to the count-th line, or to the end of a run that ended there."""
         whole = not self.stopped and count >= len(self.lines)
         end = self.ended if whole or not count else self.lines[count - 1][0]
         return end - self.begun
@@ -185,7 +184,7 @@ def compare(torch, brisk, limits):
 
 
 def agrees(result):
-    """Every line agrees, or those do up to where PyTorch departs from itself (twice as early is still the same chaos)."""
+    """Every line agrees, or those do up to where PyTorch departs from itself (or half as far)."""
     if result["agree"] == result["lines"]:
         return True
     return result["steady"] is not None and result["agree"] > 0 and 2 * result["agree"] >= result["steady"]

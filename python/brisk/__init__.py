@@ -6,10 +6,26 @@ from brisk import _C
 from brisk._C import *  # noqa: F403  (functions, dtypes and types: the rows of the extension)
 from brisk._C import Tensor
 from brisk._install import install
+from brisk._missing import finder
 from brisk._arrange import *  # noqa: F403
 from brisk import _copy, _memory, autograd, hub, linalg, nn, random, safetensors, serialization
+from brisk._matrices import *  # noqa: F403
+from brisk._tail import *  # noqa: F403
 from brisk._legacy import *  # noqa: F403
 from brisk._making import *  # noqa: F403
+from brisk._storage import (
+    BFloat16Storage,
+    BoolStorage,
+    ByteStorage,
+    CharStorage,
+    DoubleStorage,
+    FloatStorage,
+    HalfStorage,
+    IntStorage,
+    LongStorage,
+    ShortStorage,
+    TypedStorage,
+)
 from brisk.serialization import load, save
 from brisk.functional import cdist, chain_matmul, einsum, tensordot
 from brisk import func, utils
@@ -18,29 +34,34 @@ from brisk.autograd import enable_grad, inference_mode, no_grad, set_grad_enable
 
 __version__ = "0.1.0"
 
+# What PyTorch has both here and elsewhere.
+_FUNCTIONAL = """
+    adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d batch_norm bilinear binary_cross_entropy_with_logits celu_
+    channel_shuffle conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d
+    cosine_embedding_loss cosine_similarity ctc_loss embedding_bag group_norm hardshrink hinge_embedding_loss
+    instance_norm layer_norm margin_ranking_loss max_pool1d max_pool1d_with_indices max_pool2d max_pool3d
+    pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss prelu rms_norm rrelu rrelu_ threshold
+    threshold_ triplet_margin_loss
+"""
+_ELSEWHERE = {
+    **dict.fromkeys(_FUNCTIONAL.split(), "brisk.nn.functional"),
+    "autocast": "brisk.amp",
+    "GradScaler": "brisk.amp",
+    "is_anomaly_enabled": "brisk.autograd.anomaly_mode",
+    "is_anomaly_check_nan_enabled": "brisk.autograd.anomaly_mode",
+}
+
 # Submodules that are imported when they are first named, so that a program which does without them starts faster.
 _LATER = frozenset(("accelerator", "amp", "backends", "cuda", "distributions", "jit", "onnx", "optim"))
 
 
+_find = finder(__name__, _ELSEWHERE)
+
+
 def __getattr__(name):
-    if name in _LATER:
-        return importlib.import_module(f"brisk.{name}")
-    if name == "autocast":
-        return importlib.import_module("brisk.amp").autocast
-    raise AttributeError(f"module 'brisk' has no attribute {name!r}")
+    return importlib.import_module(f"brisk.{name}") if name in _LATER else _find(name)
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
     """The model itself: what it records is compiled as it runs."""
     return model if model is not None else lambda model: model
-
-
-def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-    """Accumulates the gradients of this tensor into the leaves it was computed from."""
-    if inputs is None:
-        self._backward(gradient, retain_graph, create_graph)
-    else:
-        autograd.backward(self, gradient, retain_graph, create_graph, inputs)
-
-
-Tensor.backward = _backward

@@ -1,4 +1,4 @@
-"""What gives a tensor other memory, or more or less of its own: resize_, resize_as_, set_.
+"""What gives a tensor other memory, or more or less of its own: resize_, resize_as_.
 
 A tensor that outgrows its memory moves to a new one, which begins with what the old one held; PyTorch would move the
 other tensors of that memory too.
@@ -43,20 +43,7 @@ def _resize_as_(self, the_template, *, memory_format=None):
     return _resize_(self, the_template.shape)
 
 
-def _set_(self, source=None):
-    """Makes the tensor one with the memory, sizes and strides of another; without one, an empty tensor."""
-    if source is not None and not isinstance(source, Tensor):
-        raise NotImplementedError(f"set_: only a Tensor can be the source, not {type(source).__name__}")
-    if source is not None and source.dtype is not self.dtype:
-        raise RuntimeError(
-            f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}".replace("torch.", "")
-        )
-    self.data = self.new_empty(0) if source is None else source.detach()
-    return self
-
-
 Tensor.resize_ = _resize_
 Tensor.resize_as_ = _resize_as_
-Tensor.set_ = _set_
 Tensor.get_device = lambda self: -1
 Tensor.is_nonzero = lambda self: bool(self)

@@ -1,6 +1,6 @@
 """The accelerator of this machine, of which there is none: what programs ask before they use it."""
 
-__all__ = [
+__all__ = [  # noqa: F822  (those refused are set below)
     "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count",
     "empty_cache", "is_available", "set_device_idx", "set_device_index", "set_stream", "synchronize",
 ]  # fmt: skip

@@ -3,17 +3,41 @@
 #include "autograd/backward.h"
 #include "autograd/hooks.h"
 #include "core/lock.h"
+#include "gil.h"
 #include "core/memory.h"
 #include "ops/elementwise.h"
 
+/* Custom functions and hooks on the tape may be Python's. */
+static int walk_tape(const backward_call *call)
+{
+    bool was = gil_say(true);
+    int status = backward_record(call);
+    gil_unsay(was);
+    return status;
+}
+
+/* With inputs it is autograd.backward's work. */
+static PyObject *backward_into(const arg *a)
+{
+    PyObject *module = PyImport_ImportModule("brisk.autograd");
+    PyObject *gradient = a[1].object ? a[1].object : Py_None, *retain = a[2].object ? a[2].object : Py_None;
+    PyObject *answer = module ? PyObject_CallMethod(module, "backward", "OOOOO", a[0].object, gradient, retain,
+                                                    a[3].b ? Py_True : Py_False, a[4].object)
+                              : NULL;
+    Py_XDECREF(module);
+    return answer;
+}
+
 static PyObject *py_backward(const arg *a)
 {
+    if (a[4].given)
+        return backward_into(a);
     backward_call call = { .outputs = &a[0].tensor,
                            .gradients = &a[1].tensor,
                            .output_count = 1,
                            .retain_graph = a[2].given ? a[2].b : a[3].b,
                            .create_graph = a[3].b };
-    if (backward_record(&call) < 0)
+    if (walk_tape(&call) < 0)
         return py_raise();
     if (py_flush() < 0)
         return NULL;
@@ -52,7 +76,7 @@ static PyObject *py_run_backward(const arg *a)
                            .retain_graph = a[3].b,
                            .create_graph = a[4].b,
                            .inputs_are_ends = a[6].b };
-    if (backward_record(&call) < 0)
+    if (walk_tape(&call) < 0)
         return py_raise();
     PyObject *tuple = accumulate ? Py_NewRef(Py_None) : results_tuple(results, count);
     if (tuple && py_flush() < 0)
@@ -63,69 +87,208 @@ static PyObject *py_run_backward(const arg *a)
 /* --- hooks
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* One hook's answer: None, or another gradient of the same sizes. -1: neither. */
-static int take_answer(PyObject *answer, bk_tensor **g)
+static const char *hook_name(PyObject *hook, char text[static 100])
 {
-    if (answer == Py_None)
-        return 0;
-    if (!py_is_tensor(answer)) {
+    PyObject *name = PyObject_GetAttrString(hook, "__name__");
+    const char *known = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+    snprintf(text, 100, "%s", known ? known : "<unknown>");
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return text;
+}
+
+/* What stands for a gradient that a hook has returned; *slot takes it. -1: it is no such thing. */
+static int take_gradient(PyObject *hook, PyObject *answer, bk_tensor **slot)
+{
+    char name[100];
+    if (answer != Py_None && !py_is_tensor(answer)) {
         PyErr_Format(PyExc_TypeError, "expected Variable, but hook returned '%s'", py_type_name(answer));
         return -1;
     }
-    bk_tensor *t = ((py_tensor *)answer)->t;
-    if (t->layout->plain != (*g)->layout->plain) {
-        PyErr_SetString(PyExc_RuntimeError, "hook has changed the size of value");
+    bk_tensor *t = answer == Py_None ? NULL : ((py_tensor *)answer)->t, *old = *slot;
+    if (t && old && t->layout->plain != old->layout->plain) {
+        PyErr_Format(PyExc_RuntimeError, "hook '%s' has changed the size of value", hook_name(hook, name));
         return -1;
     }
-    bk_release(*g);
-    *g = bk_retain(t);
+    if (t && old && tensor_dtype(t) != tensor_dtype(old)) {
+        PyErr_Format(PyExc_RuntimeError,
+                     "hook '%s' has changed the type of value (was torch.%sTensor got torch.%sTensor)",
+                     hook_name(hook, name), dtypes[tensor_dtype(old)].type_name, dtypes[tensor_dtype(t)].type_name);
+        return -1;
+    }
+    *slot = bk_retain(t);
+    bk_release(old);
     return 0;
 }
 
-/* The hooks of a dict in order; the dict may change while they run. */
-static int call_hooks(void *list, bk_tensor **g)
+static PyObject *gradient_object(bk_tensor *g) { return g ? py_wrap(bk_retain(g)) : Py_NewRef(Py_None); }
+
+static PyObject *gradient_tuple(bk_tensor *const *grads, int count)
 {
-    PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *hooks = PyDict_Values(list);
-    int status = hooks ? 0 : -1;
-    for (Py_ssize_t i = 0; status == 0 && i < PyList_GET_SIZE(hooks); i++) {
-        PyObject *wrapped = py_wrap(bk_retain(*g));
-        PyObject *answer = wrapped ? PyObject_CallOneArg(PyList_GET_ITEM(hooks, i), wrapped) : NULL;
-        status = answer ? take_answer(answer, g) : -1;
-        Py_XDECREF(wrapped);
-        Py_XDECREF(answer);
+    PyObject *tuple = PyTuple_New(count);
+    for (int i = 0; tuple && i < count; i++) {
+        PyObject *g = gradient_object(grads[i]);
+        if (g)
+            PyTuple_SET_ITEM(tuple, i, g);
+        else
+            Py_CLEAR(tuple);
     }
-    Py_XDECREF(hooks);
-    if (status < 0)
-        callback_failed();
-    PyGILState_Release(gil);
+    return tuple;
+}
+
+/* A hook around a function answers None, or a tuple of as many gradients. */
+static int take_gradients(PyObject *hook, PyObject *answer, bk_tensor **slots, int count)
+{
+    char name[100];
+    int status = 0;
+    if (answer == Py_None)
+        return 0;
+    if (!PyTuple_Check(answer)) {
+        PyErr_Format(PyExc_TypeError, "expected tuple, but hook returned '%s'", py_type_name(answer));
+        return -1;
+    }
+    if (PyTuple_GET_SIZE(answer) != count) {
+        PyErr_Format(PyExc_RuntimeError,
+                     "hook '%s' has returned an incorrect number of values (got %zd, but expected %d)",
+                     hook_name(hook, name), PyTuple_GET_SIZE(answer), count);
+        return -1;
+    }
+    for (int i = 0; status == 0 && i < count; i++)
+        status = take_gradient(hook, PyTuple_GET_ITEM(answer, i), &slots[i]);
     return status;
 }
 
-static void drop_object(void *data)
+/* What a list of hooks is called with. */
+typedef struct hook_call {
+    bk_tensor **slots; /* may be replaced */
+    bk_tensor *const *others;
+    int count, other_count;
+    bk_tensor *leaf;
+} hook_call;
+
+static int call_tensor_hook(PyObject *hook, const hook_call *c)
 {
-    PyGILState_STATE gil = PyGILState_Ensure();
-    Py_DECREF((PyObject *)data);
-    PyGILState_Release(gil);
+    PyObject *g = gradient_object(c->slots[0]);
+    PyObject *answer = g ? PyObject_CallOneArg(hook, g) : NULL;
+    int status = !answer ? -1 : answer == Py_None ? 0 : take_gradient(hook, answer, c->slots);
+    Py_XDECREF(g);
+    Py_XDECREF(answer);
+    return status;
 }
 
-/* The dict of self's hooks, made at the first call. */
-static PyObject *py_hooks(const arg *a)
+static int call_before_hook(PyObject *hook, const hook_call *c)
+{
+    PyObject *grads = gradient_tuple(c->slots, c->count);
+    PyObject *answer = grads ? PyObject_CallOneArg(hook, grads) : NULL;
+    int status = answer ? take_gradients(hook, answer, c->slots, c->count) : -1;
+    Py_XDECREF(grads);
+    Py_XDECREF(answer);
+    return status;
+}
+
+static int call_after_hook(PyObject *hook, const hook_call *c)
+{
+    PyObject *grads = gradient_tuple(c->slots, c->count);
+    PyObject *results = grads ? gradient_tuple(c->others, c->other_count) : NULL;
+    PyObject *answer = results ? PyObject_CallFunctionObjArgs(hook, grads, results, NULL) : NULL;
+    int status = answer ? take_gradients(hook, answer, c->slots, c->count) : -1;
+    Py_XDECREF(grads);
+    Py_XDECREF(results);
+    Py_XDECREF(answer);
+    return status;
+}
+
+static int call_accumulated_hook(PyObject *hook, const hook_call *c)
+{
+    PyObject *leaf = py_wrap(bk_retain(c->leaf));
+    PyObject *answer = leaf ? PyObject_CallOneArg(hook, leaf) : NULL;
+    if (answer && answer != Py_None)
+        PyErr_Format(PyExc_TypeError, "expected Variable, but hook returned '%s'", py_type_name(answer));
+    int status = answer == Py_None ? 0 : -1;
+    Py_XDECREF(leaf);
+    Py_XDECREF(answer);
+    return status;
+}
+
+/* The hooks of a dict in order; the dict may change while they run. */
+static int call_all(void *list, int (*call)(PyObject *hook, const hook_call *c), const hook_call *c)
+{
+    gil_state gil = gil_take();
+    PyObject *hooks = PyDict_Values(list);
+    int status = hooks ? 0 : -1;
+    for (Py_ssize_t i = 0; status == 0 && i < PyList_GET_SIZE(hooks); i++)
+        status = call(PyList_GET_ITEM(hooks, i), c);
+    Py_XDECREF(hooks);
+    if (status < 0)
+        callback_failed();
+    gil_give(gil);
+    return status;
+}
+
+static int call_tensor_hooks(void *list, bk_tensor **g)
+{
+    return call_all(list, call_tensor_hook, &(hook_call){ .slots = g, .count = 1 });
+}
+
+static int call_before_hooks(void *list, bk_tensor **results, int count)
+{
+    return call_all(list, call_before_hook, &(hook_call){ .slots = results, .count = count });
+}
+
+static int call_after_hooks(void *list, bk_tensor **inputs, int input_count, bk_tensor *const *results, int count)
+{
+    return call_all(list, call_after_hook, &(hook_call){ inputs, results, input_count, count, NULL });
+}
+
+static int call_accumulated_hooks(void *list, bk_tensor *leaf)
+{
+    return call_all(list, call_accumulated_hook, &(hook_call){ .leaf = leaf });
+}
+
+static void drop_now(void *data) { Py_DECREF((PyObject *)data); }
+static void drop_object(void *data) { release_with_gil(drop_now, data); }
+
+static const hook_calls python_hooks = { call_tensor_hooks,      call_before_hooks, call_after_hooks,
+                                         call_accumulated_hooks, py_unpack_slots,   drop_object };
+
+PyObject *py_hook_list(node *place, int kind)
 {
     lock_take();
-    node *place = tensor_edge(a[0].tensor);
-    hooks *h = place ? hooks_at(place) : NULL;
-    if (h && !h->list) {
-        h->list = PyDict_New();
-        h->call = call_hooks;
-        h->free = drop_object;
+    hooks *h = hooks_at(place);
+    if (h && !h->lists[kind]) {
+        h->lists[kind] = PyDict_New();
+        h->calls = &python_hooks;
     }
     lock_give();
-    if (!place)
-        PyErr_SetString(PyExc_RuntimeError, "cannot register a hook on a tensor that doesn't require gradient");
-    else if (!h)
-        return py_raise();
-    return h ? Py_XNewRef((PyObject *)h->list) : NULL;
+    return h ? Py_XNewRef((PyObject *)h->lists[kind]) : py_raise();
+}
+
+int py_keep_packed(node *place, PyObject *list)
+{
+    lock_take();
+    hooks *h = hooks_at(place);
+    if (h) {
+        h->calls = &python_hooks;
+        h->lists[HOOK_PACKED] = Py_NewRef(list);
+    }
+    lock_give();
+    if (!h)
+        py_raise();
+    return h ? 0 : -1;
+}
+
+/* The dict of self's hooks: those that see its gradient, or (accumulated) that see self when it has taken it. */
+static PyObject *py_hooks(const arg *a)
+{
+    bk_tensor *t = a[0].tensor;
+    node *place = tensor_edge(t);
+    if (!place || (a[1].b && !bk_is_leaf(t))) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        !place ? "cannot register a hook on a tensor that doesn't require gradient"
+                               : "post accumulate grad hooks cannot be registered on non-leaf tensors");
+        return NULL;
+    }
+    return py_hook_list(place, a[1].b ? HOOK_ACCUMULATED : HOOK_TENSOR);
 }
 
 static PyObject *py_retain_grad(const arg *a)
@@ -136,6 +299,7 @@ static PyObject *py_retain_grad(const arg *a)
 }
 
 static PyObject *py_detach(const arg *a) { return py_wrap(bk_detach(a[0].tensor)); }
+static PyObject *py_detach_(const arg *a) { return py_in_place(&a[0], bk_detach_(a[0].tensor)); }
 
 static PyObject *py_requires_grad_(const arg *a)
 {
@@ -145,10 +309,20 @@ static PyObject *py_requires_grad_(const arg *a)
 static PyObject *py_is_grad_enabled(const arg *a)
 {
     (void)a;
-    return PyBool_FromLong(bk_grad_enabled());
+    return PyBool_FromLong(grad_mode());
 }
 
 static PyObject *py_set_grad_enabled(const arg *a) { return PyBool_FromLong(bk_set_grad_enabled(a[0].b)); }
+
+static PyObject *py_is_inference(const arg *a) { return PyBool_FromLong(a[0].tensor->flags & TENSOR_INFERENCE); }
+
+static PyObject *py_is_inference_mode(const arg *a)
+{
+    (void)a;
+    return PyBool_FromLong(inference_enabled());
+}
+
+static PyObject *py_set_inference_mode(const arg *a) { return PyBool_FromLong(inference_set_enabled(a[0].b)); }
 
 /* --- attributes ----------------------------------------------------------------------------------------------------
  */
@@ -312,20 +486,27 @@ static PyObject *py_apply_row(const arg *a)
 }
 
 const binding autograd_rows[] = {
-    { AS_METHOD, "_backward(Tensor self, Tensor? gradient=None, bool? retain_graph=None, bool create_graph=False)",
-      py_backward, NULL },
+    { AS_METHOD,
+      "backward(Tensor self, Tensor? gradient=None, bool? retain_graph=None, bool create_graph=False, "
+      "Object? inputs=None)",
+      py_backward, "Accumulates the gradients of this tensor into the leaves it was computed from, or into inputs." },
     { AS_FUNCTION,
       "_run_backward(Tensor[] outputs, Tensor[] gradients, Tensor[]? inputs, bool retain_graph, bool create_graph, "
       "bool accumulate, bool ends=False)",
       py_run_backward, NULL },
-    { AS_METHOD, "_hooks(Tensor self)", py_hooks, NULL },
+    { AS_METHOD, "_hooks(Tensor self, bool accumulated=False)", py_hooks, NULL },
+    { AS_METHOD, "_gradient_edge(Tensor self)", py_gradient_edge, NULL },
     { AS_FUNCTION, "_tables()", py_tables, NULL },
     { AS_FUNCTION, "_in_use()", py_in_use, NULL },
     { AS_FUNCTION, "_apply_row(int row, Tensor[] operands)", py_apply_row, NULL },
     { AS_METHOD, "retain_grad(Tensor self)", py_retain_grad, "Keeps the gradient although this is no leaf." },
+    { AS_FUNCTION | AS_METHOD, "detach_(Tensor self)", py_detach_, "Takes the tensor off the tape." },
     { AS_FUNCTION | AS_METHOD, "detach(Tensor self)", py_detach, "The same memory, on no tape." },
     { AS_METHOD, "requires_grad_(Tensor self, bool requires_grad=True)", py_requires_grad_, NULL },
     { AS_FUNCTION, "is_grad_enabled()", py_is_grad_enabled, NULL },
+    { AS_FUNCTION | AS_METHOD, "is_inference(Tensor self)", py_is_inference, "Whether it was made in inference mode." },
+    { AS_FUNCTION, "is_inference_mode_enabled()", py_is_inference_mode, NULL },
+    { AS_FUNCTION, "_set_inference_mode(bool mode)", py_set_inference_mode, NULL },
     { AS_FUNCTION, "_set_grad_enabled(bool mode)", py_set_grad_enabled, NULL },
 };
 const size_t autograd_row_count = sizeof autograd_rows / sizeof *autograd_rows;

@@ -13,6 +13,7 @@
 #include "autograd/backward.h"
 #include "autograd/function.h"
 #include "core/lock.h"
+#include "gil.h"
 
 typedef struct meta {
     const layout *layout; /* NULL: no tensor */
@@ -25,18 +26,31 @@ typedef struct saved_one {
     uint64_t stamp;   /* its cell's when forward was done */
     node *value;      /* and what it was then, with its place (both owned; NULL: none) */
     node *edge;
-    int output; /* the number of the output it is, or -1 */
+    int output;       /* the number of the output it is, or -1 */
+    PyObject *packed; /* what hooks have made of it, and what unpacks that; NULL: there were none */
+    bool on_the_way;  /* neither an input nor an output, but computed from inputs */
 } saved_one;
 
+enum { FEW_SAVED = 2, FEW_METAS = 4 }; /* a small function's ctx takes no memory but its own */
+
 typedef struct context {
-    PyObject_HEAD PyObject *needs_input_grad, *dirty, *non_differentiable;
-    PyObject *to_save;
-    saved_one *saved;
-    meta *inputs, *outputs;
-    node *call; /* its place on the tape while that lives, borrowed */
+    PyObject_HEAD PyObject *needs_input_grad; /* what a user has set; NULL: as the inputs say */
+    PyObject *dirty, *non_differentiable;
+    saved_one *saved;       /* few_saved, or memory of its own */
+    meta *inputs, *outputs; /* one behind the other, likewise */
+    node *call;             /* its place on the tape while that lives, borrowed */
+    uint64_t start;         /* what forward records is later than this */
     int saved_count, input_count, output_count;
-    bool materialize, freed;
+    bool materialize, freed, forward_done;
+    saved_one few_saved[FEW_SAVED];
+    meta few_metas[FEW_METAS];
 } context;
+
+/* The arguments of a call, borrowed. */
+typedef struct arguments {
+    PyObject *const *item;
+    int count;
+} arguments;
 
 static PyTypeObject *context_type;
 static PyObject *name_forward, *name_backward, *name_setup, *base_setup, *binder;
@@ -74,10 +88,13 @@ static void drop_saved(context *c)
     c->saved = NULL;
     c->saved_count = 0;
     for (int i = 0; i < count; i++) {
-        release_value(&saved[i]);
+        if (saved[i].value || saved[i].edge)
+            release_value(&saved[i]);
         Py_DECREF(saved[i].tensor);
+        Py_XDECREF(saved[i].packed);
     }
-    PyMem_Free(saved);
+    if (saved != c->few_saved)
+        PyMem_Free(saved);
 }
 
 static int context_clear(PyObject *self)
@@ -86,7 +103,6 @@ static int context_clear(PyObject *self)
     Py_CLEAR(c->needs_input_grad);
     Py_CLEAR(c->dirty);
     Py_CLEAR(c->non_differentiable);
-    Py_CLEAR(c->to_save);
     drop_saved(c);
     return 0;
 }
@@ -98,9 +114,10 @@ static int context_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(c->needs_input_grad);
     Py_VISIT(c->dirty);
     Py_VISIT(c->non_differentiable);
-    Py_VISIT(c->to_save);
     for (int i = 0; i < c->saved_count; i++)
         Py_VISIT(c->saved[i].tensor);
+    for (int i = 0; i < c->saved_count; i++)
+        Py_VISIT(c->saved[i].packed);
     return 0;
 }
 
@@ -109,7 +126,11 @@ static void context_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     context_clear(self);
-    PyMem_Free(((context *)self)->inputs);
+    context *c = (context *)self;
+    for (int i = 0; c->inputs && i < c->input_count + c->output_count; i++)
+        layout_drop(c->inputs[i].layout);
+    if (c->inputs != c->few_metas)
+        PyMem_Free(c->inputs);
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -123,9 +144,17 @@ static PyObject *keep_args(PyObject **slot, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *save_for_backward(PyObject *self, PyObject *args)
+/* They get their final form when forward is done. */
+static PyObject *save_for_backward(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
-    return keep_args(&((context *)self)->to_save, args);
+    context *c = (context *)self;
+    drop_saved(c);
+    c->saved = n <= FEW_SAVED ? c->few_saved : PyMem_Malloc((size_t)n * sizeof *c->saved);
+    if (!c->saved)
+        return PyErr_NoMemory();
+    for (; c->saved_count < n; c->saved_count++)
+        c->saved[c->saved_count] = (saved_one){ .tensor = Py_NewRef(args[c->saved_count]), .output = -1 };
+    Py_RETURN_NONE;
 }
 
 static PyObject *mark_dirty(PyObject *self, PyObject *args) { return keep_args(&((context *)self)->dirty, args); }
@@ -147,8 +176,13 @@ static PyObject *set_materialize_grads(PyObject *self, PyObject *value)
 static PyObject *get_needs_input_grad(PyObject *self, void *unused)
 {
     (void)unused;
-    PyObject *needs = ((context *)self)->needs_input_grad;
-    return needs ? Py_NewRef(needs) : PyTuple_New(0);
+    const context *c = (context *)self;
+    if (c->needs_input_grad)
+        return Py_NewRef(c->needs_input_grad);
+    PyObject *needs = PyTuple_New(c->input_count);
+    for (int i = 0; needs && i < c->input_count; i++)
+        PyTuple_SET_ITEM(needs, i, PyBool_FromLong(c->inputs[i].taped));
+    return needs;
 }
 
 static int set_needs_input_grad(PyObject *self, PyObject *value, void *unused)
@@ -156,6 +190,13 @@ static int set_needs_input_grad(PyObject *self, PyObject *value, void *unused)
     (void)unused;
     Py_XSETREF(((context *)self)->needs_input_grad, Py_XNewRef(value));
     return 0;
+}
+
+static PyObject *get_marked(PyObject *self, void *dirty)
+{
+    const context *c = (context *)self;
+    PyObject *marked = dirty ? c->dirty : c->non_differentiable;
+    return Py_NewRef(marked ? marked : Py_None);
 }
 
 static PyObject *get_materialize(PyObject *self, void *unused)
@@ -171,6 +212,14 @@ static bool among(PyObject *tuple, PyObject *o)
 {
     for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(tuple); i++)
         if (PyTuple_GET_ITEM(tuple, i) == o)
+            return true;
+    return false;
+}
+
+static bool is_input(arguments args, PyObject *o)
+{
+    for (int i = 0; i < args.count; i++)
+        if (args.item[i] == o)
             return true;
     return false;
 }
@@ -208,35 +257,108 @@ static int hold_value(saved_one *s, const bk_tensor *t)
     return good ? 0 : -1;
 }
 
-/* Moves what save_for_backward was given to its final form; called before the outputs get their places. */
-static int keep_saved(context *c, PyObject *args, PyObject *const *outputs, int output_count)
+/* Whether the value was computed in forward from an input that wants a gradient. */
+static bool made_on_the_way(const context *c, arguments args, node *value)
 {
-    int count = (int)PyTuple_GET_SIZE(c->to_save);
-    c->saved = PyMem_Calloc((size_t)count + 1, sizeof *c->saved);
-    if (!c->saved) {
-        PyErr_NoMemory();
-        return -1;
+    node *sources[c->input_count + 1];
+    int count = 0;
+    operand in;
+    lock_take();
+    for (int i = 0; i < c->input_count; i++)
+        if (c->inputs[i].taped && tensor_read(handle_of(args.item[i]), &in))
+            sources[count++] = in.value;
+    bool depends = function_depends(value, sources, count, c->start);
+    lock_give();
+    return depends;
+}
+
+static PyObject *placed_again(const context *c, const saved_one *s);
+static PyObject *guarded(const context *c, const saved_one *s);
+static PyObject *as_saved(const saved_one *s);
+
+/* What hooks make of a saved value takes its place. */
+static int pack_saved(saved_one *s)
+{
+    lock_take();
+    bk_tensor *t = tensor_at(s->value, NULL);
+    lock_give();
+    PyObject *tensor = py_wrap(t), *pair = tensor ? py_pack(tensor) : NULL;
+    Py_XDECREF(tensor);
+    if (!pair || pair == Py_None) {
+        Py_XDECREF(pair);
+        return pair ? 0 : -1;
     }
-    for (int i = 0; i < count; i++) {
-        PyObject *o = PyTuple_GET_ITEM(c->to_save, i);
+    lock_take();
+    node_release(s->value);
+    s->value = NULL;
+    lock_give();
+    s->packed = pair;
+    Py_SETREF(s->tensor, Py_NewRef(Py_True)); /* no tensor any more, and not None */
+    return 0;
+}
+
+/* The value again, with its place on the tape. */
+static PyObject *unpack_saved(const context *c, const saved_one *s)
+{
+    PyObject *tensor = py_unpack(s->packed), *answer = NULL;
+    operand in;
+    if (!tensor)
+        return NULL;
+    lock_take();
+    bool good = tensor_read(handle_of(tensor), &in);
+    saved_one again = *s;
+    again.value = good ? node_retain(in.value) : NULL;
+    lock_give();
+    if (good && s->output >= 0 && c->call && c->outputs[s->output].taped && bk_grad_enabled())
+        answer = placed_again(c, &again);
+    else if (good && s->on_the_way && c->call && bk_grad_enabled())
+        answer = guarded(c, &again);
+    else
+        answer = good ? as_saved(&again) : py_raise();
+    again.edge = NULL;
+    release_value(&again);
+    Py_DECREF(tensor);
+    return answer;
+}
+
+/* Moves what save_for_backward was given to its final form; called before the outputs get their places. */
+static int keep_saved(context *c, arguments args, PyObject *const *outputs, int output_count)
+{
+    for (int i = 0; i < c->saved_count; i++) {
         saved_one *s = &c->saved[i];
-        s->output = -1;
-        if (o != Py_None && !py_is_tensor(o)) {
+        PyObject *o = s->tensor;
+        if (o == Py_None)
+            continue;
+        if (!py_is_tensor(o)) {
             PyErr_Format(PyExc_TypeError, "save_for_backward can only save variables, but argument %d is of type %s", i,
                          py_type_name(o));
             return -1;
         }
-        for (int k = 0; k < output_count && o != Py_None && !among(args, o); k++)
-            if (outputs[k] == o)
-                s->output = k;
-        s->tensor = s->output >= 0 ? apart(o) : Py_NewRef(o);
-        if (!s->tensor)
+        if (handle_of(o)->flags & TENSOR_INFERENCE && !inference_enabled()) {
+            PyErr_SetString(PyExc_RuntimeError,
+                            "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+                            "inference mode in computation tracked by autograd. To work around this, you can make a "
+                            "clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
+                            "`torch.inference_mode()`.");
             return -1;
-        c->saved_count = i + 1;
-        if (o != Py_None && hold_value(s, handle_of(o)) < 0)
+        }
+        for (int k = 0; k < output_count; k++)
+            if (outputs[k] == o && !is_input(args, o))
+                s->output = k;
+        if (hold_value(s, handle_of(o)) < 0)
+            return -1;
+        PyObject *plain = s->output >= 0 ? apart(o) : o;
+        if (!plain)
+            return -1;
+        s->tensor = plain;
+        if (plain != o)
+            Py_DECREF(o);
+        s->on_the_way = s->output < 0 && !s->edge && dtype_is_float(tensor_dtype(handle_of(o))) && !is_input(args, o) &&
+                        made_on_the_way(c, args, s->value);
+        if (py_saved_hooks && pack_saved(s) < 0)
             return -1;
     }
-    Py_CLEAR(c->to_save);
+    c->forward_done = true;
     return 0;
 }
 
@@ -253,7 +375,7 @@ static PyObject *placed_again(const context *c, const saved_one *s)
     return py_wrap(alias);
 }
 
-static PyObject *refuse_freed(void)
+PyObject *py_refuse_freed(void)
 {
     PyErr_SetString(PyExc_RuntimeError,
                     "Trying to backward through the graph a second time (or directly access saved tensors after they "
@@ -272,10 +394,52 @@ static PyObject *as_saved(const saved_one *s)
     return py_wrap(t);
 }
 
+static void let_go(void *data) { Py_DECREF((PyObject *)data); }
+static void drop_type(void *data) { release_with_gil(let_go, data); }
+
+static int refuse_to_go_on(void *data, bk_tensor *const *output_grads, int outputs, bk_tensor **input_grads, int inputs)
+{
+    (void)output_grads, (void)outputs, (void)input_grads, (void)inputs;
+    const char *name = ((PyTypeObject *)data)->tp_name;
+    gil_state gil = gil_take();
+    PyErr_Format(
+        PyExc_RuntimeError,
+        "%s.backward is being differentiated through a tensor that %s.forward computed on the way and gave to "
+        "save_for_backward. How that tensor depends on the inputs is not known, so that the second derivative "
+        "would be wrong. Save inputs and compute the tensor again in backward, or return it from forward as one "
+        "more output and save that. To treat it as a constant, keep it as an attribute of ctx; a backward that "
+        "is not to be differentiated is decorated with once_differentiable.",
+        name, name);
+    callback_failed();
+    gil_give(gil);
+    return -1;
+}
+
+/* The value at a place that refuses a gradient: only a second derivative sends one there. */
+static PyObject *guarded(const context *c, const saved_one *s)
+{
+    bk_function fn = { .name = Py_TYPE(c)->tp_name,
+                       .backward = refuse_to_go_on,
+                       .free = drop_type,
+                       .data = Py_NewRef((PyObject *)Py_TYPE(c)) };
+    lock_take();
+    bk_tensor *t = tensor_at(s->value, NULL);
+    if (t && function_beside(c->call, &fn, t) < 0) {
+        bk_release(t);
+        t = NULL;
+    }
+    lock_give();
+    return py_wrap(t);
+}
+
 static PyObject *unpack(const context *c, const saved_one *s)
 {
     if (s->tensor == Py_None)
         Py_RETURN_NONE;
+    if (s->packed)
+        return unpack_saved(c, s);
+    if (s->on_the_way && c->call && bk_grad_enabled())
+        return guarded(c, s);
     if (s->output >= 0 && c->call && c->outputs[s->output].taped && bk_grad_enabled())
         return placed_again(c, s);
     return handle_of(s->tensor)->cell->stamp == s->stamp ? Py_NewRef(s->tensor) : as_saved(s);
@@ -286,12 +450,10 @@ static PyObject *get_saved_tensors(PyObject *self, void *unused)
     (void)unused;
     context *c = (context *)self;
     if (c->freed)
-        return refuse_freed();
-    if (c->to_save) /* still in forward */
-        return Py_NewRef(c->to_save);
+        return py_refuse_freed();
     PyObject *all = PyTuple_New(c->saved_count);
     for (int i = 0; all && i < c->saved_count; i++) {
-        PyObject *t = unpack(c, &c->saved[i]);
+        PyObject *t = c->forward_done ? unpack(c, &c->saved[i]) : Py_NewRef(c->saved[i].tensor);
         if (t)
             PyTuple_SET_ITEM(all, i, t);
         else
@@ -399,18 +561,17 @@ static int take_gradient(const context *c, int i, PyObject *g, bk_tensor **out)
     return *out ? 0 : -1;
 }
 
-static int check_count(const context *c, PyObject *results)
+static int check_count(const context *c, PyObject *const *results, Py_ssize_t n)
 {
-    Py_ssize_t n = PyTuple_GET_SIZE(results);
     bool good = n >= c->input_count;
     for (Py_ssize_t i = c->input_count; i < n; i++)
-        good = good && PyTuple_GET_ITEM(results, i) == Py_None;
+        good = good && results[i] == Py_None;
     if (!good)
         PyErr_Format(PyExc_RuntimeError,
                      "function %sBackward returned an incorrect number of gradients (expected %d, got %zd)",
                      Py_TYPE(c)->tp_name, c->input_count, n);
     for (int i = 0; good && i < c->input_count; i++)
-        if (!c->inputs[i].layout && PyTuple_GET_ITEM(results, i) != Py_None) {
+        if (!c->inputs[i].layout && results[i] != Py_None) {
             PyErr_Format(PyExc_RuntimeError,
                          "function %sBackward returned a gradient different than None at position %d, but the "
                          "corresponding forward input was not a Variable",
@@ -422,111 +583,117 @@ static int check_count(const context *c, PyObject *results)
 
 static int run_backward(context *c, bk_tensor *const *output_grads, bk_tensor **input_grads)
 {
-    PyObject *results = call_users_backward(c, output_grads);
-    if (results && !PyTuple_Check(results)) {
-        PyObject *one = results;
-        results = PyTuple_Pack(1, one);
-        Py_DECREF(one);
-    }
-    int status = results ? check_count(c, results) : -1;
+    PyObject *answer = call_users_backward(c, output_grads);
+    if (!answer)
+        return -1;
+    bool several = PyTuple_Check(answer);
+    PyObject *const *results = several ? ((PyTupleObject *)answer)->ob_item : &answer;
+    int status = check_count(c, results, several ? PyTuple_GET_SIZE(answer) : 1);
     int k = 0; /* among the tensors */
     for (int i = 0; status == 0 && i < c->input_count; i++)
         if (c->inputs[i].layout)
-            status = take_gradient(c, i, PyTuple_GET_ITEM(results, i), &input_grads[k++]);
-    Py_XDECREF(results);
+            status = take_gradient(c, i, results[i], &input_grads[k++]);
+    Py_DECREF(answer);
     return status;
 }
 
 static int on_backward(void *data, bk_tensor *const *output_grads, int outputs, bk_tensor **input_grads, int inputs)
 {
     (void)outputs, (void)inputs;
-    PyGILState_STATE gil = PyGILState_Ensure();
+    gil_state gil = gil_take();
     int status = run_backward(data, output_grads, input_grads);
     if (status < 0) {
         if (!PyErr_Occurred())
             py_raise();
         callback_failed();
     }
-    PyGILState_Release(gil);
+    gil_give(gil);
     return status;
 }
 
+PyObject *py_function_context(const node *call) { return function_data(call, on_backward); }
+
 static void on_free(void *data)
 {
-    PyGILState_STATE gil = PyGILState_Ensure();
     ((context *)data)->call = NULL;
-    Py_DECREF((PyObject *)data);
-    PyGILState_Release(gil);
+    release_with_gil(let_go, data);
 }
 
 /* A backward that does not keep the graph lets go of what was saved. */
 static void on_free_saved(void *data)
 {
-    PyGILState_STATE gil = PyGILState_Ensure();
     context *c = data;
+    gil_state gil = gil_take();
     c->freed = c->saved_count > 0;
     drop_saved(c);
-    PyGILState_Release(gil);
+    gil_give(gil);
 }
 
 /* --- apply
  * ------------------------------------------------------------------------------------------------------------ */
 
-static int describe_inputs(context *c, PyObject *args)
+static int describe_inputs(context *c, arguments args)
 {
-    c->input_count = (int)PyTuple_GET_SIZE(args);
-    c->needs_input_grad = PyTuple_New(c->input_count);
-    if (!c->needs_input_grad)
-        return -1;
-    for (int i = 0; i < c->input_count; i++) {
-        PyObject *o = PyTuple_GET_ITEM(args, i);
-        bool wants = py_is_tensor(o) && bk_requires_grad(handle_of(o));
-        PyTuple_SET_ITEM(c->needs_input_grad, i, Py_NewRef(wants ? Py_True : Py_False));
-    }
-    return 0;
-}
-
-/* One block for both lists; the ctx is to be differentiated. */
-static int make_metas(context *c, PyObject *args, PyObject *const *outputs, int output_count)
-{
-    c->inputs = PyMem_Calloc((size_t)(c->input_count + output_count) + 1, sizeof *c->inputs);
+    c->input_count = args.count;
+    c->inputs = args.count < FEW_METAS ? c->few_metas : PyMem_Calloc((size_t)args.count, sizeof *c->inputs);
     if (!c->inputs) {
         PyErr_NoMemory();
         return -1;
     }
-    c->outputs = c->inputs + c->input_count;
-    c->output_count = output_count;
-    for (int i = 0; i < c->input_count; i++) {
-        PyObject *o = PyTuple_GET_ITEM(args, i);
-        if (py_is_tensor(o))
-            c->inputs[i] = (meta){ handle_of(o)->layout, tensor_dtype(handle_of(o)), bk_requires_grad(handle_of(o)) };
-    }
-    for (int i = 0; i < output_count; i++) {
-        if (!py_is_tensor(outputs[i]))
+    for (int i = 0; i < args.count; i++) {
+        if (!py_is_tensor(args.item[i]))
             continue;
-        const bk_tensor *t = handle_of(outputs[i]);
-        bool taped = dtype_is_float(tensor_dtype(t)) && !among(c->non_differentiable, outputs[i]);
-        c->outputs[i] = (meta){ t->layout, tensor_dtype(t), taped };
+        const bk_tensor *t = handle_of(args.item[i]);
+        c->inputs[i] = (meta){ layout_hold(t->layout), tensor_dtype(t), bk_requires_grad(t) };
     }
     return 0;
 }
 
-/* What forward returns, run on no tape. setup is NULL when forward takes the ctx itself. */
-static PyObject *call_users_forward(context *c, PyObject *setup, PyObject *args)
+/* The ctx is to be differentiated. */
+static int describe_outputs(context *c, PyObject *const *outputs, int count)
+{
+    int all = c->input_count + count;
+    if (all > FEW_METAS) {
+        bool few = c->inputs == c->few_metas;
+        meta *metas = PyMem_Realloc(few ? NULL : c->inputs, (size_t)all * sizeof *metas);
+        if (!metas) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        if (few)
+            memcpy(metas, c->few_metas, (size_t)c->input_count * sizeof *metas);
+        c->inputs = metas;
+    }
+    c->outputs = c->inputs + c->input_count;
+    c->output_count = count;
+    for (int i = 0; i < count; i++) {
+        c->outputs[i] = (meta){ 0 };
+        if (!py_is_tensor(outputs[i]))
+            continue;
+        const bk_tensor *t = handle_of(outputs[i]);
+        bool taped = dtype_is_float(tensor_dtype(t)) && !among(c->non_differentiable, outputs[i]);
+        c->outputs[i] = (meta){ layout_hold(t->layout), tensor_dtype(t), taped };
+    }
+    return 0;
+}
+
+/* What forward returns, run on no tape. setup is NULL when forward takes the ctx itself; else it gets `all`, the
+ * arguments as a tuple. */
+static PyObject *call_users_forward(context *c, PyObject *setup, arguments args, PyObject *all)
 {
     PyObject *forward = static_method(Py_TYPE(c), name_forward);
-    Py_ssize_t n = PyTuple_GET_SIZE(args);
-    PyObject *argv[n + 2], *out = NULL;
+    PyObject *argv[args.count + 2], *out = NULL;
     argv[0] = NULL;
     argv[1] = (PyObject *)c;
-    for (Py_ssize_t i = 0; i < n; i++)
-        argv[i + 2] = PyTuple_GET_ITEM(args, i);
+    for (int i = 0; i < args.count; i++)
+        argv[i + 2] = args.item[i];
     int skip = setup ? 2 : 1;
     bool was = bk_set_grad_enabled(false);
     if (forward)
-        out = PyObject_Vectorcall(forward, argv + skip, (size_t)(n + 2 - skip) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+        out = PyObject_Vectorcall(forward, argv + skip,
+                                  (size_t)(args.count + 2 - skip) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     if (out && setup) {
-        PyObject *done = PyObject_CallFunctionObjArgs(setup, (PyObject *)c, args, out, NULL);
+        PyObject *done = PyObject_CallFunctionObjArgs(setup, (PyObject *)c, all, out, NULL);
         if (!done)
             Py_CLEAR(out);
         Py_XDECREF(done);
@@ -536,7 +703,7 @@ static PyObject *call_users_forward(context *c, PyObject *setup, PyObject *args)
     return out;
 }
 
-static int check_dirty(const context *c, PyObject *args, PyObject *const *outputs, int count)
+static int check_dirty(const context *c, arguments args, PyObject *const *outputs, int count)
 {
     for (Py_ssize_t i = 0; c->dirty && i < PyTuple_GET_SIZE(c->dirty); i++) {
         PyObject *o = PyTuple_GET_ITEM(c->dirty, i);
@@ -544,17 +711,22 @@ static int check_dirty(const context *c, PyObject *args, PyObject *const *output
         for (int k = 0; k < count; k++)
             returned = returned || outputs[k] == o;
         if (!py_is_tensor(o)) {
-            PyErr_Format(PyExc_TypeError, "mark_dirty can only accept variables, but argument %zd is of type %s", i,
+            PyErr_Format(PyExc_RuntimeError, "mark_dirty can only accept variables, but argument %zd is of type %s", i,
                          py_type_name(o));
             return -1;
         }
-        if (!returned && among(args, o)) {
+        if (!returned && is_input(args, o)) {
             PyErr_SetString(PyExc_RuntimeError,
                             "Some elements marked as dirty during the forward method were not returned as output. The "
                             "inputs that are modified inplace must all be outputs of the Function.");
             return -1;
         }
-        if (among(args, o) && tensor_check_leaf(handle_of(o)) < 0) {
+        if (is_input(args, o) && bk_grad_enabled() && bk_requires_grad(handle_of(o)) && bk_is_leaf(handle_of(o))) {
+            PyErr_SetString(PyExc_RuntimeError,
+                            "a leaf Variable that requires grad has been used in an in-place operation.");
+            return -1;
+        }
+        if (is_input(args, o) && tensor_check_leaf(handle_of(o)) < 0) { /* a view of one */
             py_raise();
             return -1;
         }
@@ -562,15 +734,26 @@ static int check_dirty(const context *c, PyObject *args, PyObject *const *output
     return 0;
 }
 
+static int check_non_differentiable(const context *c)
+{
+    for (Py_ssize_t i = 0; c->non_differentiable && i < PyTuple_GET_SIZE(c->non_differentiable); i++)
+        if (!py_is_tensor(PyTuple_GET_ITEM(c->non_differentiable, i))) {
+            PyErr_Format(PyExc_RuntimeError, "mark_non_differentiable only accepts variable arguments, but got %s",
+                         py_type_name(PyTuple_GET_ITEM(c->non_differentiable, i)));
+            return -1;
+        }
+    return 0;
+}
+
 /* Puts the taped outputs on the tape; out[k] becomes the object to return (new references). */
-static int record(context *c, PyObject *args, PyObject *const *outputs, PyObject **out)
+static int record(context *c, arguments args, PyObject *const *outputs, PyObject **out)
 {
     int tensors = 0, count = c->output_count;
     bk_tensor *in[c->input_count + 1], *placed[count + 1];
     bool same[count + 1];
     for (int i = 0; i < c->input_count; i++)
         if (c->inputs[i].layout)
-            in[tensors++] = handle_of(PyTuple_GET_ITEM(args, i));
+            in[tensors++] = handle_of(args.item[i]);
     for (int k = 0; k < count; k++) {
         same[k] = among(c->dirty, outputs[k]);
         placed[k] = c->outputs[k].taped ? bk_retain(handle_of(outputs[k])) : NULL;
@@ -589,7 +772,7 @@ static int record(context *c, PyObject *args, PyObject *const *outputs, PyObject
         }
         if (placed[k])
             out[k] = py_wrap(placed[k]);
-        else if (among(args, outputs[k]) && c->outputs[k].layout && !same[k])
+        else if (is_input(args, outputs[k]) && c->outputs[k].layout && !same[k])
             out[k] = apart(outputs[k]); /* an input, returned as not differentiable */
         else
             out[k] = Py_NewRef(outputs[k]);
@@ -600,10 +783,10 @@ static int record(context *c, PyObject *args, PyObject *const *outputs, PyObject
 }
 
 /* Without a tape: inputs that are returned as they are become other tensors on the same memory. */
-static int pass_through(const context *c, PyObject *args, PyObject *const *outputs, int count, PyObject **out)
+static int pass_through(const context *c, arguments args, PyObject *const *outputs, int count, PyObject **out)
 {
     for (int k = 0; k < count; k++) {
-        bool again = py_is_tensor(outputs[k]) && among(args, outputs[k]) && !among(c->dirty, outputs[k]);
+        bool again = py_is_tensor(outputs[k]) && is_input(args, outputs[k]) && !among(c->dirty, outputs[k]);
         out[k] = again ? apart(outputs[k]) : Py_NewRef(outputs[k]);
         if (!out[k])
             return -1;
@@ -611,7 +794,7 @@ static int pass_through(const context *c, PyObject *args, PyObject *const *outpu
     return 0;
 }
 
-static PyObject *wrap_outputs(context *c, PyObject *args, PyObject *result)
+static PyObject *wrap_outputs(context *c, arguments args, PyObject *result)
 {
     bool single = !PyTuple_Check(result), wanted = false;
     int count = single ? 1 : (int)PyTuple_GET_SIZE(result);
@@ -621,12 +804,12 @@ static PyObject *wrap_outputs(context *c, PyObject *args, PyObject *result)
         out[k] = NULL;
     }
     for (int i = 0; i < c->input_count && bk_grad_enabled(); i++)
-        wanted = wanted || PyTuple_GET_ITEM(c->needs_input_grad, i) == Py_True;
-    int status = check_dirty(c, args, outputs, count);
+        wanted = wanted || c->inputs[i].taped;
+    int status = check_dirty(c, args, outputs, count) < 0 || check_non_differentiable(c) < 0 ? -1 : 0;
     if (status == 0 && !wanted)
         status = pass_through(c, args, outputs, count, out);
     else if (status == 0)
-        status = make_metas(c, args, outputs, count) < 0 || (c->to_save && keep_saved(c, args, outputs, count) < 0)
+        status = describe_outputs(c, outputs, count) < 0 || keep_saved(c, args, outputs, count) < 0
                      ? -1
                      : record(c, args, outputs, out);
     PyObject *answer = NULL;
@@ -662,13 +845,14 @@ static PyObject *by_position(PyObject *type, PyObject *const *args, Py_ssize_t n
     return all;
 }
 
-static PyObject *apply_bound(PyTypeObject *type, PyObject *setup, PyObject *args)
+static PyObject *apply_bound(PyTypeObject *type, PyObject *setup, arguments args, PyObject *all)
 {
     context *c = (context *)type->tp_alloc(type, 0);
     if (!c)
         return NULL;
     c->materialize = true;
-    PyObject *answer = NULL, *result = describe_inputs(c, args) < 0 ? NULL : call_users_forward(c, setup, args);
+    c->start = next_sequence;
+    PyObject *answer = NULL, *result = describe_inputs(c, args) < 0 ? NULL : call_users_forward(c, setup, args, all);
     if (result)
         answer = wrap_outputs(c, args, result);
     Py_XDECREF(result);
@@ -682,10 +866,15 @@ static PyObject *apply(PyObject *type, PyObject *const *args, Py_ssize_t n, PyOb
     if (!setup)
         return NULL;
     bool own_setup = setup != base_setup;
-    PyObject *all = names || own_setup ? by_position(type, args, n, names, own_setup) : tuple_of(args, n);
-    if (all)
-        answer = apply_bound((PyTypeObject *)type, own_setup ? setup : NULL, all);
-    Py_XDECREF(all);
+    if (names || own_setup) {
+        PyObject *all = by_position(type, args, n, names, own_setup);
+        if (all)
+            answer = apply_bound((PyTypeObject *)type, own_setup ? setup : NULL,
+                                 (arguments){ ((PyTupleObject *)all)->ob_item, (int)PyTuple_GET_SIZE(all) }, all);
+        Py_XDECREF(all);
+    } else {
+        answer = apply_bound((PyTypeObject *)type, NULL, (arguments){ args, (int)n }, NULL);
+    }
     Py_DECREF(setup);
     return answer;
 }
@@ -696,7 +885,8 @@ static PyObject *apply(PyObject *type, PyObject *const *args, Py_ssize_t n, PyOb
 static PyMethodDef methods[] = {
     { "apply", (PyCFunction)(void (*)(void))apply, METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
       "Calls forward and puts its results on the tape." },
-    { "save_for_backward", save_for_backward, METH_VARARGS, "Keeps tensors (or None) for backward's saved_tensors." },
+    { "save_for_backward", (PyCFunction)(void (*)(void))save_for_backward, METH_FASTCALL,
+      "Keeps tensors (or None) for backward's saved_tensors." },
     { "mark_dirty", mark_dirty, METH_VARARGS, "These inputs were written to in place, and are returned." },
     { "mark_non_differentiable", mark_non_differentiable, METH_VARARGS, "These outputs have no gradient." },
     { "set_materialize_grads", set_materialize_grads, METH_O,
@@ -708,6 +898,8 @@ static PyGetSetDef attributes[] = {
     { "saved_tensors", get_saved_tensors, NULL, "What save_for_backward was given.", NULL },
     { "needs_input_grad", get_needs_input_grad, set_needs_input_grad, "For each input, whether it wants a gradient.",
       NULL },
+    { "dirty_tensors", get_marked, NULL, "What mark_dirty was given, or None.", (void *)1 },
+    { "non_differentiable", get_marked, NULL, "What mark_non_differentiable was given, or None.", NULL },
     { "materialize_grads", get_materialize, NULL, "What set_materialize_grads has set.", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };

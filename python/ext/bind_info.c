@@ -286,7 +286,12 @@ static PyObject *get_base(PyObject *self, void *c) { return (void)self, (void)c,
 
 static PyObject *get_version(PyObject *self, void *c)
 {
-    return (void)c, PyLong_FromUnsignedLong(handle(self)->cell->version);
+    (void)c;
+    if (handle(self)->flags & TENSOR_INFERENCE) {
+        PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter.");
+        return NULL;
+    }
+    return PyLong_FromUnsignedLong(handle(self)->cell->version);
 }
 
 static PyGetSetDef info_attributes[] = {

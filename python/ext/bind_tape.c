@@ -3,6 +3,7 @@
 #include "autograd/function.h"
 #include "binds.h"
 #include "core/lock.h"
+#include "gil.h"
 #include "core/memory.h"
 #include "lines.h"
 
@@ -87,14 +88,18 @@ static PyObject *py_tape_position(const arg *a)
     return n ? PyLong_FromUnsignedLongLong(at) : py_raise();
 }
 
-/* A tensor of zeros that stands at a place on the tape. */
-static PyObject *stand_in(node *place)
+PyObject *py_stand_in(node *place, int number)
 {
     const layout *l = place->op == OP_leaf ? ((const track *)place->extra)->layout : place->layout;
     operand in;
     bk_tensor *zeros = bk_zeros(l->ndim, l->sizes, (bk_dtype)place->dtype);
-    bk_tensor *t = zeros && tensor_read(zeros, &in) ? tensor_at(in.value, place) : NULL;
+    bool call = place->op == OP_function;
+    bk_tensor *t = zeros && tensor_read(zeros, &in) ? tensor_at(in.value, call ? NULL : place) : NULL;
     bk_release(zeros);
+    if (t && call && function_place_output(place, t, number) < 0) {
+        bk_release(t);
+        t = NULL;
+    }
     return py_wrap(t);
 }
 
@@ -109,7 +114,7 @@ static PyObject *py_tape_ends(const arg *a)
     for (int i = 0; list && i < w.count; i++) {
         if (!is_end(w.nodes[i], (uint64_t)a[1].i))
             continue;
-        PyObject *t = stand_in(w.nodes[i]);
+        PyObject *t = py_stand_in(w.nodes[i], 0);
         if (!t || PyList_Append(list, t) < 0)
             Py_CLEAR(list);
         Py_XDECREF(t);
@@ -119,13 +124,47 @@ static PyObject *py_tape_ends(const arg *a)
     return list || PyErr_Occurred() ? list : py_raise();
 }
 
+/* A tensor at self's place. */
+static PyObject *py_stand_in_for(const arg *a)
+{
+    lock_take();
+    node *place = tensor_edge(a[0].tensor);
+    bk_tensor *zeros = place ? bk_zeros_like(a[0].tensor) : NULL;
+    operand in;
+    bk_tensor *t = zeros && tensor_read(zeros, &in) ? tensor_at(in.value, place) : NULL;
+    bk_release(zeros);
+    lock_give();
+    return py_wrap(t);
+}
+
+static PyObject *py_increment_version(const arg *a)
+{
+    tensor_count_write(a[0].tensor);
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_pass_number(const arg *a)
+{
+    (void)a;
+    return PyLong_FromUnsignedLongLong(backward_number());
+}
+
+static PyObject *py_pass_reaches(const arg *a)
+{
+    lock_take();
+    const node *place = tensor_edge(a[0].tensor);
+    bool reached = place && backward_reaches(place);
+    lock_give();
+    return PyBool_FromLong(reached);
+}
+
 /* --- anomaly mode ------------------------------------------------------------------------------------------------ */
 
 static PyObject *checker; /* called with (name, line or None, gradients) after every gradient function */
 
 static int check_gradients(const node *n, const char *name, bk_tensor *const *grads, int count)
 {
-    PyGILState_STATE gil = PyGILState_Ensure();
+    gil_state gil = gil_take();
     PyObject *list = PyList_New(count), *done = NULL;
     for (int i = 0; list && i < count; i++) {
         PyObject *g = grads[i] ? py_wrap(bk_retain(grads[i])) : Py_NewRef(Py_None);
@@ -144,7 +183,7 @@ static int check_gradients(const node *n, const char *name, bk_tensor *const *gr
     Py_XDECREF(line);
     Py_XDECREF(list);
     Py_XDECREF(done);
-    PyGILState_Release(gil);
+    gil_give(gil);
     return status;
 }
 
@@ -161,6 +200,10 @@ static PyObject *py_set_anomaly_check(const arg *a)
 
 const binding tape_rows[] = {
     { AS_FUNCTION, "_leads_outside(Tensor[] tensors, Tensor[] own)", py_leads_outside, NULL },
+    { AS_FUNCTION, "_stand_in(Tensor self)", py_stand_in_for, NULL },
+    { AS_FUNCTION, "_increment_version(Tensor self)", py_increment_version, NULL },
+    { AS_FUNCTION, "_pass_number()", py_pass_number, NULL },
+    { AS_FUNCTION, "_pass_reaches(Tensor self)", py_pass_reaches, NULL },
     { AS_FUNCTION, "_tape_position()", py_tape_position, NULL },
     { AS_FUNCTION, "_tape_ends(Tensor[] tensors, int position)", py_tape_ends, NULL },
     { AS_FUNCTION, "_set_anomaly_check(Object? check)", py_set_anomaly_check, NULL },

@@ -11,12 +11,14 @@
     X(info)                                                                                                            \
     X(interop)                                                                                                         \
     X(autograd)                                                                                                        \
+    X(saved)                                                                                                           \
     X(tape)                                                                                                            \
     X(index)                                                                                                           \
     X(shape)                                                                                                           \
     X(basics)                                                                                                          \
     X(reduce)                                                                                                          \
     X(sort)                                                                                                            \
+    X(linalg)                                                                                                          \
     X(products)                                                                                                        \
     X(compose)                                                                                                         \
     X(files)
@@ -84,8 +86,25 @@ extern PyBufferProcs py_tensor_buffer;
 PyObject *py_where_places(const arg *a);
 
 /* grad_fn.c: NULL with an exception set, None for a leaf */
-int grad_fn_init(void);
+int grad_fn_init(PyObject *module);
 PyObject *py_grad_fn(const bk_tensor *t);
+PyObject *py_gradient_edge(const arg *a);
+/* bind_function.c: the ctx of a custom function's call (borrowed), NULL when it is no Python function's. */
+PyObject *py_function_context(const node *call);
+PyObject *py_refuse_freed(void);
+/* bind_autograd.c: the dict of the hooks of a kind (hook_kind) at a place, made at the first call. */
+PyObject *py_hook_list(node *place, int kind);
+/* The same for a list of packed values, which is kept. */
+int py_keep_packed(node *place, PyObject *list);
+/* bind_saved.c: whether some thread has hooks for saved tensors; what they make of a tensor (a pair, or None: this
+ * thread has none), and the tensor again; all that was recorded for t goes through them. */
+extern bool py_saved_hooks;
+PyObject *py_pack(PyObject *tensor);
+PyObject *py_unpack(PyObject *pair);
+int py_pack_new(const bk_tensor *t);
+int py_unpack_slots(void *list, bk_tensor *slots[static MAX_INPUTS + 1]);
+/* bind_tape.c: a tensor of zeros that stands at a place on the tape; of a custom function, at result `number`. */
+PyObject *py_stand_in(node *place, int number);
 
 /* bind_function.c: autograd.Function */
 int function_init(PyObject *module);
@@ -96,7 +115,10 @@ PyObject *py_tensor_format(const arg *a);
 PyObject *py_set_printoptions(const arg *a);
 PyObject *py_get_printoptions(const arg *a);
 
-/* Evaluates everything recorded, without the GIL when there is much to do. 0, or -1 with an exception set. */
+/* Evaluates everything recorded. 0, or -1 with an exception set. */
 int py_flush(void);
+
+/* interpreter.c */
+int interpreter_init(void);
 
 #endif

@@ -3,6 +3,7 @@
  * The structs are those of the DLPack specification (dmlc/dlpack, version 1.0, and the unversioned one before it). A
  * capsule is consumed by renaming it; whoever holds an unconsumed one frees it. */
 #include "interop.h"
+#include "gil.h"
 
 #include "core/lock.h"
 #include "ops/read.h"

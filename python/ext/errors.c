@@ -3,6 +3,14 @@
 
 #include <string.h>
 
+static PyObject *linalg_error; /* torch.linalg.LinAlgError */
+
+int errors_init(PyObject *module)
+{
+    linalg_error = PyErr_NewException("brisk._C._LinAlgError", PyExc_RuntimeError, NULL);
+    return linalg_error ? PyModule_AddObjectRef(module, "_LinAlgError", linalg_error) : -1;
+}
+
 static PyObject *exception_of(bk_error_kind kind)
 {
     switch (kind) {
@@ -11,6 +19,7 @@ static PyObject *exception_of(bk_error_kind kind)
     case BK_INDEX_ERROR: return PyExc_IndexError;
     case BK_MEMORY_ERROR: return PyExc_MemoryError;
     case BK_NOT_IMPLEMENTED: return PyExc_NotImplementedError;
+    case BK_LINALG_ERROR: return linalg_error;
     default: return PyExc_RuntimeError;
     }
 }
@@ -19,7 +28,10 @@ static PyObject *exception_of(bk_error_kind kind)
 PyObject *py_raise(void)
 {
     bk_error_kind kind = bk_error_code();
-    if (!(kind == BK_CALLBACK_ERROR && PyErr_Occurred())) {
+    if (kind == BK_INTERRUPTED) {
+        if (PyErr_CheckSignals() == 0) /* the handler has been changed meanwhile, and did not raise */
+            PyErr_SetNone(PyExc_KeyboardInterrupt);
+    } else if (!(kind == BK_CALLBACK_ERROR && PyErr_Occurred())) {
         const char *message = bk_error();
         PyErr_SetString(exception_of(kind), message ? message : "brisk: an error without a message");
     }

@@ -1,64 +1,182 @@
 /* grad_fn.c: x.grad_fn: the place on the tape that x's gradient goes to, as a Python object.
  *
- * It is there to be looked at: its name, and what it leads to. It holds the place, not the value that was computed
- * there, so printing a graph evaluates nothing. Two objects for one place are equal. */
+ * It holds the place, not the value that was computed there, so printing a graph evaluates nothing. While one lives,
+ * asking for the same place gives the same object. Its type is named as PyTorch names the function, for programs that
+ * look at type(fn).__name__; that of a custom function passes attributes on to the ctx its forward and backward know.
+ */
 #include "binds.h"
+#include <structmember.h>
 
+#include "autograd/backward.h"
+#include "autograd/function.h"
+#include "autograd/hooks.h"
 #include "core/lock.h"
+#include "ops/elementwise.h"
 
 typedef struct grad_fn {
     PyObject_HEAD node *place;
-    const char *name; /* static */
+    const char *name; /* static, or the type's */
+    PyObject *metadata;
+    PyObject *weak;
 } grad_fn;
 
-static PyTypeObject *grad_fn_type;
+static PyTypeObject *node_type;
+static PyObject *types;  /* name -> the subtype of Node that is called so */
+static PyObject *living; /* address of a place -> that of its object, which takes itself out */
 
+/* --- making one ----------------------------------------------------------------------------------------------------
+ */
+
+static PyObject *get_variable(PyObject *self, void *unused)
+{
+    (void)unused;
+    lock_take();
+    bk_tensor *t = track_tensor(((grad_fn *)self)->place->extra);
+    lock_give();
+    return py_wrap(t);
+}
+
+static PyGetSetDef leaf_attributes[] = {
+    { "variable", get_variable, NULL, "The leaf that accumulates.", NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+/* The type of this name, made at the first call. Borrowed. */
+static PyTypeObject *type_named(const char *name, bool leaf)
+{
+    PyObject *type = PyDict_GetItemString(types, name);
+    if (type)
+        return (PyTypeObject *)type;
+    PyType_Slot slots[] = { { leaf ? Py_tp_getset : 0, leaf ? leaf_attributes : NULL }, { 0, NULL } };
+    PyObject *dotted = PyUnicode_FromFormat("brisk.autograd.graph.%s", name); /* lives as long as the type: for good */
+    PyType_Spec spec = { dotted ? PyUnicode_AsUTF8(dotted) : NULL, sizeof(grad_fn), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots };
+    type = spec.name ? PyType_FromSpecWithBases(&spec, (PyObject *)node_type) : NULL;
+    if (!type || PyDict_SetItemString(types, name, type) < 0) {
+        Py_XDECREF(type);
+        return NULL;
+    }
+    Py_DECREF(type); /* the dict has it */
+    return (PyTypeObject *)type;
+}
+
+/* A place that a tensor names otherwise than its op does (a view's) is known by that name. */
+static PyTypeObject *type_of(const node *place, const char *name)
+{
+    if (place->op != OP_function)
+        return type_named(name ? name : op_get(place->op)->grad_name, place->op == OP_leaf);
+    char backward[200];
+    bool python = py_function_context(place); /* else it is a C program's, under the name it gave */
+    snprintf(backward, sizeof backward, "%s%s", function_name(place), python ? "Backward" : "");
+    return type_named(backward, false);
+}
+
+static PyObject *object_at(node *place)
+{
+    PyObject *key = PyLong_FromVoidPtr(place), *found = key ? PyDict_GetItem(living, key) : NULL;
+    Py_XDECREF(key);
+    return found ? Py_NewRef((PyObject *)PyLong_AsVoidPtr(found)) : NULL;
+}
+
+static int remember(grad_fn *f)
+{
+    PyObject *key = PyLong_FromVoidPtr(f->place), *value = PyLong_FromVoidPtr(f);
+    int status = key && value ? PyDict_SetItem(living, key, value) : -1;
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+    return status;
+}
+
+/* name: NULL for what the place itself says. */
 static PyObject *grad_fn_new(node *place, const char *name)
 {
-    grad_fn *f = PyObject_New(grad_fn, grad_fn_type);
+    PyObject *same = object_at(place);
+    if (same || PyErr_Occurred())
+        return same;
+    PyTypeObject *type = type_of(place, name);
+    grad_fn *f = type ? (grad_fn *)type->tp_alloc(type, 0) : NULL;
     if (!f)
         return NULL;
     lock_take();
     f->place = node_retain(place);
     place->tape_refs++;
     lock_give();
-    f->name = name;
+    f->name = strrchr(type->tp_name, '.') + 1;
+    if (remember(f) < 0)
+        Py_CLEAR(f);
     return (PyObject *)f;
+}
+
+/* A result of a custom function leads to the call; *number is which one it is. */
+static node *function_at(node *place, int *number)
+{
+    *number = place->op == OP_output ? (int)place->attr.i[0] : 0;
+    return place->op == OP_output ? place->edge[0] : place;
 }
 
 PyObject *py_grad_fn(const bk_tensor *t)
 {
+    int number;
     const char *name = tensor_grad_name(t);
     if (!name)
         Py_RETURN_NONE;
     lock_take();
     node *place = tensor_edge(t);
-    PyObject *f = place ? grad_fn_new(place, name) : NULL;
+    PyObject *f = place ? grad_fn_new(function_at(place, &number), place->op == OP_output ? NULL : name) : NULL;
     lock_give();
     return f || PyErr_Occurred() ? f : py_raise();
+}
+
+/* (function, number of its output) of a tensor that requires gradients: a leaf's is what accumulates. */
+PyObject *py_gradient_edge(const arg *a)
+{
+    int number = 0;
+    lock_take();
+    node *place = tensor_edge(a[0].tensor);
+    node *to = place ? function_at(place, &number) : NULL;
+    PyObject *f = to ? grad_fn_new(to, to == place ? tensor_grad_name(a[0].tensor) : NULL) : NULL;
+    lock_give();
+    if (!place)
+        PyErr_SetString(PyExc_RuntimeError,
+                        "It is not possible to get the gradient edge for a Tensor that does not require gradients");
+    return f ? Py_BuildValue("(Ni)", f, number) : NULL;
 }
 
 static void grad_fn_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    node *place = ((grad_fn *)self)->place;
+    grad_fn *f = (grad_fn *)self;
+    PyObject *key = PyLong_FromVoidPtr(f->place);
+    if (f->weak)
+        PyObject_ClearWeakRefs(self);
+    if (!key || PyDict_DelItem(living, key) < 0)
+        PyErr_Clear();
+    Py_XDECREF(key);
+    Py_CLEAR(f->metadata);
     lock_take();
-    place->tape_refs--;
-    node_release(place);
+    f->place->tape_refs--;
+    node_release(f->place);
     lock_give();
     type->tp_free(self);
     Py_DECREF(type);
 }
 
+/* --- looking at one ------------------------------------------------------------------------------------------------
+ */
+
 static PyObject *grad_fn_name(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    return PyUnicode_FromString(((grad_fn *)self)->name);
+    const grad_fn *f = (grad_fn *)self;
+    return f->place->op == OP_leaf ? PyUnicode_FromString("torch::autograd::AccumulateGrad")
+                                   : PyUnicode_FromString(f->name);
 }
 
 static PyObject *grad_fn_repr(PyObject *self)
 {
-    return PyUnicode_FromFormat("<%s object at %p>", ((grad_fn *)self)->name, (void *)self);
+    const grad_fn *f = (grad_fn *)self;
+    const char *module = f->place->op == OP_function ? "torch.autograd.function." : "";
+    return PyUnicode_FromFormat("<%s%s object at %p>", module, f->name, (void *)self);
 }
 
 /* ((function, number of its output), ...): one for each input; (None, 0) where no gradient goes. */
@@ -66,15 +184,13 @@ static PyObject *grad_fn_next(PyObject *self, void *unused)
 {
     (void)unused;
     const node *n = ((grad_fn *)self)->place;
-    int count = 0;
-    for (int k = 0; k < MAX_INPUTS; k++)
-        if (n->edge[k] || k < n->inputs)
-            count = k + 1;
-    PyObject *all = PyTuple_New(n->op == OP_leaf ? 0 : count);
+    node *const *edges = n->op == OP_function ? function_edges(n) : n->edge;
+    PyObject *all = PyTuple_New(place_edge_count(n));
     for (int k = 0; all && k < PyTuple_GET_SIZE(all); k++) {
-        node *to = n->edge[k];
-        PyObject *f = to ? grad_fn_new(to, op_get(to->op)->grad_name) : Py_NewRef(Py_None);
-        PyObject *pair = f ? Py_BuildValue("(Ni)", f, 0) : NULL;
+        int number = 0;
+        node *to = edges[k] ? function_at(edges[k], &number) : NULL;
+        PyObject *f = to ? grad_fn_new(to, NULL) : Py_NewRef(Py_None);
+        PyObject *pair = f ? Py_BuildValue("(Ni)", f, number) : NULL;
         if (!pair) {
             Py_DECREF(all);
             return NULL;
@@ -84,20 +200,14 @@ static PyObject *grad_fn_next(PyObject *self, void *unused)
     return all;
 }
 
-static PyObject *grad_fn_compare(PyObject *a, PyObject *b, int how)
+static PyObject *grad_fn_metadata(PyObject *self, void *unused)
 {
-    if (Py_TYPE(b) != grad_fn_type || (how != Py_EQ && how != Py_NE))
-        Py_RETURN_NOTIMPLEMENTED;
-    bool same = ((grad_fn *)a)->place == ((grad_fn *)b)->place;
-    return PyBool_FromLong(same == (how == Py_EQ));
+    (void)unused;
+    grad_fn *f = (grad_fn *)self;
+    if (!f->metadata)
+        f->metadata = PyDict_New();
+    return Py_XNewRef(f->metadata);
 }
-
-static Py_hash_t grad_fn_hash(PyObject *self) { return _Py_HashPointer(((grad_fn *)self)->place); }
-
-static PyMethodDef methods[] = {
-    { "name", grad_fn_name, METH_NOARGS, "What PyTorch calls this function." },
-    { NULL, NULL, 0, NULL },
-};
 
 /* The row of ops.def or nodes.def that made it. */
 static PyObject *grad_fn_row(PyObject *self, void *unused)
@@ -106,27 +216,165 @@ static PyObject *grad_fn_row(PyObject *self, void *unused)
     return PyUnicode_FromString(op_get(((grad_fn *)self)->place->op)->name);
 }
 
+static PyObject *grad_fn_sequence(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    const node *n = ((grad_fn *)self)->place;
+    return PyLong_FromUnsignedLongLong(n->op == OP_leaf ? UINT64_MAX : n->sequence);
+}
+
+static PyObject *grad_fn_requires_grad(PyObject *self, void *unused)
+{
+    (void)self, (void)unused;
+    Py_RETURN_TRUE;
+}
+
+/* --- what it saved --------------------------------------------------------------------------------------------------
+ */
+
+/* PyTorch's names for the operands that a gradient reads, by the number of operands; the last is the result's. */
+static const char *const saved_names[] = { "_saved_self", "_saved_other", "_saved_value", "_saved_result" };
+enum { RESULT = MAX_INPUTS };
+
+static uint8_t values_read(const node *n) { return n->op == OP_function ? 0 : place_values_read(n); }
+
+static const char *saved_name(const node *n, int k)
+{
+    return n->op == OP_matmul && k == 1 ? "_saved_mat2" : saved_names[k];
+}
+
+static PyObject *saved_value(const node *n, int k)
+{
+    const hooks *h = n->extra;
+    if (h && h->lists[HOOK_PACKED]) {
+        bk_tensor *slots[MAX_INPUTS + 1] = { 0 };
+        bool good = py_unpack_slots(h->lists[HOOK_PACKED], slots) == 0;
+        for (int i = 0; i <= RESULT; i++)
+            if (i != k || !good)
+                bk_release(slots[i]);
+        return good ? py_wrap(slots[k]) : NULL;
+    }
+    if (n->flags & NODE_FREED || (k < RESULT && !n->in[k]))
+        return py_refuse_freed();
+    lock_take();
+    if (k < RESULT && n->edge[k] && n->edge[k]->op == OP_leaf) { /* as it is now, if that is what it was */
+        track *leaf = n->edge[k]->extra;
+        bk_tensor *t = leaf->cell && leaf->cell->value == n->in[k] ? track_tensor(leaf) : tensor_at(n->in[k], NULL);
+        lock_give();
+        return py_wrap(t);
+    }
+    node *value = k == RESULT ? (node *)n : n->in[k];
+    bk_tensor *t = tensor_at(value, k == RESULT ? (node *)n : n->edge[k]);
+    lock_give();
+    return py_wrap(t);
+}
+
+/* Attributes that are not the type's: saved values, and of a custom function those of its ctx. */
+static PyObject *grad_fn_getattr(PyObject *self, PyObject *name)
+{
+    const node *n = ((grad_fn *)self)->place;
+    PyObject *found = PyObject_GenericGetAttr(self, name);
+    if (found || !PyErr_ExceptionMatches(PyExc_AttributeError))
+        return found;
+    PyObject *ctx = n->op == OP_function ? py_function_context(n) : NULL;
+    if (ctx) {
+        PyErr_Clear();
+        return PyObject_GetAttr(ctx, name);
+    }
+    for (int k = 0; k <= RESULT; k++)
+        if (values_read(n) >> k & 1 && PyUnicode_CompareWithASCIIString(name, saved_name(n, k)) == 0) {
+            PyErr_Clear();
+            return saved_value(n, k);
+        }
+    return NULL;
+}
+
+static int grad_fn_setattr(PyObject *self, PyObject *name, PyObject *value)
+{
+    const node *n = ((grad_fn *)self)->place;
+    PyObject *ctx = n->op == OP_function ? py_function_context(n) : NULL;
+    return PyObject_GenericSetAttr(ctx ? ctx : self, name, value);
+}
+
+static PyObject *grad_fn_dir(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    const node *n = ((grad_fn *)self)->place;
+    PyObject *ctx = n->op == OP_function ? py_function_context(n) : NULL;
+    PyObject *names = PyObject_CallMethod((PyObject *)&PyBaseObject_Type, "__dir__", "O", self);
+    PyObject *list = names ? PySequence_List(names) : NULL, *more = ctx ? PyObject_Dir(ctx) : NULL;
+    Py_XDECREF(names);
+    for (int k = 0; list && k <= RESULT; k++) {
+        PyObject *name = values_read(n) >> k & 1 ? PyUnicode_FromString(saved_name(n, k)) : NULL;
+        if (name && PyList_Append(list, name) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(name);
+    }
+    if (list && more && PyList_SetSlice(list, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX, more) < 0)
+        Py_CLEAR(list);
+    Py_XDECREF(more);
+    return list;
+}
+
+/* --- hooks, and a tensor at its place --------------------------------------------------------------------------------
+ */
+
+/* The dict of the hooks before (True) or after (False) it. */
+static PyObject *grad_fn_hooks(PyObject *self, PyObject *before)
+{
+    return py_hook_list(((grad_fn *)self)->place, before == Py_True ? HOOK_BEFORE : HOOK_AFTER);
+}
+
+static PyObject *grad_fn_stand_in(PyObject *self, PyObject *number)
+{
+    node *place = ((grad_fn *)self)->place;
+    if (place->op == OP_leaf)
+        return get_variable(self, NULL);
+    return py_stand_in(place, (int)PyLong_AsLong(number));
+}
+
+static PyMethodDef methods[] = {
+    { "name", grad_fn_name, METH_NOARGS, "What PyTorch calls this function." },
+    { "_hooks", grad_fn_hooks, METH_O, NULL },
+    { "_stand_in", grad_fn_stand_in, METH_O, NULL },
+    { "_sequence_nr", grad_fn_sequence, METH_NOARGS, NULL },
+    { "__dir__", grad_fn_dir, METH_NOARGS, NULL },
+    { NULL, NULL, 0, NULL },
+};
+
 static PyGetSetDef attributes[] = {
     { "_row", grad_fn_row, NULL, NULL, NULL },
+    { "metadata", grad_fn_metadata, NULL, "A dict for whoever looks at the graph.", NULL },
     { "next_functions", grad_fn_next, NULL, "Where the gradients of the inputs go.", NULL },
+    { "requires_grad", grad_fn_requires_grad, NULL, NULL, NULL },
     { NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyMemberDef members[] = {
+    { "__weaklistoffset__", T_PYSSIZET, offsetof(grad_fn, weak), READONLY, NULL },
+    { NULL, 0, 0, 0, NULL },
 };
 
 static PyType_Slot slots[] = {
     { Py_tp_dealloc, grad_fn_dealloc },
     { Py_tp_repr, grad_fn_repr },
-    { Py_tp_richcompare, grad_fn_compare },
-    { Py_tp_hash, grad_fn_hash },
+    { Py_tp_getattro, grad_fn_getattr },
+    { Py_tp_setattro, grad_fn_setattr },
     { Py_tp_methods, methods },
     { Py_tp_getset, attributes },
+    { Py_tp_members, members },
+    { Py_tp_doc, "A function of the backward graph." },
     { 0, NULL },
 };
 static PyType_Spec spec = { "brisk.autograd.graph.Node", sizeof(grad_fn), 0,
-                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots };
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots };
 
-/* A type that is met, not named: brisk has no Node. */
-int grad_fn_init(void)
+int grad_fn_init(PyObject *module)
 {
-    grad_fn_type = (PyTypeObject *)PyType_FromSpec(&spec);
-    return grad_fn_type ? 0 : -1;
+    types = PyDict_New();
+    living = PyDict_New();
+    node_type = (PyTypeObject *)PyType_FromSpec(&spec);
+    if (!types || !living || !node_type)
+        return -1;
+    return PyModule_AddObjectRef(module, "_Node", (PyObject *)node_type);
 }

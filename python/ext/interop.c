@@ -8,6 +8,7 @@
 #include "interop.h"
 #include "arrays.h"
 #include "factories.h"
+#include "gil.h"
 
 #include <string.h>
 
@@ -318,11 +319,9 @@ static int release_later(void *p)
     return 0;
 }
 
-/* The last reference to a storage may go in a thread that does not hold the GIL, inside the library's lock: waiting for
- * the GIL there could wait for ever. */
 void release_with_gil(void (*release)(void *owner), void *owner)
 {
-    if (PyGILState_Check()) {
+    if (gil_held()) {
         release(owner);
         return;
     }

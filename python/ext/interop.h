@@ -9,7 +9,6 @@ PyObject *tensor_on_object(const view *v, PyObject *owner, bool (*reachable)(voi
 /* A tensor on a NumPy array's memory. NULL with an exception set. */
 PyObject *tensor_on_array(PyObject *o);
 /* Runs release(owner) with the GIL: now, or when the interpreter comes round to it. */
-void release_with_gil(void (*release)(void *owner), void *owner);
 
 /* Refuses what PyTorch refuses to hand out: -1 with an exception of that type. */
 int refuse_grad(const bk_tensor *t, PyObject *exception, const char *message);

@@ -13,10 +13,12 @@ static PyObject *info(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
     cache_counts c = cache_count();
-    return Py_BuildValue("{s:s,s:i,s:s,s:L,s:L,s:L,s:L,s:L,s:L}", "isa", bk_isa(), "threads", bk_get_num_threads(),
-                         "compiler", __VERSION__, "plans cached", (long long)c.plans, "plan bytes", (long long)c.bytes,
-                         "plan hits", (long long)c.hits, "plan misses", (long long)c.misses, "memory in use",
-                         (long long)pool_bytes_in_use(), "memory cached", (long long)pool_bytes_cached());
+    return Py_BuildValue("{s:s,s:i,s:s,s:s,s:i,s:L,s:L,s:L,s:L,s:L,s:L}", "isa", bk_isa(), "threads",
+                         bk_get_num_threads(), "BLAS", "none is used: products are brisk's own", "compiler",
+                         __VERSION__, "layouts", (int)layouts_live(), "plans cached", (long long)c.plans, "plan bytes",
+                         (long long)c.bytes, "plan hits", (long long)c.hits, "plan misses", (long long)c.misses,
+                         "memory in use", (long long)pool_bytes_in_use(), "memory cached",
+                         (long long)pool_bytes_cached());
 }
 
 static PyObject *set_num_threads(PyObject *module, PyObject *n)
@@ -86,12 +88,13 @@ PyMODINIT_FUNC PyInit__C(void)
     PyObject *module = PyModule_Create(&definition);
     if (!module)
         return NULL;
-    if (tensor_init(module) < 0 || types_init(module) < 0 || size_init(module) < 0 || device_init(module) < 0 ||
-        limits_init(module) < 0 || random_init(module) < 0 || interop_init(module) < 0 || storage_init(module) < 0 ||
-        info_init(module) < 0 || grad_fn_init() < 0 || function_init(module) < 0 || args_init(module) < 0 ||
-        module_object_init(module) < 0 || layer_forward_init(module) < 0 || return_types_init(module) < 0 ||
-        add_rows(module) < 0 || elementwise_forget_names(module) < 0 || add_functional(module) < 0 ||
-        add_optim(module) < 0 || py_add_attributes(py_tensor_type, autograd_attributes) < 0 ||
+    if (errors_init(module) < 0 || tensor_init(module) < 0 || types_init(module) < 0 || size_init(module) < 0 ||
+        device_init(module) < 0 || limits_init(module) < 0 || random_init(module) < 0 || interop_init(module) < 0 ||
+        storage_init(module) < 0 || info_init(module) < 0 || grad_fn_init(module) < 0 || function_init(module) < 0 ||
+        args_init(module) < 0 || module_object_init(module) < 0 || layer_forward_init(module) < 0 ||
+        return_types_init(module) < 0 || add_rows(module) < 0 || elementwise_forget_names(module) < 0 ||
+        add_functional(module) < 0 || add_optim(module) < 0 || interpreter_init() < 0 ||
+        py_add_attributes(py_tensor_type, autograd_attributes) < 0 ||
         py_add_attributes(py_tensor_type, shape_attributes) < 0) {
         Py_DECREF(module);
         return NULL;

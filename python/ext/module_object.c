@@ -21,14 +21,23 @@
 
 enum { PARAMETERS, BUFFERS, MODULES, TABLES };
 enum { HOOK_KINDS = 4 };
-enum { ABSENT = 8 };
+enum { SHORTCUTS = 8 };
+
+/* A parameter, buffer or submodule that was asked for lately: good while the table that has it, the module's dictionary
+ * and its class are in the states they were in. */
+typedef struct shortcut {
+    PyObject *name;          /* owned */
+    PyObject *table, *value; /* borrowed */
+    uint64_t state;          /* of the table */
+    unsigned type;           /* the version of the class */
+} shortcut;
 
 /* What the module's dictionary holds in one of its states: borrowed, good while it is in that state. */
 typedef struct known {
     uint64_t state;
     PyObject *table[TABLES], *hooks[HOOK_KINDS]; /* NULL: no dictionary */
     bool own_forward;
-    PyObject *absent[ABSENT]; /* interned names that it does not have (owned), by a hash of their address */
+    shortcut shortcuts[SHORTCUTS]; /* by a hash of the name's address */
 } known;
 
 /* With fields besides dict and weak the type counts as having a layout of its own, so that class M(Mixin, nn.Module)
@@ -73,10 +82,10 @@ static PyObject *dictionary(PyObject *dict, PyObject *name)
     return d && PyDict_Check(d) ? d : NULL;
 }
 
-static void forget_absent(known *k)
+static void forget_shortcuts(known *k)
 {
-    for (int i = 0; i < ABSENT; i++)
-        Py_CLEAR(k->absent[i]);
+    for (int i = 0; i < SHORTCUTS; i++)
+        Py_CLEAR(k->shortcuts[i].name);
 }
 
 /* The names are plain strings, whose comparison cannot fail. */
@@ -87,7 +96,7 @@ static void look_up(known *k, PyObject *dict)
     for (int kind = 0; kind < HOOK_KINDS; kind++)
         k->hooks[kind] = dict ? dictionary(dict, hooks[kind]) : NULL;
     k->own_forward = dict && PyDict_GetItemWithError(dict, name_forward);
-    forget_absent(k);
+    forget_shortcuts(k);
     k->state = dict ? state_of(dict) : 0;
 }
 
@@ -99,13 +108,14 @@ static inline const known *know(PyObject *self)
     return &m->known;
 }
 
-/* A parameter, buffer or submodule; borrowed, NULL when there is none of the name (or with an exception set). */
-static PyObject *member(PyObject *self, PyObject *name)
+/* A parameter, buffer or submodule and the table it is in; borrowed, NULL when there is none of the name (or with an
+ * exception set). */
+static PyObject *find_member(PyObject *self, PyObject *name, PyObject **table)
 {
     const known *k = know(self);
     for (int kind = 0; kind < TABLES; kind++) {
-        PyObject *t = k->table[kind];
-        PyObject *found = t ? PyDict_GetItemWithError(t, name) : NULL;
+        *table = k->table[kind];
+        PyObject *found = *table ? PyDict_GetItemWithError(*table, name) : NULL;
         if (found || PyErr_Occurred())
             return found;
     }
@@ -119,25 +129,47 @@ static PyObject *no_attribute(PyObject *self, PyObject *name)
     return NULL;
 }
 
-/* What the module's __dict__ has by the name, borrowed. Members are asked for far more often than anything else, and
- * they are not there. */
-static PyObject *own_attribute(PyObject *self, PyObject *name)
+static shortcut *shortcut_at(module_object *m, PyObject *name)
+{
+    uintptr_t at = (uintptr_t)name / sizeof(void *) / 2;
+    return &m->known.shortcuts[(at ^ at / SHORTCUTS) % SHORTCUTS];
+}
+
+/* 0: the class has changed since it was last looked at. */
+static unsigned type_version(PyTypeObject *type)
+{
+    return PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
+}
+
+static inline PyObject *by_shortcut(PyObject *self, PyObject *name)
 {
     module_object *m = (module_object *)self;
-    if (!m->dict)
-        return NULL;
-    uintptr_t at = (uintptr_t)name / sizeof(void *) / 2;
-    PyObject **slot = &m->known.absent[(at ^ at / ABSENT) % ABSENT];
-    if (*slot == name && m->known.state == state_of(m->dict))
-        return NULL;
-    PyObject *found = PyDict_GetItemWithError(m->dict, name);
-    if (!found && !PyErr_Occurred() && PyUnicode_CHECK_INTERNED(name) && know(self)->state)
-        Py_XSETREF(*slot, Py_NewRef(name));
+    const shortcut *s = shortcut_at(m, name);
+    bool good = s->name == name && m->dict && m->known.state == state_of(m->dict) && s->state == state_of(s->table) &&
+                s->type == type_version(Py_TYPE(self));
+    return good ? s->value : NULL;
+}
+
+/* Neither the class nor the module's own dictionary has the name. */
+static PyObject *member_by_name(PyObject *self, PyObject *name)
+{
+    module_object *m = (module_object *)self;
+    PyObject *table = NULL, *found = find_member(self, name, &table);
+    unsigned type = type_version(Py_TYPE(self));
+    if (found && m->known.state && type && PyUnicode_CHECK_INTERNED(name)) {
+        shortcut *s = shortcut_at(m, name);
+        PyObject *old = s->name;
+        *s = (shortcut){ Py_NewRef(name), table, found, state_of(table), type };
+        Py_XDECREF(old);
+    }
     return found;
 }
 
 static PyObject *module_getattro(PyObject *self, PyObject *name)
 {
+    PyObject *known = by_shortcut(self, name);
+    if (known)
+        return Py_NewRef(known);
     PyObject *of_type = _PyType_Lookup(Py_TYPE(self), name);
     descrgetfunc get = of_type ? Py_TYPE(of_type)->tp_descr_get : NULL;
     if (get && Py_TYPE(of_type)->tp_descr_set) {
@@ -146,7 +178,7 @@ static PyObject *module_getattro(PyObject *self, PyObject *name)
         Py_DECREF(of_type);
         return value;
     }
-    PyObject *own = own_attribute(self, name);
+    PyObject *dict = ((module_object *)self)->dict, *own = dict ? PyDict_GetItemWithError(dict, name) : NULL;
     if (own)
         return Py_NewRef(own);
     if (of_type) {
@@ -155,14 +187,14 @@ static PyObject *module_getattro(PyObject *self, PyObject *name)
         Py_DECREF(of_type);
         return value;
     }
-    PyObject *found = PyErr_Occurred() ? NULL : member(self, name);
+    PyObject *found = PyErr_Occurred() ? NULL : member_by_name(self, name);
     return found ? Py_NewRef(found) : no_attribute(self, name);
 }
 
 /* What a subclass with a __getattr__ of its own asks by super().__getattr__(name). */
 static PyObject *module_getattr(PyObject *self, PyObject *name)
 {
-    PyObject *found = member(self, name);
+    PyObject *table, *found = find_member(self, name, &table);
     return found ? Py_NewRef(found) : no_attribute(self, name);
 }
 
@@ -336,7 +368,7 @@ static void module_dealloc(PyObject *self)
     if (((module_object *)self)->weak)
         PyObject_ClearWeakRefs(self);
     Py_CLEAR(((module_object *)self)->dict);
-    forget_absent(&((module_object *)self)->known);
+    forget_shortcuts(&((module_object *)self)->known);
     type->tp_free(self);
     Py_DECREF(type);
 }

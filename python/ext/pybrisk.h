@@ -29,6 +29,7 @@ int py_tensor_read(PyObject *tensor, view *out); /* evaluates; the view is valid
 
 /* --- errors.c ---------------------------------------------------------------------------------------------- */
 
+int errors_init(PyObject *module);
 PyObject *py_raise(void); /* the library's error as a Python exception; always NULL */
 /* The name error texts use for an object's type: "Tensor", "torch.dtype", "numpy.ndarray", "str". */
 const char *py_type_name(PyObject *o);

@@ -23,7 +23,9 @@ static const char *grad_suffix(const bk_tensor *t, char text[static 80])
         return NULL;
     if (bk_is_leaf(t))
         return "requires_grad=True";
-    snprintf(text, 80, "grad_fn=<%s>", tensor_grad_name(t));
+    PyObject *f = py_grad_fn(t);
+    snprintf(text, 80, "grad_fn=<%s>", f ? strrchr(Py_TYPE(f)->tp_name, '.') + 1 : "");
+    Py_XDECREF(f);
     return text;
 }
 

@@ -21,6 +21,11 @@ static const struct {
     [RETURN_CUMMAX] = { "torch.return_types.cummax", "values", "indices" },
     [RETURN_CUMMIN] = { "torch.return_types.cummin", "values", "indices" },
     [RETURN_AMINMAX] = { "torch.return_types.aminmax", "min", "max" },
+    [RETURN_SLOGDET] = { "torch.return_types.slogdet", "sign", "logabsdet" },
+    [RETURN_QR] = { "torch.return_types.qr", "Q", "R" },
+    [RETURN_LINALG_SLOGDET] = { "torch.return_types.linalg_slogdet", "sign", "logabsdet" },
+    [RETURN_LINALG_QR] = { "torch.return_types.linalg_qr", "Q", "R" },
+    [RETURN_LU_FACTOR] = { "torch.return_types.linalg_lu_factor", "LU", "pivots" },
 };
 
 static PyTypeObject *types[RETURN_COUNT];

@@ -15,6 +15,11 @@ typedef enum return_type {
     RETURN_CUMMAX,
     RETURN_CUMMIN,
     RETURN_AMINMAX,
+    RETURN_SLOGDET,
+    RETURN_QR,
+    RETURN_LINALG_SLOGDET,
+    RETURN_LINALG_QR,
+    RETURN_LU_FACTOR,
     RETURN_COUNT
 } return_type;
 

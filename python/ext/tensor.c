@@ -5,6 +5,7 @@
  * them warm: making and dropping one costs about 10 ns. */
 #include "arrays.h"
 #include "binds.h"
+#include "gil.h"
 #include "interop.h"
 
 #include <stddef.h>
@@ -47,6 +48,8 @@ PyObject *py_wrap(bk_tensor *t)
     o->attrs = NULL;
     o->weak = NULL;
     t->front = o;
+    if (__builtin_expect(py_saved_hooks, 0) && py_pack_new(t) < 0)
+        Py_CLEAR(o);
     return (PyObject *)o;
 }
 
@@ -66,6 +69,8 @@ PyObject *py_wrap_as(PyTypeObject *type, bk_tensor *t)
     return (PyObject *)o;
 }
 
+HOT_THREAD_LOCAL bool gil_known;
+
 static void tensor_dealloc(PyObject *self)
 {
     py_tensor *o = (py_tensor *)self;
@@ -77,7 +82,9 @@ static void tensor_dealloc(PyObject *self)
     Py_CLEAR(o->attrs);
     if (o->t) {
         o->t->front = NULL;
+        bool was = gil_say(true); /* what only this tensor held may be Python's */
         bk_release(o->t);
+        gil_unsay(was);
         o->t = NULL;
     }
     if (type == py_tensor_type && warm_count < WARM_OBJECTS) {
@@ -124,18 +131,9 @@ int py_add_attributes(PyTypeObject *type, PyGetSetDef *d)
 
 /* --- evaluation --------------------------------------------------------------------------------------------------- */
 
-enum { SMALL_LOG_BYTES = 1 << 18, SMALL_LOG_RECORDS = 2048 }; /* about 50 us of work: handing the GIL over costs more */
-
 int py_flush(void)
 {
-    int status;
-    if (the_log.bytes < SMALL_LOG_BYTES && the_log.count < SMALL_LOG_RECORDS) {
-        status = bk_sync();
-    } else {
-        Py_BEGIN_ALLOW_THREADS;
-        status = bk_sync();
-        Py_END_ALLOW_THREADS;
-    }
+    int status = bk_sync();
     if (status < 0)
         py_raise();
     return status;
@@ -195,7 +193,7 @@ bool py_reads_apart(const bk_tensor *written, const arg *a, int n)
 
 static __attribute__((noinline)) int other_operand(PyObject *o, operand *out)
 {
-    if (py_is_tensor(o))
+    if (!PyLong_CheckExact(o) && py_is_tensor(o))
         return tensor_read(((py_tensor *)o)->t, out) ? 1 : -1;
     py_number n;
     int found = py_number_from(o, &n);
@@ -258,7 +256,12 @@ PyObject *py_row_out(int op, bk_tensor *result, const arg *a)
     return py_elementwise_out(result, a, row->arity, &a[row->arity], same_dtype);
 }
 
-PyObject *py_in_place(const arg *self, int status) { return status < 0 ? py_raise() : Py_NewRef(self->object); }
+PyObject *py_in_place(const arg *self, int status)
+{
+    if (status < 0)
+        return py_raise();
+    return py_saved_hooks && py_pack_new(self->tensor) < 0 ? NULL : Py_NewRef(self->object);
+}
 
 PyObject *py_write_back(const arg *self, bk_tensor *result)
 {

@@ -42,7 +42,11 @@ typedef struct pass {
     step *steps, *few; /* the first few live on the caller's stack */
     int count, capacity;
     bool numbered;
+    uint64_t number;     /* never used twice */
+    struct pass *around; /* a function's backward may run a pass */
 } pass;
+
+static _Thread_local pass *running;
 
 static void steps_free(pass *p)
 {
@@ -78,6 +82,15 @@ static node *const *edges_of(const node *n, int *count)
 {
     *count = n->op == OP_function ? function_inputs(n) : MAX_INPUTS;
     return n->op == OP_function ? function_edges(n) : n->edge;
+}
+
+int place_edge_count(const node *n)
+{
+    int count = n->op == OP_function ? function_inputs(n) : 0;
+    for (int k = 0; n->op != OP_function && n->op != OP_leaf && k < MAX_INPUTS; k++)
+        if (n->edge[k] || k < n->inputs)
+            count = k + 1;
+    return count;
 }
 
 static int latest_first(const void *a, const void *b)
@@ -177,7 +190,11 @@ static step *step_of(const pass *p, const node *n)
 /* Only what leads to an input is walked; without inputs, everything. Edges lead to later steps. */
 static void find_wanted(pass *p)
 {
-    bool all = !p->call->inputs;
+    if (!p->call->inputs) {
+        for (int i = 0; i < p->count; i++)
+            p->steps[i].leads = p->steps[i].wanted = true;
+        return;
+    }
     for (int i = 0; i < p->call->input_count; i++)
         if (step_of(p, p->inputs[i]))
             step_of(p, p->inputs[i])->asked = true;
@@ -185,7 +202,6 @@ static void find_wanted(pass *p)
         step *s = &p->steps[i];
         int count;
         node *const *edges = edges_of(s->node, &count);
-        s->leads = all;
         for (int k = 0; k < count && !(s->asked && p->call->inputs_are_ends); k++)
             s->leads |= edges[k] && p->steps[edges[k]->visit].wanted;
         s->wanted = s->leads || s->asked;
@@ -278,7 +294,7 @@ static int send_view(pass *p, node *n, bk_tensor *g)
         return 0;
     if (reorder_gradient(n, g, &reordered))
         return reordered ? send(p, n->edge[0], reordered) : -1;
-    bool into = s->grad && s->own && s->grad->layout == n->attr.region.layout && tensor_whole(s->grad);
+    bool into = s->grad && s->own && s->grad->layout == n->attr.region.layout;
     bk_tensor *sum = add_view_gradient(n, g, into ? s->grad : NULL);
     if (!sum)
         return -1;
@@ -291,19 +307,20 @@ static int send_view(pass *p, node *n, bk_tensor *g)
     return 0;
 }
 
-/* A track's gradient is a tensor of its own, in the track's strides. */
-static int accumulate(track *k, bk_tensor *g, bool create_graph)
+/* A track's gradient is a tensor of its own: that of a leaf in the leaf's strides, one that was asked to be kept as it
+ * came. in_place: more goes into the tensor that is there. */
+static int accumulate(track *k, bk_tensor *g, bool in_place)
 {
-    if (k->grad && !create_graph) {
+    if (k->grad && in_place) {
         operand in[MAX_INPUTS] = { { 0 } };
         return tensor_read(k->grad, &in[0]) && tensor_read(g, &in[1]) ? ew_apply_in_place(EW_add, k->grad, in) : -1;
     }
     bk_tensor *sum = k->grad ? bk_add(k->grad, g) : g;
     operand in;
-    const layout *l = k->layout->dense ? k->layout : k->layout->plain;
-    bool fits = sum && sum->layout == l && sum->cell->value->layout->numel == l->numel; /* all of its memory */
+    const layout *l = k->place && sum ? layout_packed(sum->layout) : k->layout->dense ? k->layout : k->layout->plain;
+    bool fits = l && sum && sum->layout == l && sum->cell->value->layout->numel == l->numel; /* all of its memory */
     if (sum && !fits)
-        sum = copy_as(sum, l, tensor_dtype(sum));
+        sum = l ? copy_as(sum, l, tensor_dtype(sum)) : NULL;
     if (!sum || !tensor_read(sum, &in))
         return -1;
     bk_tensor *grad = tensor_at(in.value, in.edge);
@@ -314,8 +331,10 @@ static int accumulate(track *k, bk_tensor *g, bool create_graph)
     return 0;
 }
 
-static int collect_output(pass *p, node *n, bk_tensor *g)
+/* One of a function's gradients: it moves there, unless another came before it. */
+static int collect_output(pass *p, step *s)
 {
+    const node *n = s->node;
     step *call = &p->steps[n->edge[0]->visit];
     if (!call->outputs) {
         int count = function_outputs(call->node);
@@ -324,7 +343,12 @@ static int collect_output(pass *p, node *n, bk_tensor *g)
             return -1;
     }
     bk_tensor **slot = &call->outputs[n->attr.i[0]];
-    bk_tensor *sum = *slot ? bk_add(*slot, g) : g;
+    if (!*slot) {
+        *slot = s->grad;
+        s->grad = NULL;
+        return 0;
+    }
+    bk_tensor *sum = bk_add(*slot, s->grad);
     if (!sum)
         return -1;
     bk_release(*slot);
@@ -342,6 +366,84 @@ static int look_at(const node *n, const char *name, bk_tensor *const *grads, int
     return status;
 }
 
+/* --- hooks
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* Hooks see a gradient when it is complete, and may replace it. */
+static int run_hooks(step *s, const hooks *h)
+{
+    int status = 0;
+    if (!s->grad || s->node->op == OP_function) /* of one result, whose hooks have run at its own place */
+        return 0;
+    if (h->lists[HOOK_TENSOR]) {
+        scope_close();
+        status = h->calls->tensor(h->lists[HOOK_TENSOR], &s->grad);
+        bk_scope_pop();
+        s->own = false;
+    }
+    for (track *k = h->keepers; k && status == 0; k = k->next_keeper)
+        status = accumulate(k, s->grad, false);
+    return status;
+}
+
+/* The gradients of the results at a step; NULL: there are none. */
+static bk_tensor **results_of(step *s, int *count)
+{
+    *count = s->node->op == OP_function ? function_outputs(s->node) : 1;
+    return s->node->op == OP_function ? s->outputs : s->grad ? &s->grad : NULL;
+}
+
+static int run_before(step *s, const hooks *h)
+{
+    int count;
+    bk_tensor **results = results_of(s, &count);
+    if (!results || !h->lists[HOOK_BEFORE])
+        return 0;
+    scope_close();
+    int status = h->calls->before(h->lists[HOOK_BEFORE], results, count);
+    bk_scope_pop();
+    return status;
+}
+
+/* grads: those of the inputs, each a reference of its own. */
+static int run_after(step *s, bk_tensor **grads, int input_count)
+{
+    const hooks *h = hooks_of(s->node);
+    int count;
+    bk_tensor **results = results_of(s, &count);
+    if (!h || !h->lists[HOOK_AFTER])
+        return 0;
+    scope_close();
+    int status = h->calls->after(h->lists[HOOK_AFTER], grads, input_count, results, count);
+    bk_scope_pop();
+    return status;
+}
+
+static int run_accumulated(step *s, const hooks *h)
+{
+    if (!h || !h->lists[HOOK_ACCUMULATED])
+        return 0;
+    lock_take();
+    bk_tensor *leaf = track_tensor(s->node->extra);
+    lock_give();
+    if (!leaf)
+        return -1;
+    scope_close();
+    int status = h->calls->accumulated(h->lists[HOOK_ACCUMULATED], leaf);
+    bk_scope_pop();
+    return status;
+}
+
+static int send_leaf(step *s, const hooks *h, bool create_graph)
+{
+    if (accumulate(s->node->extra, s->grad, !create_graph) < 0)
+        return -1;
+    return h && (run_accumulated(s, h) < 0 || run_after(s, NULL, 0) < 0) ? -1 : 0;
+}
+
+/* --- functions -----------------------------------------------------------------------------------------------------
+ */
+
 static int send_function(pass *p, step *s)
 {
     node *n = s->node;
@@ -353,6 +455,8 @@ static int send_function(pass *p, step *s)
     int status = function_backward(n, s->outputs, grads);
     if (status == 0)
         status = look_at(n, function_name(n), grads, count);
+    if (status == 0)
+        status = run_after(s, grads, count);
     for (int i = 0; i < count; i++) {
         if (status == 0 && grads[i] && function_edges(n)[i])
             status = send(p, function_edges(n)[i], grads[i]);
@@ -373,15 +477,17 @@ static int refuse_second_time(void)
         "time or if you need to access saved tensors after calling backward.");
 }
 
-/* Whether the gradients that are wanted of n read values at all. */
-static bool reads_saved(const node *n)
+uint8_t place_values_read(const node *n)
 {
     const op_info *info = op_get(n->op);
+    uint8_t needs = 0;
     for (int k = 0; k < MAX_INPUTS; k++)
-        if (n->edge[k] && info->needs[k])
-            return true;
-    return false;
+        needs |= n->edge[k] ? info->needs[k] : 0;
+    return needs;
 }
+
+/* Whether the gradients that are wanted of n read values at all. */
+static bool reads_saved(const node *n) { return place_values_read(n) != 0; }
 
 /* --- leaves that were written since they were read ------------------------------------------------------------------
  */
@@ -442,10 +548,7 @@ static int take_current(node *n, int k)
 /* Of the values that the gradients wanted of n read, those of leaves must be what they were when n was recorded. */
 static int check_leaves(node *n)
 {
-    const op_info *info = op_get(n->op);
-    uint8_t needs = 0;
-    for (int k = 0; k < MAX_INPUTS; k++)
-        needs |= n->edge[k] ? info->needs[k] : 0;
+    uint8_t needs = place_values_read(n);
     for (int k = 0; k < n->inputs; k++) {
         const track *leaf = needs & 1 << k && n->edge[k] ? leaf_under(n->edge[k]) : NULL;
         if (!leaf || !leaf->cell || leaf->cell->moved <= n->sequence)
@@ -461,42 +564,105 @@ static int check_leaves(node *n)
     return 0;
 }
 
+/* What a rule gives is the scope's. */
+static int run_after_rule(step *s, bk_tensor *grads[static MAX_INPUTS])
+{
+    for (int k = 0; k < MAX_INPUTS; k++)
+        bk_retain(grads[k]);
+    int status = run_after(s, grads, place_edge_count(s->node));
+    for (int k = 0; k < MAX_INPUTS; k++)
+        if (grads[k])
+            status = scope_add(grads[k]) ? status : -1;
+    return status;
+}
+
+/* --- values that a front end has packed ------------------------------------------------------------------------------
+ */
+
+/* What stands for the value that was packed: of its sizes, dtype and, for a result, strides. */
+static bk_tensor *unpacked(bk_tensor *t, const layout *l, bk_dtype dtype, bool same_strides)
+{
+    char got[200], want[200];
+    if (t->layout->plain != l->plain)
+        return error_null(BK_RUNTIME_ERROR, "a saved tensor of size %s was unpacked as one of size %s",
+                          layout_text(l, want), layout_text(t->layout, got));
+    if (same_strides && t->layout != l)
+        return copy_as(t, l->dense ? l : l->plain, dtype);
+    return tensor_dtype(t) == dtype ? t : bk_to(t, dtype);
+}
+
+/* n as it was, with the values that were unpacked. Owned. */
+static node *twin_with(const node *n, bk_tensor *const slots[static MAX_INPUTS + 1])
+{
+    bk_tensor *result = slots[MAX_INPUTS] ? unpacked(slots[MAX_INPUTS], n->layout, (bk_dtype)n->dtype, true) : NULL;
+    operand in = { 0 };
+    if (slots[MAX_INPUTS] && (!result || !tensor_read(result, &in) || !tensor_data(result)))
+        return NULL;
+    node *twin = node_new(n->op, (bk_dtype)n->dtype, result ? result->layout : n->layout);
+    if (!twin)
+        return NULL;
+    twin->attr = n->attr;
+    twin->inputs = n->inputs;
+    twin->line = n->line;
+    if (result) {
+        twin->memory = in.value->memory;
+        twin->memory->refs++;
+        twin->data = tensor_data(result);
+    }
+    for (int k = 0; k < MAX_INPUTS; k++) {
+        if (slots[k] && tensor_read(slots[k], &in))
+            twin->in[k] = node_retain(in.value);
+        else if (n->in[k])
+            twin->in[k] = node_retain(n->in[k]);
+        if (n->edge[k])
+            node_edge(twin, k, n->edge[k]);
+    }
+    return twin;
+}
+
+static int packed_rule(const node *n, const hooks *h, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+{
+    bk_tensor *slots[MAX_INPUTS + 1] = { 0 };
+    scope_close();
+    int status = h->calls->unpack(h->lists[HOOK_PACKED], slots);
+    bk_scope_pop();
+    lock_take();
+    bool was = grad_set_enabled(false);
+    node *twin = status == 0 ? twin_with(n, slots) : NULL;
+    grad_set_enabled(was);
+    lock_give();
+    status = twin ? op_get(n->op)->gradient(twin, g, grads) : -1;
+    lock_take();
+    if (twin)
+        node_release(twin);
+    lock_give();
+    for (int k = 0; k <= MAX_INPUTS; k++)
+        bk_release(slots[k]);
+    return status;
+}
+
+static int apply_rule(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+{
+    const hooks *h = n->extra;
+    if (h && h->lists[HOOK_PACKED])
+        return packed_rule(n, h, g, grads);
+    return check_leaves(n) < 0 ? -1 : op_get(n->op)->gradient(n, g, grads);
+}
+
 static int send_rule(pass *p, step *s)
 {
     node *n = s->node;
     bk_tensor *grads[MAX_INPUTS] = { 0 };
     if (n->flags & NODE_FREED && reads_saved(n))
         return refuse_second_time();
-    if (check_leaves(n) < 0)
+    if (apply_rule(n, s->grad, grads) < 0)
         return -1;
-    if (op_get(n->op)->gradient(n, s->grad, grads) < 0)
-        return -1;
-    if (look_at(n, op_get(n->op)->grad_name, grads, MAX_INPUTS) < 0)
+    if (look_at(n, op_get(n->op)->grad_name, grads, MAX_INPUTS) < 0 || (n->extra && run_after_rule(s, grads) < 0))
         return -1;
     for (int k = 0; k < MAX_INPUTS; k++)
         if (grads[k] && n->edge[k] && send_as(p, n->edge[k], grads[k], n->op == OP_update && update_clears(n)) < 0)
             return -1;
     return 0;
-}
-
-/* Hooks see a gradient when it is complete, and may replace it. */
-static int run_hooks(step *s, bool create_graph)
-{
-    hooks *h = s->grad ? hooks_of(s->node) : NULL;
-    if (!h)
-        return 0;
-    if (h->list) {
-        scope_close();
-        int status = h->call(h->list, &s->grad);
-        bk_scope_pop();
-        s->own = false;
-        if (status < 0)
-            return -1;
-    }
-    int status = 0;
-    for (track *k = h->keepers; k && status == 0; k = k->next_keeper)
-        status = accumulate(k, s->grad, create_graph);
-    return status;
 }
 
 /* The results of the inputs at this place: handles of their own. */
@@ -517,15 +683,21 @@ static int deliver(pass *p, step *s)
 static int run_step(pass *p, step *s)
 {
     bool create_graph = p->call->create_graph, take = p->call->results;
-    if (run_hooks(s, create_graph) < 0 || (s->grad && s->asked && take && deliver(p, s) < 0))
+    const hooks *h = hooks_of(s->node);
+    if ((h && run_hooks(s, h) < 0) || (s->grad && s->asked && take && deliver(p, s) < 0))
         return -1;
-    if (s->node->op != OP_leaf && !s->leads)
+    if (s->node->op == OP_leaf ? take : !s->leads)
         return 0;
+    if (h && run_before(s, h) < 0)
+        return -1;
     switch (s->node->op) {
-    case OP_leaf: return s->grad && !take ? accumulate(s->node->extra, s->grad, create_graph) : 0;
-    case OP_output: return s->grad ? collect_output(p, s->node, s->grad) : 0;
+    case OP_leaf: return s->grad ? send_leaf(s, h, create_graph) : 0;
+    case OP_output: return s->grad ? collect_output(p, s) : 0;
     case OP_function: return s->outputs ? send_function(p, s) : 0;
-    case OP_view: return s->grad ? send_view(p, s->node, s->grad) : 0;
+    case OP_view:
+        if (!s->grad)
+            return 0;
+        return h && h->lists[HOOK_AFTER] ? send_rule(p, s) : send_view(p, s->node, s->grad);
     default: return s->grad ? send_rule(p, s) : 0;
     }
 }
@@ -537,6 +709,8 @@ static void free_saved(node *n)
         function_free_saved(n);
         return;
     }
+    if (n->extra && n->flags & NODE_PACKED)
+        hooks_unpack_no_more(n->extra);
     if (n->flags & NODE_PENDING) {
         n->flags |= NODE_FREED; /* the log still needs its inputs */
         return;
@@ -622,10 +796,21 @@ static int prepare(pass *p)
     return 0;
 }
 
+uint64_t backward_number(void) { return running ? running->number : 0; }
+
+bool backward_reaches(const node *place)
+{
+    const step *s = running ? step_of(running, place) : NULL;
+    return s && s->wanted;
+}
+
 int backward_record(const backward_call *call)
 {
     step few[FEW_STEPS];
-    pass p = { .call = call, .steps = few, .few = few, .capacity = FEW_STEPS };
+    pass p = {
+        .call = call, .steps = few, .few = few, .capacity = FEW_STEPS, .number = next_sequence, .around = running
+    };
+    running = &p;
     for (int i = 0; call->results && i < call->input_count; i++)
         call->results[i] = NULL;
     lock_take();
@@ -637,6 +822,7 @@ int backward_record(const backward_call *call)
         status = start(&p) < 0 ? -1 : run_pass(&p);
     bk_scope_pop();
     grad_set_enabled(was);
+    running = p.around;
     pass_free(&p);
     for (int i = 0; status < 0 && call->results && i < call->input_count; i++) {
         bk_release(call->results[i]);

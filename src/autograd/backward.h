@@ -17,6 +17,13 @@ typedef struct backward_call {
 } backward_call;
 
 int backward_record(const backward_call *call);
+/* A number for the pass that is running in this thread, the innermost one; 0: none. Whether it comes to a place. */
+uint64_t backward_number(void);
+bool backward_reaches(const struct node *place);
+/* The values that the gradients wanted at a place read: bit k for input k, NEEDS_OUT for the result. */
+uint8_t place_values_read(const struct node *n);
+/* How many inputs a place has, those that want no gradient included. */
+int place_edge_count(const struct node *n);
 /* Looks at what each gradient function of a pass has computed; -1: the pass fails, and the hook keeps the error. NULL:
  * off.
  */

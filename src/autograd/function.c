@@ -4,24 +4,40 @@
 #include <string.h>
 
 #include "autograd/backward.h"
+#include "autograd/hooks.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
 #include "core/scope.h"
 #include "core/tensor.h"
+#include "ops/elementwise.h"
+
+enum { FEW_EDGES = 4 };
 
 typedef struct closure {
     bk_function fn;
     void (*free_saved)(void *data); /* NULL: nothing is kept that a backward could let go of */
+    hooks *hooks;                   /* NULL: none */
     int inputs, outputs;
-    node *edges[];
+    node **edges; /* few, or behind the closure */
+    node *few[FEW_EDGES];
 } closure;
+
+static freelist closures; /* of those with few edges */
 
 node *const *function_edges(const node *n) { return ((const closure *)n->extra)->edges; }
 int function_inputs(const node *n) { return ((const closure *)n->extra)->inputs; }
 int function_outputs(const node *n) { return ((const closure *)n->extra)->outputs; }
 
 const char *function_name(const node *n) { return ((const closure *)n->extra)->fn.name; }
+
+hooks **function_hooks(const node *n) { return &((closure *)n->extra)->hooks; }
+
+void *function_data(const node *n, int (*backward)(void *, bk_tensor *const *, int, bk_tensor **, int))
+{
+    const closure *c = n->extra;
+    return c->fn.backward == backward ? c->fn.data : NULL;
+}
 
 int function_backward(node *n, bk_tensor *const *output_grads, bk_tensor **input_grads)
 {
@@ -37,20 +53,38 @@ void function_free(node *n)
     closure *c = n->extra;
     if (c->fn.free)
         c->fn.free(c->fn.data);
-    mem_free(c);
+    if (c->hooks)
+        hooks_free(c->hooks);
+    if (c->edges == c->few)
+        freelist_give(&closures, c);
+    else
+        mem_free(c);
+}
+
+static closure *closure_new(int inputs, int outputs)
+{
+    bool few = inputs <= FEW_EDGES;
+    size_t edges = (size_t)inputs * sizeof(node *);
+    closure *c = few ? freelist_take(&closures, sizeof *c) : mem_alloc(sizeof *c + edges);
+    if (!c)
+        return NULL;
+    *c = (closure){ .inputs = inputs, .outputs = outputs };
+    c->edges = few ? c->few : (node **)(c + 1);
+    if (!few)
+        memset(c->edges, 0, edges);
+    return c;
 }
 
 /* The call's node, with an edge for every input that wants a gradient; NULL also when none does (*wanted false). */
 static node *call_node(const bk_function *fn, bk_tensor *const *inputs, int count, int outputs, bool *wanted)
 {
-    closure *c = mem_alloc_zero(sizeof *c + (size_t)count * sizeof *c->edges);
-    node *n = c ? node_new(OP_function, BK_FLOAT32, layout_get(0, NULL, NULL)) : NULL;
-    if (!n) {
-        mem_free(c);
+    node *n = node_new(OP_function, BK_FLOAT32, layout_get(0, NULL, NULL));
+    closure *c = n ? closure_new(count, outputs) : NULL;
+    if (!c) {
+        if (n)
+            node_release(n);
         return NULL;
     }
-    c->inputs = count;
-    c->outputs = outputs;
     n->extra = c;
     n->flags = NODE_TAPED;
     for (int i = 0; i < count; i++) {
@@ -61,6 +95,7 @@ static node *call_node(const bk_function *fn, bk_tensor *const *inputs, int coun
         edge->tape_refs++;
         *wanted = true;
     }
+    n->sequence = next_sequence++; /* later than the inputs' places, some of which were made just now */
     if (*wanted)
         c->fn = *fn; /* from here on the node owns fn->data */
     return n;
@@ -118,6 +153,90 @@ int function_record(const bk_function *fn, void (*free_saved)(void *data), bk_te
     if (!wanted && fn->free)
         fn->free(fn->data);
     return status;
+}
+
+int function_beside(const node *call, const bk_function *fn, bk_tensor *t)
+{
+    const closure *of = call->extra;
+    node *n = node_new(OP_function, BK_FLOAT32, layout_get(0, NULL, NULL));
+    closure *c = n ? closure_new(of->inputs, 1) : NULL;
+    if (!c) {
+        if (n)
+            node_release(n);
+        fn->free(fn->data);
+        return -1;
+    }
+    c->fn = *fn;
+    n->extra = c;
+    n->flags = NODE_TAPED;
+    for (int i = 0; i < of->inputs; i++)
+        if (of->edges[i]) {
+            c->edges[i] = node_retain(of->edges[i]);
+            of->edges[i]->tape_refs++;
+        }
+    int status = function_place_output(n, t, 0);
+    node_release(n);
+    return status;
+}
+
+/* --- what a value was computed from --------------------------------------------------------------------------------
+ */
+
+typedef struct walk {
+    node **nodes; /* marked; the work list too */
+    int count, capacity;
+} walk;
+
+static bool meet(walk *w, node *n)
+{
+    if (n->flags & NODE_MARK || !dtype_is_float((bk_dtype)n->dtype))
+        return true;
+    if (w->count == w->capacity) {
+        int capacity = w->capacity ? 2 * w->capacity : 32;
+        node **nodes = mem_resize(w->nodes, (size_t)capacity * sizeof *nodes);
+        if (!nodes)
+            return false;
+        w->nodes = nodes;
+        w->capacity = capacity;
+    }
+    n->flags |= NODE_MARK;
+    w->nodes[w->count++] = n;
+    return true;
+}
+
+static bool is_source(const node *n, node *const *sources, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (n == sources[i] || (n->memory && n->memory == sources[i]->memory))
+            return true;
+    return false;
+}
+
+/* Whether a step passes on how its input changes. That of a step function is 0. */
+static bool has_gradient(const node *n, int k)
+{
+    const char *row = n->op < EW_COUNT ? ew_infos[n->op].gradient[k] : "";
+    return *row ? strcmp(row, "NONDIFF") != 0 && strcmp(row, "bk_zeros_like(g)") != 0 : op_get(n->op)->gradient != NULL;
+}
+
+bool function_depends(node *value, node *const *sources, int count, uint64_t start)
+{
+    walk w = { 0 };
+    bool good = meet(&w, value), found = false;
+    for (int i = 0; good && i < w.count && !found; i++) {
+        const node *n = w.nodes[i];
+        found = is_source(n, sources, count);
+        if (found || n->sequence < start || op_get(n->op)->kind == KIND_SOURCE)
+            continue;
+        found = n->op != OP_cast && !(n->flags & NODE_PENDING) && !n->in[0];
+        for (int k = 0; good && k < n->inputs; k++)
+            if (n->in[k] && has_gradient(n, k))
+                good = meet(&w, n->in[k]);
+    }
+    for (int i = 0; i < w.count; i++)
+        w.nodes[i]->flags &= (uint8_t)~NODE_MARK;
+    mem_free(w.nodes);
+    return found || !good;
 }
 
 int bk_function_apply(const bk_function *fn, bk_tensor *const *inputs, int input_count, bk_tensor **outputs,

@@ -10,6 +10,9 @@ node *const *function_edges(const node *n);
 int function_inputs(const node *n);
 int function_outputs(const node *n);
 const char *function_name(const node *n);
+struct hooks **function_hooks(const node *n); /* of the call; a result's are at its own place */
+/* The data of a call whose backward is this; NULL: it is another's. */
+void *function_data(const node *n, int (*backward)(void *, bk_tensor *const *, int, bk_tensor **, int));
 /* Calls the user's backward; both arrays as in bk_function. */
 int function_backward(node *n, bk_tensor *const *output_grads, bk_tensor **input_grads);
 /* bk_function_apply with what front ends need besides: free_saved(data) is called when a backward lets go of saved
@@ -19,6 +22,12 @@ int function_record(const bk_function *fn, void (*free_saved)(void *data), bk_te
                     bk_tensor **outputs, const bool *same, int output_count, node **call_place);
 /* Another handle on output `number` of a call. */
 int function_place_output(node *call, bk_tensor *out, int number);
+/* Places t on the tape as the one result of fn, a function of the call's inputs that only its backward knows of. Owns
+ * fn->data from here on. */
+int function_beside(const node *call, const bk_function *fn, bk_tensor *t);
+/* Whether value was computed, since `start` and by steps that have a gradient, from one of the sources. The way of a
+ * value that has been evaluated meanwhile is not known: then it counts as computed from them. */
+bool function_depends(node *value, node *const *sources, int count, uint64_t start);
 void function_free_saved(node *n);
 void function_free(node *n); /* its closure; the edges are the caller's to drop */
 

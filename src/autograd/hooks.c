@@ -1,37 +1,43 @@
 /* hooks.c: the lists of hooks, and who keeps its gradient. */
 #include "autograd/hooks.h"
 
-#include "core/lock.h"
+#include "autograd/function.h"
 #include "core/error.h"
+#include "core/lock.h"
 #include "core/memory.h"
 
-static bool is_leaf_place(const node *n) { return n->op == OP_leaf; }
-
-hooks *hooks_of(const node *place)
+/* Where a place keeps its hooks. */
+static hooks **slot_of(const node *place)
 {
-    if (is_leaf_place(place))
-        return ((const track *)place->extra)->hooks;
-    return place->op == OP_function ? NULL : place->extra; /* a function's results have places of their own */
+    if (place->op == OP_leaf)
+        return &((track *)place->extra)->hooks;
+    return place->op == OP_function ? function_hooks(place) : (hooks **)&((node *)place)->extra;
 }
+
+hooks *hooks_of(const node *place) { return *slot_of(place); }
 
 hooks *hooks_at(node *place)
 {
-    hooks *h = hooks_of(place);
-    if (h)
-        return h;
-    h = mem_alloc_zero(sizeof *h);
-    if (is_leaf_place(place))
-        ((track *)place->extra)->hooks = h;
-    else
-        place->extra = h;
-    return h;
+    hooks **slot = slot_of(place);
+    if (!*slot)
+        *slot = mem_alloc_zero(sizeof **slot);
+    return *slot;
 }
 
 void hooks_free(hooks *h)
 {
-    if (h->list)
-        h->free(h->list);
+    for (int kind = 0; kind < HOOK_KINDS; kind++)
+        if (h->lists[kind])
+            h->calls->free(h->lists[kind]);
     mem_free(h);
+}
+
+void hooks_unpack_no_more(hooks *h)
+{
+    void *list = h->lists[HOOK_PACKED];
+    h->lists[HOOK_PACKED] = NULL;
+    if (list)
+        h->calls->free(list);
 }
 
 int hooks_keep(node *place, track *k)

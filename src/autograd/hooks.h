@@ -1,16 +1,37 @@
-/* hooks.h: what runs when the gradient of a tensor is complete.
+/* hooks.h: what runs when the gradient of a tensor is complete, and around the gradient function of a place.
  *
  * Hooks belong to a place on the tape: those of a leaf to its track, which outlives the tape, those of any other tensor
- * to the node that made it, so that they run although nobody holds the tensor any more. */
+ * to the node that made it, so that they run although nobody holds the tensor any more. The order is PyTorch's: those
+ * on the tensor, who keeps its gradient, those before the function, the function (at a leaf: the accumulation, and what
+ * waits for it), those after it. */
 #ifndef BK_AUTOGRAD_HOOKS_H
 #define BK_AUTOGRAD_HOOKS_H
 #include "core/tensor.h"
 
-typedef struct hooks {
-    int (*call)(void *list, bk_tensor **g); /* may replace *g, a reference of its own; -1: failed */
+typedef enum hook_kind {
+    HOOK_TENSOR,      /* sees the gradient, may replace it */
+    HOOK_BEFORE,      /* sees the gradients of a function's results, may replace them */
+    HOOK_AFTER,       /* sees both, may replace those of the function's inputs */
+    HOOK_ACCUMULATED, /* sees a leaf that has taken its gradient */
+    HOOK_PACKED,      /* no hook: the values that the gradient reads, as the front end keeps them */
+    HOOK_KINDS
+} hook_kind;
+
+/* The front end's: each runs one list. -1: failed. What may be replaced is a reference of its own. */
+typedef struct hook_calls {
+    int (*tensor)(void *list, bk_tensor **g);
+    int (*before)(void *list, bk_tensor **results, int count);
+    int (*after)(void *list, bk_tensor **inputs, int input_count, bk_tensor *const *results, int count);
+    int (*accumulated)(void *list, bk_tensor *leaf);
+    /* The values as tensors, one reference each: slot k is input k's, the last the result's; NULL: not packed. */
+    int (*unpack)(void *list, bk_tensor *slots[static MAX_INPUTS + 1]);
     void (*free)(void *list);
-    void *list;     /* the front end's; NULL: none */
-    track *keepers; /* tracks, no leaves, whose tensors keep their gradient; not owned */
+} hook_calls;
+
+typedef struct hooks {
+    const hook_calls *calls;
+    void *lists[HOOK_KINDS]; /* the front end's; NULL: none */
+    track *keepers;          /* tracks, no leaves, whose tensors keep their gradient; not owned */
 } hooks;
 
 /* The hooks of a place; NULL: none. */
@@ -18,6 +39,7 @@ hooks *hooks_of(const node *place);
 /* The same, made where there are none; NULL: out of memory. */
 hooks *hooks_at(node *place);
 void hooks_free(hooks *h);
+void hooks_unpack_no_more(hooks *h); /* the packed values go */
 /* k is at this place (or there no longer) and keeps its gradient. */
 int hooks_keep(node *place, track *k);
 void hooks_forget(node *place, const track *k);

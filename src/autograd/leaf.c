@@ -31,6 +31,9 @@ int bk_set_requires_grad(bk_tensor *t, bool on)
                                 "var_no_grad = var.detach().");
     else if (on && !dtype_is_float(tensor_dtype(t)))
         status = error_int(BK_RUNTIME_ERROR, "only Tensors of floating point dtype can require gradients");
+    else if (on && t->flags & TENSOR_INFERENCE && !inference_enabled())
+        status = error_int(BK_RUNTIME_ERROR,
+                           "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
     else if (on && t->track && is_view(t))
         track_leave(t); /* a view of a tensor without gradients becomes a leaf of its own */
     if (status == 0 && bk_is_leaf(t) && (on || t->track)) {
@@ -38,6 +41,23 @@ int bk_set_requires_grad(bk_tensor *t, bool on)
         if (status == 0)
             t->track->requires_grad = on;
     }
+    lock_give();
+    return status;
+}
+
+/* A view shares its place with the whole, which stays on the tape. */
+int bk_detach_(bk_tensor *t)
+{
+    if (!t)
+        return -1;
+    lock_take();
+    int status = 0;
+    if (t->track && is_view(t))
+        status = error_int(BK_RUNTIME_ERROR, "Can't detach views in-place. Use detach() instead.");
+    else if (bk_is_leaf(t) && t->track)
+        t->track->requires_grad = false;
+    else
+        track_leave(t);
     lock_give();
     return status;
 }

@@ -202,6 +202,10 @@ int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
         if (!grads[1])
             return -1;
     }
+    if (n->edge[0] && below && a->region.layout == n->layout) {
+        grads[0] = rule_zeros(n->layout, tensor_dtype(g)); /* nothing of the old value is left */
+        return grads[0] ? 0 : -1;
+    }
     if (n->edge[0]) {
         operand in;
         if (!tensor_read(whole, &in))

@@ -49,6 +49,9 @@ int grad_shares(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_binary_cross_entropy(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_norm(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_logsumexp(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_standardise(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_standardise_back(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_softmax_back(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_softmax(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_log_softmax(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_cumsum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
@@ -56,5 +59,16 @@ int grad_cumprod(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_logcumsumexp(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_pick(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_place(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+
+/* rules_linalg.c */
+int grad_cholesky(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_solve_triangular(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_lu_solve(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_inverse(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_det(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_logabsdet(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_lu_factor(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_qr_r(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_qr_other(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "autograd/rules.h"
 #include "core/tensor.h"
+#include "ops/normalise.h"
 #include "ops/reduce.h"
 #include "ops/scan.h"
 
@@ -186,9 +187,49 @@ int grad_logsumexp(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 int grad_softmax(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
     bk_tensor *out = result(n);
+    if (is_of_rows(n))
+        return give(softmax_gradient(g, out), grads);
     bk_tensor *weighted = bk_mul(g, out);
     bk_tensor *sum = bk_sum(weighted, dims_of(n), true);
     return give(bk_sub(weighted, bk_mul(out, sum)), grads);
+}
+
+/* With y the softmax, L = sum(h y (g - sum(g y))): in g it is the same map, which is symmetric. */
+int grad_softmax_back(node *n, bk_tensor *h, bk_tensor *grads[static MAX_INPUTS])
+{
+    bk_tensor *g = tensor_at(n->in[0], n->edge[0]), *y = tensor_at(n->in[1], n->edge[1]);
+    uint32_t last = 1u << (n->layout->ndim - 1);
+    if (n->edge[0] && !(grads[0] = softmax_gradient(h, y)))
+        return -1;
+    bk_tensor *less = bk_sub(g, bk_sum(bk_mul(g, y), last, true));
+    if (n->edge[1] && !(grads[1] = bk_sub(bk_mul(h, less), bk_mul(g, bk_sum(bk_mul(h, y), last, true)))))
+        return -1;
+    return 0;
+}
+
+int grad_standardise(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+{
+    return give(standardised_gradient(n, g, input(n)), grads);
+}
+
+/* With y = (x - mean) s the standardised rows, s their scale and B(g) the gradient, L = sum(h B(g)). B is symmetric,
+ * which is the gradient for g. In x, s moves by -s^2 y / count and mean(g y) by B(g) / count, which makes the gradient
+ * -s (y mean(h B(g)) + mean(g y) B(h) + mean(h y) B(g)). */
+int grad_standardise_back(node *n, bk_tensor *h, bk_tensor *grads[static MAX_INPUTS])
+{
+    bk_tensor *g = tensor_at(n->in[0], n->edge[0]), *x = tensor_at(n->in[1], n->edge[1]);
+    bk_tensor *of_h = standardised_gradient(n, h, x);
+    if (n->edge[0] && !(grads[0] = of_h))
+        return -1;
+    if (!n->edge[1])
+        return 0;
+    uint32_t dims = row_dims(n);
+    bk_tensor *y = standardised_again(n, x), *of_g = standardised_gradient(n, g, x);
+    bk_tensor *turns = bk_mul(y, bk_mean(bk_mul(h, of_g), dims, true));
+    bk_tensor *moves =
+        bk_add(bk_mul(of_h, bk_mean(bk_mul(g, y), dims, true)), bk_mul(of_g, bk_mean(bk_mul(h, y), dims, true)));
+    grads[1] = bk_neg(bk_mul(bk_add(turns, moves), row_scale(n, x)));
+    return grads[1] ? 0 : -1;
 }
 
 int grad_log_softmax(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])

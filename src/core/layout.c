@@ -1,7 +1,7 @@
 /* layout.c: the table of layouts.
  *
- * Invariant: one entry per distinct (sizes, strides); entries are never moved or freed, so pointers to them may be kept
- * anywhere. A program has few shapes; one whose shapes never repeat pays 200 bytes for each. */
+ * Invariant: one entry per distinct (sizes, strides), never moved, with a number of its own for the life of the
+ * process. An entry that is used keeps its `plain` and `rest`. */
 #include "core/layout.h"
 
 #include <stdio.h>
@@ -10,10 +10,15 @@
 #include "core/error.h"
 #include "core/memory.h"
 
+enum { SWEEP_FROM = 1 << 15 }; /* 6 MB of layouts: fewer are not worth looking at every node */
+
 static struct {
     layout **slots; /* open addressing, a power of two */
     uint32_t capacity, count;
-} table;
+    uint32_t next_id;
+    uint32_t sweeps;
+    uint32_t crowd; /* the count from which on a sweep is due */
+} table = { .crowd = SWEEP_FROM };
 
 static uint64_t hash(int ndim, const int64_t *sizes, const int64_t *strides)
 {
@@ -25,12 +30,9 @@ static uint64_t hash(int ndim, const int64_t *sizes, const int64_t *strides)
     return h ^ (h >> 32);
 }
 
-static bool grow(void)
+/* The table's layouts in new slots, all empty. */
+static void rehash(layout **slots, uint32_t capacity)
 {
-    uint32_t capacity = table.capacity ? table.capacity * 2 : 1024;
-    layout **slots = mem_alloc_zero(capacity * sizeof *slots);
-    if (!slots)
-        return false;
     for (uint32_t i = 0; i < table.capacity; i++) {
         layout *l = table.slots[i];
         if (!l)
@@ -43,7 +45,15 @@ static bool grow(void)
     mem_free(table.slots);
     table.slots = slots;
     table.capacity = capacity;
-    return true;
+}
+
+static bool grow(void)
+{
+    uint32_t capacity = table.capacity ? table.capacity * 2 : 1024;
+    layout **slots = mem_alloc_zero(capacity * sizeof *slots);
+    if (slots)
+        rehash(slots, capacity);
+    return slots != NULL;
 }
 
 static bool is_contiguous(const layout *l)
@@ -121,12 +131,16 @@ static const layout *insert(int ndim, const int64_t *sizes, const int64_t *strid
     if (table.count * 2 >= table.capacity && !grow())
         return NULL;
     uint32_t at = find(ndim, sizes, strides);
-    if (table.slots[at])
+    if (table.slots[at]) {
+        table.slots[at]->asked = table.sweeps;
         return table.slots[at];
+    }
     layout *l = mem_alloc_zero(sizeof *l);
     if (!l)
         return NULL;
-    l->id = table.count++;
+    l->id = table.next_id++;
+    l->asked = table.sweeps;
+    table.count++;
     l->ndim = (uint8_t)ndim;
     l->numel = numel;
     memcpy(l->sizes, sizes, (size_t)ndim * sizeof *sizes);
@@ -137,19 +151,30 @@ static const layout *insert(int ndim, const int64_t *sizes, const int64_t *strid
     return l;
 }
 
+static const layout *without_dims(void)
+{
+    static const layout *l;
+    static const int64_t none[1]; /* nothing is read, but memcpy wants an address */
+    if (!l)
+        l = layout_hold(insert(0, none, none, 1, NULL));
+    return l;
+}
+
 /* Strides that are known are sizes that were checked. */
 const layout *layout_get(int ndim, const int64_t *sizes, const int64_t *strides)
 {
+    if (!ndim)
+        return without_dims();
     if (strides && ndim <= BK_MAX_NDIM && table.capacity) {
-        const layout *known = table.slots[find(ndim, sizes, strides)];
-        if (known)
+        layout *known = table.slots[find(ndim, sizes, strides)];
+        if (known) {
+            known->asked = table.sweeps;
             return known;
+        }
     }
     if (ndim > BK_MAX_NDIM)
         return error_null(BK_RUNTIME_ERROR, "brisk tensors have at most %d dimensions, got %d", BK_MAX_NDIM, ndim);
     int64_t plain_strides[BK_MAX_NDIM], numel = 1, step = 1;
-    if (!sizes)
-        sizes = plain_strides; /* no dimensions: nothing is read, but memcpy wants an address */
     for (int d = ndim - 1; d >= 0; d--) {
         plain_strides[d] = step;
         if (__builtin_mul_overflow(numel, sizes[d], &numel) || numel > INT64_MAX / 16 ||
@@ -178,6 +203,87 @@ const layout *layout_rest_new(const layout *l)
     const layout *rest = layout_get(l->ndim - 1, l->sizes + 1, l->strides + 1);
     ((layout *)(uintptr_t)l)->rest = rest;
     return rest;
+}
+
+/* --- sweeping ------------------------------------------------------------------------------------------------- */
+
+uint32_t layouts_live(void) { return table.count; }
+bool layouts_crowded(void) { return table.count >= table.crowd; }
+
+/* All layouts by address, with whether they are kept: a word is looked up before it is taken for a pointer. */
+static struct {
+    layout **at; /* open addressing; the last bit says that it is kept */
+    uint64_t mask;
+    uint32_t kept;
+} found;
+
+static layout **find_word(const void *word)
+{
+    uint64_t i = ((uintptr_t)word >> 4) * 0x9E3779B97F4A7C15ull >> 20 & found.mask;
+    while (found.at[i] && (uintptr_t)found.at[i] >> 1 != (uintptr_t)word >> 1)
+        i = (i + 1) & found.mask;
+    return &found.at[i];
+}
+
+void layout_keep(const void *word)
+{
+    for (;;) {
+        layout **at = find_word(word);
+        if (!*at || (uintptr_t)*at & 1) /* no layout, or kept already */
+            return;
+        layout *l = *at;
+        *at = (layout *)((uintptr_t)l | 1);
+        found.kept++;
+        layout_keep(l->plain);
+        if (!l->rest)
+            return;
+        word = l->rest;
+    }
+}
+
+static void keep_asked(void)
+{
+    for (uint32_t i = 0; i < table.capacity; i++) {
+        const layout *l = table.slots[i];
+        if (l && (l->holders || l->asked == table.sweeps))
+            layout_keep(l);
+    }
+}
+
+static void free_others(void)
+{
+    for (uint32_t i = 0; i < table.capacity; i++) {
+        layout *l = table.slots[i];
+        if (!l || (uintptr_t)*find_word(l) & 1)
+            continue;
+        table.slots[i] = NULL;
+        table.count--;
+        mem_free(l);
+    }
+}
+
+void layout_sweep(void (*roots)(void))
+{
+    found.kept = 0;
+    found.mask = (uint64_t)table.capacity * 2 - 1;
+    found.at = mem_alloc_zero((found.mask + 1) * sizeof *found.at);
+    layout **slots = found.at ? mem_alloc_zero(table.capacity * sizeof *slots) : NULL;
+    table.crowd = table.count + SWEEP_FROM; /* without memory to sweep in: later */
+    if (slots) {
+        for (uint32_t i = 0; i < table.capacity; i++)
+            if (table.slots[i])
+                *find_word(table.slots[i]) = table.slots[i];
+        roots();
+        const uint32_t used = found.kept;
+        keep_asked();
+        free_others();
+        rehash(slots, table.capacity);
+        table.crowd = table.count + used + SWEEP_FROM; /* looking at all costs as much as was made since */
+        table.sweeps++;
+    } else {
+        bk_error_clear();
+    }
+    mem_free(found.at);
 }
 
 int layout_dim(const layout *l, int64_t d)

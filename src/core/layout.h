@@ -1,13 +1,20 @@
 /* layout.h: sizes and strides, interned.
  *
  * Two layouts with the same sizes and strides are the same object, so a comparison is one of pointers and a plan's key
- * holds a number. `plain` is the row-major layout of the same sizes: equal shapes have equal `plain`. */
+ * holds a number, which is never given again. `plain` is the row-major layout of the same sizes: equal shapes have
+ * equal `plain`.
+ *
+ * A program whose shapes never repeat makes ever more of them, so those that nobody uses are swept away from time to
+ * time (layout_sweep). Who may hold a layout: nodes, handles and tracks; a function, from layout_get until it returns;
+ * anybody else by layout_hold. */
 #ifndef BK_CORE_LAYOUT_H
 #define BK_CORE_LAYOUT_H
 #include "brisk.h"
 
 typedef struct layout {
     uint32_t id;
+    uint32_t asked;  /* the sweep before which layout_get last gave it */
+    int32_t holders; /* layout_hold */
     uint8_t ndim;
     bool contiguous;  /* row-major, strides of size-1 dimensions aside */
     bool dense;       /* a permutation of row-major: every address in [0, numel) exactly once */
@@ -22,6 +29,26 @@ typedef struct layout {
 
 /* NULL with the error set when memory is out or the sizes overflow. strides == NULL: row-major. */
 const layout *layout_get(int ndim, const int64_t *sizes, const int64_t *strides);
+/* For pointers kept elsewhere than in nodes, handles and tracks. */
+static inline const layout *layout_hold(const layout *l)
+{
+    if (l)
+        ((layout *)(uintptr_t)l)->holders++;
+    return l;
+}
+static inline void layout_drop(const layout *l)
+{
+    if (l)
+        ((layout *)(uintptr_t)l)->holders--;
+}
+
+/* Frees the layouts that are in none of the words that `roots` shows to layout_keep (any words: those that are no
+ * layouts are passed over), that nobody holds, and that were not asked for since the sweep before. */
+bool layouts_crowded(void); /* many were made since the last sweep */
+void layout_sweep(void (*roots)(void));
+void layout_keep(const void *word);
+uint32_t layouts_live(void);
+
 /* The last two dimensions of l exchanged. */
 const layout *layout_turned(const layout *l);
 

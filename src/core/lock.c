@@ -11,6 +11,8 @@
 #define _GNU_SOURCE
 #include "core/lock.h"
 
+#include "core/interpreter.h"
+
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,17 +23,26 @@
 
 library_lock lock = { .shared = true };
 HOT_THREAD_LOCAL char lock_thread;
+interpreter_lock interpreter;
 
 enum { SPINS = 1000, YIELDS = 100 }; /* a record takes tens of ns; a flush may take seconds */
 
-static void wait_a_little(int tries)
+static bool is_taken(void) { return atomic_load_explicit(&lock.taken, memory_order_relaxed); }
+static bool is_owned(void) { return atomic_load_explicit(&lock.owner, memory_order_acquire); }
+
+/* Returns when it was seen not to hold; sleeps without the interpreter's lock. */
+static void wait_while(bool (*holds)(void))
 {
-    if (tries < SPINS)
-        return;
-    if (tries < SPINS + YIELDS)
-        sched_yield();
-    else
+    for (int tries = 0; tries < SPINS + YIELDS; tries++) {
+        if (!holds())
+            return;
+        if (tries >= SPINS)
+            sched_yield();
+    }
+    void *left = interpreter_leave(false);
+    while (holds())
         nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
+    interpreter_enter(left);
 }
 
 #if defined(__linux__) && defined(__NR_membarrier) && !defined(__SANITIZE_THREAD__)
@@ -50,14 +61,13 @@ static void share(void)
 {
     atomic_store(&lock.shared, true);
     barrier_everywhere();
-    for (int tries = 0; atomic_load_explicit(&lock.owner, memory_order_acquire); tries++)
-        wait_a_little(tries);
+    wait_while(is_owned);
 }
 
 void lock_take_slow(void)
 {
-    for (int tries = 0; atomic_exchange_explicit(&lock.taken, true, memory_order_acquire); tries++)
-        wait_a_little(tries);
+    while (atomic_exchange_explicit(&lock.taken, true, memory_order_acquire))
+        wait_while(is_taken);
     if (!atomic_load_explicit(&lock.shared, memory_order_relaxed))
         share();
     atomic_store_explicit(&lock.owner, &lock_thread, memory_order_relaxed);

@@ -313,17 +313,17 @@ static void *take_fresh(size_t bytes)
         p = system_take(bytes);
     }
     if (!p)
-        return error_memory();
+        return NULL;
     lock();
     count_use((int64_t)bytes);
     unlock();
     return p;
 }
 
-void *pool_take(size_t bytes)
+void *pool_try(size_t bytes)
 {
     if (must_fail() || bytes > (size_t)1 << MAX_BITS)
-        return error_memory();
+        return NULL;
     int c = class_of(bytes);
     size_t size = CACHING ? class_bytes(c) : bytes;
     lock();
@@ -334,6 +334,12 @@ void *pool_take(size_t bytes)
     }
     unlock();
     return b ? b : take_fresh(size);
+}
+
+void *pool_take(size_t bytes)
+{
+    void *p = pool_try(bytes);
+    return p ? p : error_memory();
 }
 
 static void give_uncached(void *p, size_t bytes)
@@ -387,22 +393,29 @@ static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 /* Slabs live as long as the process and are not counted by mem_live: the list's in_use tells of leaks. Under
  * AddressSanitizer a slab holds one record, so that writing past a record is reported. */
-static bool add_slab(freelist *f)
+static const size_t SLAB_HEADER = RECORD_ALIGNMENT; /* the link to the next */
+
+static size_t slab_bytes(const freelist *f)
 {
-    size_t header = round_up(sizeof(void *), RECORD_ALIGNMENT);
-    size_t bytes = header + f->size;
+    size_t bytes = SLAB_HEADER + f->size;
 #ifndef MEM_ASAN
     if (bytes < SLAB_BYTES)
         bytes = SLAB_BYTES;
 #endif
-    char *slab = must_fail() ? NULL : malloc(bytes);
+    return bytes;
+}
+
+static bool add_slab(freelist *f)
+{
+    size_t bytes = slab_bytes(f);
+    char *slab = must_fail() ? NULL : calloc(1, bytes);
     if (!slab)
         return false;
     *(void **)slab = f->slabs;
     f->slabs = slab;
 
     void **link = &f->free; /* in order of address, as the prefetcher likes it */
-    for (char *p = slab + header; p + f->size <= slab + bytes; p += f->size) {
+    for (char *p = slab + SLAB_HEADER; p + f->size <= slab + bytes; p += f->size) {
         *link = p;
         link = (void **)p;
     }
@@ -416,4 +429,18 @@ void *freelist_take_slow(freelist *f, size_t size)
     if (f->size == 0)
         f->size = round_up(size ? size : 1, RECORD_ALIGNMENT);
     return add_slab(f) ? freelist_take(f, size) : error_memory();
+}
+
+#ifdef MEM_ASAN
+static bool is_hidden(const void *record) { return __asan_address_is_poisoned((void *const *)record + 1); }
+#else
+static bool is_hidden(const void *record) { return (void)record, false; }
+#endif
+
+void freelist_each(const freelist *f, void (*see)(const void *record))
+{
+    for (const char *slab = f->slabs; slab; slab = *(void *const *)slab)
+        for (const char *p = slab + SLAB_HEADER; p + f->size <= slab + slab_bytes(f); p += f->size)
+            if (!is_hidden(p))
+                see(p);
 }

@@ -28,6 +28,7 @@ int64_t mem_fail_pending(void); /* how far the failing one is; 0: it has failed,
 
 /* 64-byte aligned blocks. `bytes` must be the same for take and give. */
 void *pool_take(size_t bytes);
+void *pool_try(size_t bytes); /* the same for who can do without: NULL leaves the error as it is */
 void pool_give(void *p, size_t bytes);
 int64_t mem_machine_bytes(void); /* memory and swap of the machine: more than that is never to be had */
 void pool_trim(void);            /* gives cached blocks back to the system */
@@ -53,6 +54,8 @@ typedef struct freelist {
 } freelist;
 
 void *freelist_take_slow(freelist *f, size_t size);
+/* Calls see(record) for every record in use, and for free ones: what these hold was given back, or is zero. */
+void freelist_each(const freelist *f, void (*see)(const void *record));
 static inline void *freelist_take(freelist *f, size_t size)
 {
     void *r = f->free;

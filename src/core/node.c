@@ -18,6 +18,16 @@ void (*line_hook)(source_line *line);
 
 int64_t nodes_live(void) { return nodes.in_use; }
 
+static void keep_layouts(const void *record)
+{
+    const node *n = record;
+    layout_keep(n->layout);
+    for (int i = 0; i < 4; i++) /* whichever of these are layouts */
+        layout_keep((const void *)(uintptr_t)n->attr.i[i]);
+}
+
+void nodes_keep_layouts(void) { freelist_each(&nodes, keep_layouts); }
+
 /* --- storage ------------------------------------------------------------------------------------------------- */
 
 storage *storage_new(size_t bytes)
@@ -147,7 +157,7 @@ static bool gradient_reads_result(const node *n)
 
 void node_forget_value(node *n)
 {
-    if (n->flags & NODE_PENDING || (!(n->flags & NODE_FREED) && gradient_reads_result(n)))
+    if (n->flags & NODE_PENDING || (!(n->flags & (NODE_FREED | NODE_PACKED)) && gradient_reads_result(n)))
         return;
     storage_release(n->memory);
     n->memory = NULL;

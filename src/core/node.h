@@ -126,6 +126,8 @@ enum {
     NODE_TAPED = 4,    /* at least one edge */
     NODE_FREED = 8,    /* a backward has freed the values its gradient needs */
     NODE_MARK = 16,    /* scratch for traversals */
+    NODE_PACKED = 32,  /* a front end keeps the values its gradient needs, in its own way */
+    NODE_INFERENCE = 64, /* the value of a tensor made in inference mode: no gradient may read it */
     NODE_WALKED = 128  /* a backward under way holds it, for its place on the tape */
 };
 
@@ -228,5 +230,6 @@ static inline __attribute__((always_inline)) node *node_new_here(int op, bk_dtyp
 
 static inline bool node_evaluated(const node *n) { return n->data != NULL; }
 int64_t nodes_live(void);
+void nodes_keep_layouts(void); /* the roots of a layout_sweep that are nodes */
 
 #endif

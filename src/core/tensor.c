@@ -16,10 +16,31 @@
 #include "graph/log.h"
 
 static freelist tensors = { 0 }, cells = { 0 }, tracks = { 0 };
+
+static void keep_handle(const void *record) { layout_keep(((const bk_tensor *)record)->layout); }
+static void keep_track(const void *record) { layout_keep(((const track *)record)->layout); }
+
+void tensors_keep_layouts(void)
+{
+    freelist_each(&tensors, keep_handle);
+    freelist_each(&tracks, keep_track);
+}
 static uint64_t next_stamp = 1;
 static HOT_THREAD_LOCAL bool no_grad; /* zero is PyTorch's default: gradients on */
 
-bool grad_enabled(void) { return !no_grad; }
+static HOT_THREAD_LOCAL uint8_t born; /* the flags of handles on new memory: those of inference mode, or none */
+
+bool grad_enabled(void) { return !(no_grad | born); }
+bool grad_mode(void) { return !no_grad; }
+bool inference_enabled(void) { return born; }
+
+bool inference_set_enabled(bool on)
+{
+    bool was = born;
+    born = on ? TENSOR_INFERENCE : 0;
+    inference_seen |= on;
+    return was;
+}
 
 bool grad_set_enabled(bool on)
 {
@@ -34,7 +55,7 @@ static track *track_new(const bk_tensor *t)
 {
     track *k = freelist_take(&tracks, sizeof *k);
     if (k)
-        *k = (track){ .refs = 1, .layout = t->layout, .offset = t->offset };
+        *k = (track){ .refs = 1, .layout = t->layout, .offset = t->offset, .owner = (bk_tensor *)t };
     return k;
 }
 
@@ -52,14 +73,21 @@ static void keeper_drop(bk_tensor *t)
     t->keeps = NULL;
 }
 
-void track_leave(bk_tensor *t)
+static void track_drop(bk_tensor *t)
 {
     track *k = t->track;
     t->track = NULL;
+    if (k->owner == t)
+        k->owner = NULL;
+    track_release(k);
+}
+
+void track_leave(bk_tensor *t)
+{
     t->flags &= (uint8_t)~TENSOR_VIEW;
     keeper_drop(t);
-    if (k)
-        track_release(k);
+    if (t->track)
+        track_drop(t);
 }
 
 static void place_release(track *k)
@@ -181,7 +209,7 @@ static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
     if (!t)
         return NULL;
     t->refs = 1;
-    t->flags = 0;
+    t->flags = born;
     t->made_by = 0;
     t->cell = c;
     t->track = k;
@@ -190,6 +218,7 @@ static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
     t->seen = NULL; /* what else is remembered counts only while these are set */
     t->own_edge = NULL;
     t->keeps = NULL;
+    t->from = NULL;
     t->front = NULL;
     return t;
 }
@@ -203,6 +232,8 @@ static inline bk_tensor *handle_on(node *value)
         return NULL;
     }
     *c = (cell){ .refs = 1, .value = value, .stamp = next_stamp++ };
+    if (born && !(value->flags & NODE_CONSTANT)) /* which others share */
+        value->flags |= NODE_INFERENCE;
     bk_tensor *t = handle_new(c, NULL, value->layout, 0);
     if (!t) {
         node_release(value);
@@ -267,8 +298,23 @@ bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, boo
     t->cell->refs++;
     if (k)
         k->refs++;
-    v->flags = (uint8_t)((differentiable ? TENSOR_VIEW : 0) | (t->flags & TENSOR_DATA));
+    v->flags = (uint8_t)((differentiable ? TENSOR_VIEW : 0) | (t->flags & (TENSOR_DATA | TENSOR_INFERENCE)));
+    if (k && t->flags & TENSOR_VIEW && tensor_tracked(t))
+        v->from = bk_retain((bk_tensor *)t);
     return scope_add(v);
+}
+
+bk_tensor *track_tensor(track *k)
+{
+    if (k->owner)
+        return scope_add(bk_retain(k->owner));
+    bk_tensor *t = handle_new(k->cell, k, k->layout, k->offset);
+    if (!t)
+        return NULL;
+    k->cell->refs++;
+    k->refs++;
+    k->owner = t;
+    return scope_add(t);
 }
 
 bk_tensor *cell_tensor(cell *c, const layout *l, int64_t offset)
@@ -340,22 +386,29 @@ void cell_release(cell *c)
     freelist_give(&cells, c);
 }
 
+static void handle_free(bk_tensor *t)
+{
+    if (t->seen)
+        forget(t);
+    if (t->own_edge)
+        edge_forget(t);
+    if (t->keeps)
+        keeper_drop(t);
+    cell_release(t->cell);
+    if (t->track)
+        track_drop(t);
+    freelist_give(&tensors, t);
+}
+
 void bk_release(bk_tensor *t)
 {
     if (!t)
         return;
     lock_take();
-    if (--t->refs == 0) {
-        if (t->seen)
-            forget(t);
-        if (t->own_edge)
-            edge_forget(t);
-        if (t->keeps)
-            keeper_drop(t);
-        cell_release(t->cell);
-        if (t->track)
-            track_release(t->track);
-        freelist_give(&tensors, t);
+    while (t && --t->refs == 0) { /* a view of a view of a view */
+        bk_tensor *from = t->from;
+        handle_free(t);
+        t = from;
     }
     lock_give();
 }
@@ -382,6 +435,7 @@ static node *make_view(int op, node *base, node *edge, const layout *whole, cons
     if (!n)
         return NULL;
     n->inputs = 1;
+    n->flags = base->flags & NODE_INFERENCE;
     if (pending)
         n->in[0] = node_retain(base);
     else
@@ -426,7 +480,7 @@ static node *read_through_tape(node *edge, const layout *l, int64_t offset)
 
 node *node_view(node *base, node *edge, const layout *l, int64_t offset)
 {
-    if (!l)
+    if (!l || log_look() < 0)
         return NULL;
     const layout *whole = base->layout;
     return make_view(OP_view, read_through(base, l, offset), edge ? read_through_tape(edge, l, offset) : NULL, whole, l,
@@ -447,6 +501,8 @@ node *node_expand(node *base, node *edge, const layout *l)
  * tape takes what there is: the view's place on the tape stays the one that its hooks are at. */
 static node *see(bk_tensor *t, node *place)
 {
+    if (log_look() < 0)
+        return NULL;
     bool good = t->seen && t->seen_stamp == t->cell->stamp && (t->seen_place == place || !place) &&
                 (node_evaluated(t->seen) || t->seen->flags & NODE_PENDING);
     if (good)
@@ -459,16 +515,17 @@ static node *see(bk_tensor *t, node *place)
     return n;
 }
 
-/* The tape node of a view of a track that is itself only a part of its cell: it has no value of its own. */
-static node *view_edge(bk_tensor *t, node *place)
+/* A tape node for t without a value: a view of the gradient that `place` has, which lies as `whole` from `offset` on.
+ */
+static node *view_edge(bk_tensor *t, node *place, const layout *whole, int64_t offset)
 {
     if (t->own_edge && t->own_edge_place == place)
         return t->own_edge;
     node *n = node_new(OP_view, tensor_dtype(t), t->layout);
     if (!n)
         return NULL;
-    n->attr.region.layout = t->track->layout;
-    n->attr.region.offset = t->offset - t->track->offset;
+    n->attr.region.layout = whole;
+    n->attr.region.offset = t->offset - offset;
     node_edge(n, 0, place);
     node_retain(place); /* own_edge may be what keeps it */
     edge_forget(t);
@@ -476,6 +533,16 @@ static node *view_edge(bk_tensor *t, node *place)
     t->own_edge = n;
     t->own_edge_place = place;
     return n;
+}
+
+/* The view that t is a part of, whose gradient gets t's: NULL where t is one of what its track stands for. Elements of
+ * a view that share memory have no gradients of their own to add to; as_strided may reach beyond its view. */
+static bk_tensor *view_above(const bk_tensor *t)
+{
+    bk_tensor *up = t->made_by == VIEW_as_strided ? NULL : t->from;
+    while (up && (up->layout->overlapping || up->track != t->track))
+        up = up->from;
+    return up;
 }
 
 track *tensor_keeper(bk_tensor *t)
@@ -488,26 +555,71 @@ track *tensor_keeper(bk_tensor *t)
     return place ? t->keeps : NULL;
 }
 
+/* A flush may do without the value of a view that was read. Its place on the tape stays what it was. */
+static void keep_place(bk_tensor *t, node *place)
+{
+    node *n = t->seen;
+    if (!n || t->seen_stamp != t->cell->stamp || t->seen_place != place || node_evaluated(n) || n->flags & NODE_PENDING)
+        return;
+    node_retain(n);
+    edge_forget(t);
+    t->own_edge = n;
+    t->own_edge_place = place;
+    forget(t);
+}
+
+/* The place of t on the tape, given that of its track, where it is no node with a value. */
+static node *edge_apart(bk_tensor *t, node *place, bk_tensor *above)
+{
+    if (above) {
+        node *through = tensor_edge(above);
+        return through ? view_edge(t, through, above->layout, above->offset) : NULL;
+    }
+    return view_edge(t, place, t->track->layout, t->track->offset);
+}
+
 static bool read_with(bk_tensor *t, bool with_edge, operand *out)
 {
+    if (log_look() < 0)
+        return false;
     node *place = with_edge ? track_place(t) : NULL;
     if (with_edge && t->track && t->track->requires_grad && !place)
         return false;
     *out = (operand){ .edge = place };
-    bool together = place && !is_extent(t) && covers_cell(t); /* one node is the value and its place on the tape */
+    bk_tensor *above = place ? view_above(t) : NULL;
+    bool apart = place && (above || !is_extent(t) || t->flags & TENSOR_VIEW); /* a view has a place of its own */
+    if (apart)
+        keep_place(t, place);
+    bool kept = t->own_edge && t->own_edge_place == place;
+    bool together = apart && !above && !kept && !is_extent(t) && covers_cell(t); /* one node is value and place */
     out->value = tensor_whole(t) ? t->cell->value : see(t, together ? place : NULL);
     if (!out->value)
         return false;
     if (together)
         out->edge = out->value->flags & NODE_TAPED ? out->value : NULL;
-    else if (place && !is_extent(t))
-        out->edge = view_edge(t, place);
+    else if (apart)
+        out->edge = edge_apart(t, place, above);
     if (t->keeps && out->edge && t->keeps->place != out->edge)
         place_set(t->keeps, out->edge); /* follows the view through writes to its base */
     return !place || together || out->edge;
 }
 
-bool tensor_read_slow(const bk_tensor *t, operand *out) { return read_with((bk_tensor *)t, grad_enabled(), out); }
+bool tensor_read_slow(const bk_tensor *t, operand *out)
+{
+    const track *k = t->track;
+    if (k && !t->keeps && !(t->flags & TENSOR_VIEW) && tensor_whole(t) && is_extent(t)) { /* a result, or a leaf */
+        bool off = no_grad | born;
+        out->value = t->cell->value;
+        out->edge = off || k->place || !k->requires_grad ? NULL : k->leaf;
+        if (out->edge)
+            t->cell->taped = true;
+        else if (!off)
+            out->edge = k->place;
+        if (out->edge || off || !k->requires_grad)
+            return true;
+    }
+    return read_with((bk_tensor *)t, grad_enabled(), out);
+}
 
 node *tensor_edge(const bk_tensor *t)
 {
@@ -528,6 +640,10 @@ int tensor_check_write(const bk_tensor *t)
 
 int tensor_check_leaf(const bk_tensor *t)
 {
+    if (t->flags & TENSOR_INFERENCE && !inference_enabled())
+        return error_int(BK_RUNTIME_ERROR, "Inplace update to inference tensor outside InferenceMode is not allowed."
+                                           "You can make a clone to get a normal tensor before doing inplace update."
+                                           "See https://github.com/pytorch/rfcs/pull/17 for more details.");
     if (grad_enabled() && tensor_tracked(t) && t->track->requires_grad && !t->track->place)
         return error_int(BK_RUNTIME_ERROR,
                          "a %sleaf Variable that requires grad is being used in an in-place operation.",
@@ -547,6 +663,14 @@ static void count_write(const bk_tensor *t)
         c->expected = c->version;
     c->taped = false;
     c->version++;
+}
+
+void tensor_count_write(bk_tensor *t)
+{
+    lock_take();
+    next_sequence++; /* later than all that was recorded */
+    count_write(t);
+    lock_give();
 }
 
 void cell_move(cell *c, node *value)
@@ -656,6 +780,8 @@ static int write(bk_tensor *t, operand value, bool add, bool over)
         place_set(t->track, moved);
         node_release(moved);
     }
+    if (t->flags & TENSOR_INFERENCE)
+        n->flags |= NODE_INFERENCE;
     bool stay = must_stay(t->cell);
     cell_move(t->cell, n);
     count_write(t);
@@ -722,7 +848,9 @@ int bk_copy_out(bk_tensor *out, const bk_tensor *result)
     lock_take();
     int status = 0;
     bk_dtype to = tensor_dtype(out), from = tensor_dtype(result);
-    if (grad_enabled() && (tensor_tracked(out) || tensor_tracked(result)))
+    if (tensor_check_leaf(out) < 0 && out->flags & TENSOR_INFERENCE)
+        status = -1;
+    else if (grad_enabled() && (tensor_tracked(out) || tensor_tracked(result)))
         status =
             error_int(BK_RUNTIME_ERROR, "functions with out=... arguments don't support automatic differentiation, but "
                                         "one of the arguments requires grad.");
@@ -756,6 +884,8 @@ int tensor_move(bk_tensor *t, node *n)
         }
         place_set(t->track, n);
     }
+    if (t->flags & TENSOR_INFERENCE)
+        n->flags |= NODE_INFERENCE;
     bool stay = must_stay(t->cell);
     cell_move(t->cell, n);
     count_write(t);

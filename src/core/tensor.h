@@ -29,17 +29,19 @@ typedef struct track {
     bool retain_grad;
     const layout *layout; /* its extent within the cell: that of the handle it was made for. Gradients have its sizes */
     int64_t offset;
-    node *place; /* the tape node that made the current value (owned); NULL for a leaf */
-    node *leaf;  /* a leaf's tape node while one exists (not owned: it owns the track) */
-    cell *cell;  /* a leaf's, once the tape has read it (owned) */
+    node *place;             /* the tape node that made the current value (owned); NULL for a leaf */
+    node *leaf;              /* a leaf's tape node while one exists (not owned: it owns the track) */
+    cell *cell;              /* a leaf's, once the tape has read it (owned) */
+    struct bk_tensor *owner; /* the handle that it was made for, while that lives; not owned */
     struct bk_tensor *grad;
     struct hooks *hooks;       /* a leaf's (autograd/hooks.h) */
     struct track *next_keeper; /* in the list of those that keep the gradient of one place */
 } track;
 
 enum {
-    TENSOR_VIEW = 1, /* made as a differentiable view of another handle: shares its track, is no leaf of it */
-    TENSOR_DATA = 2  /* PyTorch's .data, or a view of it: the tape is not to know of writes through it */
+    TENSOR_VIEW = 1,     /* made as a differentiable view of another handle: shares its track, is no leaf of it */
+    TENSOR_DATA = 2,     /* PyTorch's .data, or a view of it: the tape is not to know of writes through it */
+    TENSOR_INFERENCE = 8 /* made in inference mode: not to be written outside of it, nor read by a gradient */
 };
 
 /* What made a view, and what PyTorch calls the gradient of that. */
@@ -78,9 +80,10 @@ struct bk_tensor {
     node *seen;       /* the view node made by the last read, valid while the stamps are equal */
     node *seen_place; /* the track's place at that time */
     uint64_t seen_stamp;
-    node *own_edge;       /* a tape node that only this handle keeps: a leaf's, or that of a view of the track */
-    node *own_edge_place; /* the track's place when it was made */
-    track *keeps;         /* a view that keeps its gradient: a track of its own, which holds it. NULL: none */
+    node *own_edge;         /* a tape node that only this handle keeps: a leaf's, or that of a view of the track */
+    node *own_edge_place;   /* the track's place when it was made */
+    track *keeps;           /* a view that keeps its gradient: a track of its own, which holds it. NULL: none */
+    struct bk_tensor *from; /* the view that this is a view of (owned); NULL: it is one of what its track stands for */
     struct bk_tensor *next_seer, **seer_link; /* in the cell's list while `seen` is set */
     void *front;                              /* the front end's object for this handle, not owned */
 };
@@ -160,6 +163,8 @@ static inline bool tensor_tracked(const bk_tensor *t)
  * them the same one, which may be done where elements share memory. */
 int tensor_check_write(const bk_tensor *t);
 int tensor_check_leaf(const bk_tensor *t);
+/* A write that nobody recorded: what was read before is no longer there. */
+void tensor_count_write(bk_tensor *t);
 /* The tape node where t's gradient goes, NULL when t needs none. Borrowed. */
 node *tensor_edge(const bk_tensor *t);
 bool tensor_whole(const bk_tensor *t);
@@ -169,14 +174,21 @@ static inline bk_dtype tensor_dtype(const bk_tensor *t) { return (bk_dtype)t->ce
 
 /* The track that keeps the gradient of t, a view and no leaf; made when it has none. */
 track *tensor_keeper(bk_tensor *t);
+/* The tensor of a leaf that the tape has read, or another one for it when that is gone; NULL: out of memory. */
+bk_tensor *track_tensor(track *k);
 /* The track of t, made when it has none. */
 track *tensor_track(bk_tensor *t);
 void track_release(track *k);
 void track_leave(bk_tensor *t); /* t is on no tape from here on */
 void node_extra_release(node *n);
+void tensors_keep_layouts(void); /* the roots of a layout_sweep that are handles and tracks */
 
 bool grad_enabled(void);
 bool grad_set_enabled(bool on); /* returns what it was */
+/* Inference mode: nothing is put on the tape, whatever the grad mode says, and what is made belongs to it. */
+bool inference_enabled(void);
+bool inference_set_enabled(bool on); /* returns what it was */
+bool grad_mode(void);                /* the grad mode alone */
 
 /* Value nodes of views: aliases evaluated memory, records otherwise. Owned.
  * node_view: a region of a cell's whole value, in the cell's own strides. node_expand: sizes of 1 repeated. */

@@ -25,7 +25,8 @@
 
 enum { MAX_THREADS = 256 };
 static const double AWAKE_MIN_NS = 20e3;   /* work that pays for a second thread while the pool spins */
-static const double ASLEEP_MIN_NS = 100e3; /* and while it sleeps */
+static const double ASLEEP_MIN_NS = 100e3; /* and while it sleeps: of one loop, or of several close together */
+static const int64_t CLOSE_NS = 1000 * 1000;
 static const int64_t SPIN_NS = 500 * 1000;
 
 /* Each thread starts on its own stretch of pieces, the same one in every loop of that shape, so that what it wrote in
@@ -283,13 +284,19 @@ int bk_set_num_threads(int n)
 
 /* --- loops --------------------------------------------------------------------------------------------------- */
 
-static bool worth_sharing(double work_ns, int threads)
+/* Whether loops that were too short to wake the pool for have come one after the other for so long that it will pay.
+ * Only the holder of busy calls it. */
+static bool comes_often(double work_ns)
 {
-    if (work_ns >= ASLEEP_MIN_NS)
-        return true;
-    bool awake = pool.workers == threads - 1 && atomic_load(&pool.sleeping) < pool.workers;
-    return awake && work_ns >= AWAKE_MIN_NS;
+    static double missed_ns;
+    static int64_t last;
+    int64_t now = now_ns();
+    missed_ns = now - last < CLOSE_NS ? missed_ns + work_ns : work_ns;
+    last = now;
+    return missed_ns >= ASLEEP_MIN_NS;
 }
+
+static bool is_awake(int threads) { return pool.workers == threads - 1 && atomic_load(&pool.sleeping) < pool.workers; }
 
 void threads_for(int64_t n, int64_t grain, double work_ns, threads_fn fn, void *arg)
 {
@@ -301,14 +308,15 @@ void threads_for(int64_t n, int64_t grain, double work_ns, threads_fn fn, void *
         fn(arg, 0, n);
         return;
     }
-    if (!worth_sharing(work_ns, threads)) {
+    bool awake = is_awake(threads), wake = work_ns >= ASLEEP_MIN_NS || (!awake && comes_often(work_ns));
+    if (!awake && !wake) {
         atomic_store(&pool.busy, false);
         fn(arg, 0, n);
         return;
     }
     if (pool.workers != threads - 1)
         start_workers(threads - 1);
-    open_job(n, grain, fn, arg, work_ns >= ASLEEP_MIN_NS);
+    open_job(n, grain, fn, arg, wake);
     run_job(0);
     close_job();
     atomic_store(&pool.busy, false);

@@ -27,7 +27,7 @@ typedef struct gemm_task {
 size_t gemm_packed_bytes(bk_dtype dtype, int64_t k, int64_t n);
 void gemm_pack(bk_dtype dtype, int64_t k, int64_t n, const void *b, int64_t b_row, int64_t b_col, void *packed);
 
-/* Uses the thread pool. Returns -1 with the error set when memory is out; c is undefined then. */
+/* Uses the thread pool. Returns 0: where memory for copies is out it runs slower, but cannot fail. */
 int gemm_run(const gemm_task *task);
 
 /* Many products of one shape: batch dimensions with strides in elements for a, b and c. */

@@ -16,16 +16,20 @@ typedef struct gemm_steps { /* strides in elements; columns of b and c are conti
     int64_t k;
     int64_t a_row, a_col;
     int64_t b_row, b_panel;
-    int64_t c_row;
-    const void *next;  /* what to bring into L2 meanwhile: an address for each k, next_step bytes apart */
-    int64_t next_step; /* 0 when there is nothing to bring */
+    int64_t c_row, from_row;
+    /* What to bring into L2 meanwhile, an address for each k: `next_run` of them next_step bytes apart, then as many
+     * again next_jump bytes further on. */
+    const char *next;
+    int64_t next_step, next_run, next_jump;
 } gemm_steps;
 
-/* c = a b, or c += a b when `add`. */
-typedef void (*gemm_tile_fn)(const gemm_steps *steps, const void *a, const void *b, void *c, bool add);
+/* c = a b, or c = from + a b unless `from` is NULL; it may be c. */
+typedef void (*gemm_tile_fn)(const gemm_steps *steps, const void *a, const void *b, const void *from, void *c);
 /* out[i] = the dot product of row i of a (contiguous, a_row apart) and x, for `rows` rows. */
 typedef void (*gemm_dots_fn)(int64_t rows, int64_t k, const void *a, int64_t a_row, const void *x, void *out);
 
+/* Copies `rows` rows of a whole panel, b_row elements apart, to contiguous ones. */
+typedef void (*gemm_pack_fn)(int64_t rows, const void *b, int64_t b_row, void *to);
 /* c = (c +) a tile of contiguous panel rows, its first `cols` columns. */
 typedef void (*gemm_store_fn)(int rows, int64_t cols, const void *tile, void *c, int64_t c_row, int64_t c_col,
                               bool add);
@@ -35,13 +39,15 @@ typedef void (*gemm_add_up_fn)(int64_t m, int64_t steps, const void *sums, void 
 typedef struct gemm_kernels {
     int size; /* bytes per element */
     int mr, nr;
-    double flops_per_ns;                  /* of one thread, roughly: what the thread pool is told */
-    gemm_tile_fn tile[GEMM_MAX_ROWS + 1]; /* by rows, one panel wide */
-    gemm_tile_fn wide[GEMM_MAX_ROWS + 1]; /* by rows, wide_panels wide: few rows need more columns in flight */
+    double flops_per_ns;                    /* of one thread, roughly: what the thread pool is told */
+    gemm_tile_fn tile[GEMM_MAX_ROWS + 1];   /* by rows, one panel wide */
+    gemm_tile_fn narrow[GEMM_MAX_ROWS + 1]; /* by rows, the first half of a panel: for the last columns */
+    gemm_tile_fn wide[GEMM_MAX_ROWS + 1];   /* by rows, wide_panels wide: few rows need more columns in flight */
     uint8_t wide_panels[GEMM_MAX_ROWS + 1];
     /* By rows, one panel wide, where columns of b are contiguous, b_panel apart: the panel is turned in registers. */
     gemm_tile_fn turned[GEMM_MAX_TURNED_ROWS + 1];
     gemm_dots_fn dots;
+    gemm_pack_fn pack;
     gemm_store_fn store;
     gemm_add_up_fn add_up;
 } gemm_kernels;

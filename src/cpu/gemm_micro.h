@@ -9,13 +9,12 @@ typedef ELEM NAME(vec_loose) __attribute__((vector_size(VECTOR_BYTES), aligned(s
 #define LOOSE NAME(vec_loose)
 #define LANES ((int)(VECTOR_BYTES / sizeof(ELEM)))
 
-/* A tile of `rows` x `panels * 2` vectors, all of them in registers: the two counts are constants wherever this is
- * inlined, and every loop over them is unrolled. */
-ALWAYS_INLINE void NAME(tile)(const int rows, const int panels, const gemm_steps *s, const ELEM *a, const ELEM *b,
-                              ELEM *c, bool add)
+/* A tile of `rows` x `wide` vectors, two of them from each panel, all of them in registers: the two counts are
+ * constants wherever this is inlined, and every loop over them is unrolled. */
+ALWAYS_INLINE void NAME(tile)(const int rows, const int wide, const gemm_steps *s, const ELEM *a, const ELEM *b,
+                              const ELEM *from, ELEM *c)
 {
-    const int wide = 2 * panels;
-    const int64_t a_col = s->a_col, b_row = s->b_row, b_panel = s->b_panel;
+    const int64_t a_col = s->a_col, b_row = s->b_row, b_panel = s->b_panel, c_row = s->c_row, from_row = s->from_row;
     /* Rows of a: three pointers and multiples of the stride that an address can hold. Left alone, gcc keeps one offset
      * per row, runs out of integer registers, and moves them through the vector unit. */
     const int64_t row = s->a_row;
@@ -25,18 +24,18 @@ ALWAYS_INLINE void NAME(tile)(const int rows, const int panels, const gemm_steps
     HIDE(rows5);
     HIDE(rows10);
     VEC sum[GEMM_MAX_ROWS][8];
-    UNROLL for (int i = 0; i < rows; i++)
-    {
-        UNROLL for (int j = 0; j < wide; j += VECTORS_PER_LINE) __builtin_prefetch(c + i * s->c_row + j * LANES, 1);
-        UNROLL for (int j = 0; j < wide; j++) sum[i][j] = (VEC){ 0 };
-    }
+    UNROLL for (int i = 0; i < rows; i++) { UNROLL for (int j = 0; j < wide; j++) sum[i][j] = (VEC){ 0 }; }
     const char *next = s->next;
-    const int64_t next_step = s->next_step;
+    int64_t run = s->next_run;
     for (int64_t k = s->k; k > 0; k--) {
         VEC right[8];
         if (rows > 4) {
             __builtin_prefetch(next, 0, 2);
-            next += next_step;
+            next += s->next_step;
+            if (--run == 0) {
+                next += s->next_jump;
+                run = s->next_run;
+            }
         }
         UNROLL for (int j = 0; j < wide; j++)
         {
@@ -55,26 +54,37 @@ ALWAYS_INLINE void NAME(tile)(const int rows, const int panels, const gemm_steps
         rows10 += a_col;
         b += b_row;
     }
+    const ELEM *start = from ? from : c;
     UNROLL for (int i = 0; i < rows; i++)
     {
         UNROLL for (int j = 0; j < wide; j++)
         {
-            LOOSE *out = (LOOSE *)(c + i * s->c_row + j * LANES);
-            *out = (LOOSE)(add ? (VEC)*out + sum[i][j] : sum[i][j]);
+            LOOSE *out = (LOOSE *)(c + i * c_row + j * LANES);
+            const LOOSE *first = (const LOOSE *)(start + i * from_row + j * LANES);
+            *out = (LOOSE)(from ? (VEC)*first + sum[i][j] : sum[i][j]);
         }
     }
 }
 
 #define TILE(rows, panels)                                                                                             \
-    static void NAME(tile_##rows##_##panels)(const gemm_steps *s, const void *a, const void *b, void *c, bool add)     \
+    static void NAME(tile_##rows##_##panels)(const gemm_steps *s, const void *a, const void *b, const void *from,      \
+                                             void *c)                                                                  \
     {                                                                                                                  \
-        NAME(tile)(rows, panels, s, a, b, c, add);                                                                     \
+        NAME(tile)(rows, 2 * panels, s, a, b, from, c);                                                                \
     }
 #define WIDE_TILE(rows, panels) TILE(rows, panels)
 TILES
 WIDE_TILES
 #undef TILE
 #undef WIDE_TILE
+
+#define TILE(rows, panels)                                                                                             \
+    static void NAME(narrow_##rows)(const gemm_steps *s, const void *a, const void *b, const void *from, void *c)      \
+    {                                                                                                                  \
+        NAME(tile)(rows, 1, s, a, b, from, c);                                                                         \
+    }
+TILES
+#undef TILE
 
 /* `count` rows of a square of b, turned, times as many elements of each row of a. */
 ALWAYS_INLINE void NAME(multiply_square)(const int rows, const int count, const gemm_steps *s, const ELEM *a,
@@ -92,7 +102,8 @@ ALWAYS_INLINE void NAME(multiply_square)(const int rows, const int count, const 
 
 /* The same tile of few rows where the columns of b are contiguous, b_panel apart: it is turned square by square on
  * its way into the multiply-adds. Too few rows read it to pay for storing it turned. */
-ALWAYS_INLINE void NAME(turned)(const int rows, const gemm_steps *s, const ELEM *a, const ELEM *b, ELEM *c, bool add)
+ALWAYS_INLINE void NAME(turned)(const int rows, const gemm_steps *s, const ELEM *a, const ELEM *b, const ELEM *from,
+                                ELEM *c)
 {
     VEC sum[GEMM_MAX_TURNED_ROWS][2], square[LANES];
     UNROLL for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (VEC){ 0 };
@@ -115,20 +126,22 @@ ALWAYS_INLINE void NAME(turned)(const int rows, const gemm_steps *s, const ELEM 
         for (int64_t t = 0; t < s->k - k; t++)
             NAME(multiply_square)(rows, 1, s, a + (k + t) * s->a_col, square + t, sum, half);
     }
+    const ELEM *start = from ? from : c;
     UNROLL for (int i = 0; i < rows; i++)
     {
         UNROLL for (int half = 0; half < 2; half++)
         {
             LOOSE *out = (LOOSE *)(c + i * s->c_row + half * LANES);
-            *out = (LOOSE)(add ? (VEC)*out + sum[i][half] : sum[i][half]);
+            const LOOSE *first = (const LOOSE *)(start + i * s->from_row + half * LANES);
+            *out = (LOOSE)(from ? (VEC)*first + sum[i][half] : sum[i][half]);
         }
     }
 }
 
 #define TURNED_TILE(rows)                                                                                              \
-    static void NAME(turned_##rows)(const gemm_steps *s, const void *a, const void *b, void *c, bool add)              \
+    static void NAME(turned_##rows)(const gemm_steps *s, const void *a, const void *b, const void *from, void *c)      \
     {                                                                                                                  \
-        NAME(turned)(rows, s, a, b, c, add);                                                                           \
+        NAME(turned)(rows, s, a, b, from, c);                                                                          \
     }
 TURNED_TILES
 #undef TURNED_TILE
@@ -174,6 +187,16 @@ static void NAME(dots)(int64_t rows, int64_t k, const void *a, int64_t a_row, co
         NAME(dot_rows)(1, k, row + i * a_row, a_row, x, to + i);
 }
 
+static void NAME(pack)(int64_t rows, const void *b, int64_t b_row, void *to)
+{
+    const ELEM *row = b;
+    VEC *panel = to;
+    for (int64_t i = 0; i < rows; i++, row += b_row, panel += 2) {
+        panel[0] = (VEC) * (const LOOSE *)row;
+        panel[1] = (VEC) * (const LOOSE *)(row + LANES);
+    }
+}
+
 static void NAME(store)(int rows, int64_t cols, const void *tile, void *c, int64_t c_row, int64_t c_col, bool add)
 {
     for (int i = 0; i < rows; i++) {
@@ -196,14 +219,14 @@ static void NAME(add_up)(int64_t m, int64_t steps, const void *sums, void *c, in
     }
 }
 
-#define TILE(rows, panels)      .tile[rows] = NAME(tile_##rows##_##panels),
+#define TILE(rows, panels)      .tile[rows] = NAME(tile_##rows##_##panels), .narrow[rows] = NAME(narrow_##rows),
 #define WIDE_TILE(rows, panels) .wide[rows] = NAME(tile_##rows##_##panels), .wide_panels[rows] = panels,
 #define TURNED_TILE(rows)       .turned[rows] = NAME(turned_##rows),
 /* clang-format off */
 static const gemm_kernels NAME(table) = {
     .size = sizeof(ELEM), .mr = TILE_ROWS, .nr = 2 * LANES, .flops_per_ns = FLOPS_PER_NS,
     TILES WIDE_TILES TURNED_TILES
-    .dots = NAME(dots), .store = NAME(store), .add_up = NAME(add_up),
+    .dots = NAME(dots), .pack = NAME(pack), .store = NAME(store), .add_up = NAME(add_up),
 };
 /* clang-format on */
 #undef TILE

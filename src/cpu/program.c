@@ -13,7 +13,7 @@
 enum {
     TILE_BYTES = 2048,        /* a register of float32; twice as much is 10% slower over far memory, 4 times 40% */
     STACK_BYTES = 192 * 1024, /* registers live on the thread's stack: running allocates nothing */
-    SHORT_ROW = 256,          /* rows shorter than this share a tile */
+    SHORT_ROW = 256,          /* rows shorter than this share a tile; half of it where rows lie apart */
     LINE_BYTES = 64,
     NEAR_BYTES = 2048 * 1024, /* programs over less memory than this find it in L2 */
 };
@@ -91,9 +91,22 @@ static bool is_fixed(const ew_program *p, const ew_port *port)
     return port->strides[p->ndim - 1] == 0 || (whole_rows && p->ndim > 1);
 }
 
+/* Whether several ports have their rows apart, as parts of wider ones: a tile of several rows would have to gather each
+ * of them, a single row is used where it lies. */
+static bool rows_lie_apart(const ew_program *p)
+{
+    int apart = 0;
+    for (int i = 0; i < p->ports; i++) {
+        const ew_port *port = &p->port[i];
+        apart += port->strides[p->ndim - 1] == port->size && port->strides[p->ndim - 2] > p->inner * port->size;
+    }
+    return apart > 1;
+}
+
 static void cut_tiles(ew_program *p, int64_t tile)
 {
-    if (p->ndim > 1 && p->inner && p->inner < SHORT_ROW && p->inner <= tile) {
+    bool shorter = p->ndim > 1 && p->inner < (rows_lie_apart(p) ? SHORT_ROW / 2 : SHORT_ROW);
+    if (shorter && p->inner && p->inner <= tile) {
         p->columns_per_tile = p->inner;
         int64_t rows = p->numel / p->inner; /* at least 2, or the dimension would be merged */
         p->rows_per_tile = rows < tile / p->inner ? rows : tile / p->inner;

@@ -224,7 +224,9 @@ static bool by_columns(const reduction *r)
 
 static void split(reduction *r, const view *src, uint32_t dims)
 {
-    r->kept = r->reduced = (view){ .data = src->data, .dtype = src->dtype };
+    r->kept.data = r->reduced.data = src->data; /* field by field: sizes beyond ndim are never looked at */
+    r->kept.dtype = r->reduced.dtype = src->dtype;
+    r->kept.ndim = r->reduced.ndim = 0;
     for (int d = 0; d < src->ndim; d++) {
         view *part = dims >> d & 1 ? &r->reduced : &r->kept;
         part->sizes[part->ndim] = src->sizes[d];
@@ -249,6 +251,8 @@ static view kept_part(const view *dst, uint32_t dims)
  * which the kept part has to follow. */
 static void order(reduction *r, view *a, view *b)
 {
+    if (!r->kept.ndim && (!r->reduced.ndim || (r->reduced.ndim == 1 && r->reduced.strides[0] > 0)))
+        return; /* a line to one number */
     view *kept[3] = { &r->kept };
     int n = 1;
     if (a)
@@ -315,6 +319,10 @@ static void run(reduction *r, bool columns)
 
 static void deliver(view *dst, char *data, bk_dtype dtype)
 {
+    if (!dst->ndim && dst->dtype == BK_FLOAT32 && dtype == BK_FLOAT64) {
+        *(float *)dst->data = (float)*(const double *)data;
+        return;
+    }
     view from = { .data = data, .dtype = dtype, .ndim = dst->ndim };
     int64_t stride = 1;
     for (int d = dst->ndim - 1; d >= 0; d--) {
@@ -549,7 +557,9 @@ static bool stream_begin(reduction *r, const reduce_sink *sink, uint32_t dims, v
 {
     view src = sink->src;
     src.data = MADE_UP;
-    *r = (reduction){ .kind = sink->kind, .floating = dtype_is_float(src.dtype) };
+    r->kind = sink->kind;
+    r->floating = dtype_is_float(src.dtype);
+    r->paired = false;
     r->rows = table()->rows[src.dtype][sink->kind];
     r->columns = table()->columns[src.dtype][sink->kind];
     split(r, &src, dims);
@@ -573,11 +583,14 @@ static void stream_run(stream *s, bool columns)
 
 int reduce_stream(const reduce_sink *sinks, int count, uint32_t dims, const reduce_source *source)
 {
-    stream s = { .sinks = sinks, .source = source, .count = count };
+    stream s; /* most of it is for sinks that are not there */
+    s.sinks = sinks;
+    s.source = source;
+    s.count = count;
     view dst[REDUCE_SINKS];
-    bool columns = false;
-    for (int i = 0; i < count; i++)
-        columns = stream_begin(&s.r[i], &sinks[i], dims, &dst[i]);
+    bool columns = stream_begin(&s.r[0], &sinks[0], dims, &dst[0]); /* of one all */
+    for (int i = 1; i < count; i++)
+        stream_begin(&s.r[i], &sinks[i], dims, &dst[i]);
     _Alignas(16) char small[SMALL * 8];
     size_t each = (size_t)(s.r->outputs * s.r->chunks) * 8, bytes = each * (size_t)count;
     char *accumulators = bytes <= sizeof small ? small : pool_take(bytes);

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/error.h"
 #include "core/memory.h"
 #include "core/threads.h"
 #include "cpu/ew.h"
@@ -111,5 +112,7 @@ int softmax_run(const view *dst, const view *src, int dim, bool log)
     views_order((view *[]){ &s.to, &s.from }, 2);
     int64_t lanes = view_numel(&s.to);
     threads_for(lanes, 1 + GRAIN / s.n, (double)lanes * (double)s.n * 1.5, lanes_piece, &s);
+    if (s.failed)
+        error_memory(); /* the error of the thread that met it is not ours */
     return s.failed;
 }

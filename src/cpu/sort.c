@@ -7,11 +7,13 @@
  * Invariant: entries of a lane are all different, since the index is part of them, so every sort is stable. */
 #include "cpu/sort.h"
 
+#include "core/error.h"
 #include "core/memory.h"
 #include "core/threads.h"
 #include "cpu/element.h"
 #include "cpu/walk.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct pair {
@@ -233,6 +235,8 @@ static int order_run(ordering *o, const view *values, const view *indices, const
         return 0;
     double each = (double)o->n * (o->task == TASK_SORT ? 20 : 5);
     threads_for(lanes, 1 + 2048 / o->n, (double)lanes * each, order_lanes, o);
+    if (o->failed)
+        error_memory(); /* the error of the thread that met it is not ours */
     return o->failed;
 }
 
@@ -341,8 +345,11 @@ typedef struct searching {
     view dst, values, rows; /* rows: where the sorted row of each value starts */
     int64_t n, step;
     bool right;
+    bool floating;
+    uint64_t nan; /* of floats, the key of NaN */
 } searching;
 
+/* Every comparison with a NaN says to go on, so that one is placed after everything, as PyTorch's loop does it. */
 static int64_t search(const searching *s, const char *row, uint64_t key)
 {
     int64_t low = 0, left = s->n;
@@ -350,6 +357,7 @@ static int64_t search(const searching *s, const char *row, uint64_t key)
         int64_t half = left / 2;
         uint64_t at = key_at(s->values.dtype, row + (low + half) * s->step);
         bool after = s->right ? at <= key : at < key;
+        after |= s->floating && (at == s->nan || key == s->nan);
         low = after ? low + half + 1 : low;
         left = after ? left - half - 1 : half;
     }
@@ -369,6 +377,12 @@ void searchsorted_run(const view *dst, const view *sorted, const view *values, b
     searching s = { .dst = *dst, .values = *values, .rows = *values, .right = right };
     int last = sorted->ndim - 1;
     int64_t n = view_numel(values);
+    _Alignas(8) char nan[8];
+    s.floating = dtype_is_float(values->dtype);
+    if (s.floating) {
+        dtype_store_double(values->dtype, nan, (double)NAN);
+        s.nan = key_at(values->dtype, nan);
+    }
     s.n = sorted->sizes[last];
     s.step = sorted->strides[last] * (int64_t)dtype_size(sorted->dtype);
     s.rows.data = sorted->data;

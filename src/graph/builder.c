@@ -371,7 +371,8 @@ static bool build_code(planner *p, plan *made)
         a.by_rows = d->kind == DO_KERNEL || (next < end && next->first <= i);
         instruction *out = &made->code[i];
         out->kind = d->kind;
-        out->record = d->record;
+        out->record = origin_of(p, d->record);
+        out->op = p->key->record[d->record].op;
         if (d->kind == DO_PROGRAM && build_copy(p, d, out)) {
             good = true;
         } else if (d->kind == DO_PROGRAM) {
@@ -529,7 +530,7 @@ static void list_kept(const planner *p, plan *made)
     for (int i = 0; i < p->key->records; i++)
         if (p->key->bits[i] & RECORD_KEPT)
             made->kept[made->kept_count++] =
-                (kept_value){ i, p->values[p->same[i]].buffer, p->values[p->same[i]].offset };
+                (kept_value){ origin_of(p, i), p->values[p->same[i]].buffer, p->values[p->same[i]].offset };
 }
 
 /* The fused group of an instruction; NULL when it has none. */
@@ -566,7 +567,7 @@ plan *plan_build(planner *p)
     made->code = mem_alloc_zero((size_t)p->draft_count * sizeof *made->code + 1);
     made->buffers = mem_alloc((size_t)p->buffer_count * sizeof *made->buffers + 1);
     made->kept = mem_alloc((size_t)p->key->records * sizeof *made->kept + 1);
-    if (!made->code || !made->buffers || !made->kept || !copy_key(made, p->key) || !build_code(p, made) ||
+    if (!made->code || !made->buffers || !made->kept || !copy_key(made, p->asked) || !build_code(p, made) ||
         !build_buffers(p, made)) {
         plan_free(made);
         return NULL;

@@ -80,6 +80,7 @@ typedef struct sum_part {
 /* Where a record's value is to live (homes.c). */
 typedef struct home {
     int32_t owner;     /* 1 + the record whose memory it is part of; -1 - a slab; 0: nowhere */
+    int32_t update;    /* the record that writes it into its owner: until then nobody sees it there */
     int32_t stack;     /* an update: 1 + the empty record that it writes into */
     int32_t fill;      /* an update: 1 + the fill that it writes into */
     bool fresh;        /* an update: its region is still zero */
@@ -105,7 +106,9 @@ typedef struct slab {
 /* Values are numbered: records first, then leaves. */
 typedef struct planner {
     const op_log *log;
-    const plan_key *key;
+    const plan_key *asked; /* the log's key, which the plan is found by */
+    const plan_key *key;   /* what is planned: the log rewritten */
+    const int32_t *origin; /* per record: that of the log; NULL: each itself */
     value *values;
     int32_t *next_member; /* per record: the next of its group */
     int32_t *same;        /* per record: the first record that computes the same, mostly itself */
@@ -127,9 +130,11 @@ typedef struct planner {
     plan_report report;
 } planner;
 
+static inline int32_t origin_of(const planner *p, int32_t record) { return p->origin ? p->origin[record] : record; }
+
 static inline void note(planner *p, plan_fact fact, int32_t record)
 {
-    report_fact(&p->report, fact, record, op_get(p->key->record[record].op)->name);
+    report_fact(&p->report, fact, origin_of(p, record), op_get(p->key->record[record].op)->name);
 }
 
 static inline int32_t input_of(const planner *p, int32_t record, int k)
@@ -153,8 +158,9 @@ bool find_sums(planner *p);
 bool plan_sum(planner *p, int32_t i); /* record i, which has a role in a sum */
 bool find_fills(planner *p);
 bool find_homes(planner *p);
-bool is_at_home(planner *p, int32_t i); /* an update */
-bool move_home(planner *p, int32_t v);  /* a value with an owner gets memory */
+bool is_at_home(planner *p, int32_t i);             /* an update */
+int32_t memory_behind(const planner *p, int32_t v); /* the record that the memory of v was made for */
+bool move_home(planner *p, int32_t v);              /* a value with an owner gets memory */
 bool share_packed(planner *p);
 bool find_regions(planner *p);
 

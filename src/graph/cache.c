@@ -69,7 +69,7 @@ static void forget(plan *p)
 
 void cache_add(plan *p)
 {
-    while (cache.oldest && cache.counts.bytes + p->bytes > MOST_BYTES)
+    while (cache.oldest && !cache.oldest->begun && cache.counts.bytes + p->bytes > MOST_BYTES)
         forget(cache.oldest);
     plan **bucket = bucket_of(p->key.hash);
     p->next = *bucket;
@@ -81,8 +81,11 @@ void cache_add(plan *p)
 
 void cache_clear(void)
 {
-    while (cache.oldest)
-        forget(cache.oldest);
+    for (plan *p = cache.oldest, *newer; p; p = newer) {
+        newer = p->newer;
+        if (!p->begun)
+            forget(p);
+    }
 }
 
 cache_counts cache_count(void) { return cache.counts; }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "graph/rewrite.h"
 
 /* A fill is as cheap as the copy that whoever writes into it would need if others had it too. */
 static bool is_fill(const planner *p, int32_t i)
@@ -56,22 +57,24 @@ static bool same_leaf(const leaf_key *a, const leaf_key *b)
 }
 
 /* Leaves that show the same memory in the same way are one value: a weight's transpose is taken anew in every step. */
-static bool share_leaves(planner *p)
+bool share_leaves(const plan_key *key, int32_t *same)
 {
-    int leaves = p->key->leaves;
+    int leaves = key->leaves;
     size_t slots = 64;
-    while (slots < (size_t)leaves)
+    while (slots < (size_t)leaves * 2)
         slots *= 2;
     int32_t *table = mem_alloc(slots * sizeof *table);
     if (!table)
         return false;
     memset(table, -1, slots * sizeof *table);
     for (int32_t l = 0; l < leaves; l++) {
-        const leaf_key *key = &p->key->leaf[l];
-        uint64_t h = ((uint64_t)key->memory << 32 | key->layout) * 0x9E3779B97F4A7C15ull;
-        h = (h ^ (uint64_t)key->offset) * 0xBF58476D1CE4E5B9ull;
-        int32_t *slot = &table[(h ^ h >> 32) & (slots - 1)];
-        p->same_leaf[l] = *slot >= 0 && same_leaf(key, &p->key->leaf[*slot]) ? *slot : (*slot = l);
+        const leaf_key *leaf = &key->leaf[l];
+        uint64_t h = ((uint64_t)leaf->memory << 32 | leaf->layout) * 0x9E3779B97F4A7C15ull;
+        h = (h ^ (uint64_t)leaf->offset) * 0xBF58476D1CE4E5B9ull;
+        size_t at = (h ^ h >> 32) & (slots - 1);
+        while (table[at] >= 0 && !same_leaf(leaf, &key->leaf[table[at]]))
+            at = (at + 1) & (slots - 1);
+        same[l] = table[at] >= 0 ? table[at] : (table[at] = l);
     }
     mem_free(table);
     return true;
@@ -81,7 +84,7 @@ static bool share_leaves(planner *p)
  * record only. */
 bool share_equal(planner *p)
 {
-    if (!share_leaves(p))
+    if (!share_leaves(p->key, p->same_leaf))
         return false;
     int records = p->key->records;
     size_t slots = 64;

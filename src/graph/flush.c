@@ -1,21 +1,30 @@
 /* flush.c: what a flush finds out about the log, and the flush itself.
  *
  * The key of a plan is all that planning looks at: the records, who needs what (found here, in one sweep from the last
- * record to the first), and the state of the leaves. A failed flush leaves the log as it was. */
+ * record to the first), and the state of the leaves. A flush that fails before its plan has begun leaves the log as it
+ * was. One that stops later keeps its place; `room` is 0 then, so that nothing is recorded before it is finished. What
+ * somebody can reach meanwhile is what he could reach after the flush: who needs what does not change. */
 #include "graph/log.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/interpreter.h"
 #include "core/memory.h"
+#include "core/tensor.h"
 #include "graph/plan.h"
+
+/* Who refers to a record. */
+typedef struct readers {
+    int32_t inner;      /* inputs within the log */
+    int32_t inner_tape; /* edges within the log */
+    int32_t alive_tape; /* edges of records whose place on the tape is reachable */
+} readers;
 
 /* Scratch arrays that grow with the longest log and stay. */
 static struct {
     uint8_t *bits;
-    int32_t *inner;      /* references to a record from inputs within the log */
-    int32_t *inner_tape; /* ... from edges within the log */
-    int32_t *alive_tape; /* ... from edges of records whose place on the tape is reachable */
+    readers *readers; /* of each record */
     leaf_key *leaves;
     int32_t *leaf_uses; /* references to a leaf from the log */
     int capacity, leaf_capacity;
@@ -33,8 +42,7 @@ static bool resize(void *array, size_t item, int count)
 static bool reserve(const op_log *log)
 {
     if (log->capacity > scratch.capacity) {
-        if (!resize(&scratch.bits, 1, log->capacity) || !resize(&scratch.inner, 4, log->capacity) ||
-            !resize(&scratch.inner_tape, 4, log->capacity) || !resize(&scratch.alive_tape, 4, log->capacity))
+        if (!resize(&scratch.bits, 1, log->capacity) || !resize(&scratch.readers, sizeof(readers), log->capacity))
             return false;
         scratch.capacity = log->capacity;
     }
@@ -51,23 +59,21 @@ static void count_inner(const op_log *log)
 {
     size_t n = (size_t)log->count;
     memset(scratch.bits, 0, n);
-    memset(scratch.inner, 0, n * 4);
-    memset(scratch.inner_tape, 0, n * 4);
-    memset(scratch.alive_tape, 0, n * 4);
+    memset(scratch.readers, 0, n * sizeof *scratch.readers);
     memset(scratch.leaf_uses, 0, (size_t)log->leaf_count * 4);
     for (int i = 0; i < log->count; i++) {
         const node *r = log->nodes[i];
         const record_key *key = &log->keys[i];
         for (int k = 0; k < r->inputs; k++) {
             if (key->in[k] >= 0)
-                scratch.inner[key->in[k]]++;
+                scratch.readers[key->in[k]].inner++;
             else
                 scratch.leaf_uses[-1 - key->in[k]]++;
         }
         if (r->flags & NODE_TAPED)
             for (int k = 0; k < MAX_INPUTS; k++)
                 if (r->edge[k] && r->edge[k]->flags & NODE_PENDING)
-                    scratch.inner_tape[r->edge[k]->slot]++;
+                    scratch.readers[r->edge[k]->slot].inner_tape++;
     }
 }
 
@@ -83,7 +89,7 @@ static void keep_for_tape(const op_log *log, int i)
         if (!(r->flags & NODE_FREED)) /* a backward has been here: nobody will ask for its values again */
             needs |= info->needs[k];
         if (r->edge[k]->flags & NODE_PENDING)
-            scratch.alive_tape[r->edge[k]->slot]++;
+            scratch.readers[r->edge[k]->slot].alive_tape++;
     }
     scratch.bits[i] |= RECORD_TAPED;
     if (needs & NEEDS_OUT)
@@ -103,11 +109,12 @@ static void sweep(const op_log *log)
     for (int i = log->count - 1; i >= 0; i--) {
         const node *r = log->nodes[i];
         int walked = r->flags & NODE_WALKED ? 1 : 0; /* a backward holds it for its place on the tape */
-        if (r->refs - 1 - walked - r->tape_refs - r->cache_refs - scratch.inner[i] > 0)
+        if (r->refs - 1 - walked - r->tape_refs - r->cache_refs - scratch.readers[i].inner > 0)
             scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
         if (r->extra) /* hooks: the handle that remembers this view must find it again */
             scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
-        bool reached = walked || r->tape_refs > scratch.inner_tape[i] || scratch.alive_tape[i] > 0 || r->extra;
+        bool reached =
+            walked || r->tape_refs > scratch.readers[i].inner_tape || scratch.readers[i].alive_tape > 0 || r->extra;
         bool taped = r->flags & NODE_TAPED && reached;
         if (taped)
             keep_for_tape(log, i);
@@ -218,7 +225,7 @@ static void settle(op_log *log)
     int count = log->count;
     log->count = log->leaf_count = 0;
     log->hash = 0;
-    log->bytes = 0;
+    log->bytes = log->read_bytes = 0;
     log->reads_shared = false;
     log->epoch++;
     for (int i = 0; i < count; i++)
@@ -238,7 +245,7 @@ static bool check_plans(void)
 /* What the flush has to know before it can look for a plan. */
 static bool examine(op_log *log, plan_key *key)
 {
-    if (!reserve(log))
+    if (log->progress.plan || !reserve(log)) /* begun: what was found out is still needed */
         return false;
     count_inner(log);
     sweep(log);
@@ -262,12 +269,10 @@ bool flush_plan(void)
     return p != NULL;
 }
 
-int log_flush(void)
+/* Finds or makes the plan, and takes its memory. */
+static int begin(op_log *log)
 {
-    op_log *log = &the_log;
     plan_key key;
-    if (!log->count)
-        return 0;
     if (!examine(log, &key))
         return -1;
     plan *p = cache_find(&key);
@@ -279,8 +284,51 @@ int log_flush(void)
             return -1;
         cache_add(p);
     }
-    if (plan_run(p, log) < 0)
+    return plan_begin(p, log);
+}
+
+/* About 50 us of work: handing over an interpreter's lock costs less. */
+static bool is_long(const op_log *log)
+{
+    enum { LONG_BYTES = 1 << 19, LONG_RECORDS = 2048 };
+    return log->bytes + log->read_bytes >= LONG_BYTES || log->count >= LONG_RECORDS;
+}
+
+static int go_on(op_log *log)
+{
+    void *left = is_long(log) ? interpreter_leave(true) : NULL;
+    int status = plan_go_on(log);
+    interpreter_enter(left);
+    return status;
+}
+
+static void keep_layouts(void)
+{
+    nodes_keep_layouts();
+    tensors_keep_layouts();
+}
+
+/* Keys have layouts by their address in attributes, so plans go before another layout can get an old one's. */
+static void sweep_layouts(void)
+{
+    cache_clear();
+    layout_sweep(keep_layouts);
+}
+
+int log_flush(void)
+{
+    op_log *log = &the_log;
+    if (!log->count)
+        return 0;
+    if (!log->progress.plan && begin(log) < 0)
         return -1;
+    if (go_on(log) < 0) {
+        log->room = 0;
+        return -1;
+    }
+    log_make_room(log);
     settle(log);
+    if (__builtin_expect(layouts_crowded(), 0))
+        sweep_layouts();
     return 0;
 }

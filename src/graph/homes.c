@@ -42,6 +42,14 @@ static int32_t shown_by(const planner *p, int32_t v)
     return v;
 }
 
+/* The record whose memory v is in: for what was written part by part, that of the first write. */
+int32_t memory_behind(const planner *p, int32_t v)
+{
+    while (v < p->key->records && p->key->record[v].op == OP_update && p->homes[v].stack)
+        v = p->homes[v].stack - 1;
+    return v;
+}
+
 /* Whether no update before wrote where this one does; from now on it has. */
 static bool is_clear(home *stack, int64_t offset, int64_t span)
 {
@@ -57,7 +65,7 @@ static bool is_clear(home *stack, int64_t offset, int64_t span)
 static void settle_in_stack(planner *p, int32_t i)
 {
     const attr *a = &p->key->record[i].attr;
-    int32_t old = input_of(p, i, 0), v = shown_by(p, input_of(p, i, 1)), stack;
+    int32_t old = input_of(p, i, 0), v = memory_behind(p, shown_by(p, input_of(p, i, 1))), stack;
     if (old >= p->key->records || (a->region.add && !p->homes[i].fresh))
         return;
     if (p->key->record[old].op == OP_empty || p->homes[old].unfilled)
@@ -74,22 +82,24 @@ static void settle_in_stack(planner *p, int32_t i)
         dense = dense && (!seen || a->region.layout->sizes[d] == 1 ||
                           a->region.layout->strides[d] == a->region.layout->plain->strides[d]);
     }
-    if (!dense || !clear || !is_homeless(p, v) || p->values[v].dtype != p->values[i].dtype ||
-        op_get(p->key->record[v].op)->kind == KIND_EMPTY || p->homes[v].unfilled ||
+    if (!dense || !clear || !is_homeless(p, v) || p->values[v].dtype != p->values[i].dtype || v == stack ||
         p->values[v].layout->numel != a->region.layout->numel)
         return;
     p->homes[v].owner = stack + 1;
+    p->homes[v].update = i;
     p->homes[v].offset = a->region.offset;
 }
 
 /* Whether update i has nothing to write: its value lives there. */
 bool is_at_home(planner *p, int32_t i)
 {
-    int32_t old = input_of(p, i, 0), v = shown_by(p, input_of(p, i, 1));
-    if (v >= p->key->records || !p->homes[i].stack || p->homes[v].owner != p->homes[i].stack)
+    int32_t old = input_of(p, i, 0), v = shown_by(p, input_of(p, i, 1)), memory = memory_behind(p, v);
+    if (memory >= p->key->records || !p->homes[i].stack || p->homes[memory].owner != p->homes[i].stack)
+        return false;
+    if (p->values[v].buffer < 0 && !materialise(p, v)) /* nobody else has read it yet: it moves in now */
         return false;
     const value *x = &p->values[v], *y = &p->values[old];
-    return x->buffer >= 0 && x->buffer == y->buffer && x->layout == x->layout->plain &&
+    return x->buffer == y->buffer && x->layout == x->layout->plain &&
            x->offset == y->offset + p->key->record[i].attr.region.offset && y->layout == p->values[i].layout;
 }
 
@@ -107,9 +117,7 @@ static int32_t rows_behind(const planner *p, int32_t term, int k)
                       l->strides[0] == m->strides[1] && l->strides[1] == m->strides[0];
         v = turned ? base : shown_by(p, v);
     }
-    while (v < p->key->records && p->key->record[v].op == OP_update && p->homes[v].stack)
-        v = p->homes[v].stack - 1;
-    return v;
+    return memory_behind(p, v);
 }
 
 static bool settle_stretch(planner *p, int32_t end, int k)

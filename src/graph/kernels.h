@@ -27,6 +27,7 @@ int run_extreme(const struct kernel_call *call);
 int run_named(const struct kernel_call *call);
 int run_scan(const struct kernel_call *call);
 int run_scan_extreme(const struct kernel_call *call);
+int run_rows(const struct kernel_call *call);
 int run_softmax(const struct kernel_call *call);
 
 /* kernels_sort.c */
@@ -36,6 +37,13 @@ int run_select(const struct kernel_call *call);
 int run_pick(const struct kernel_call *call);
 int run_place(const struct kernel_call *call);
 int run_searchsorted(const struct kernel_call *call);
+
+/* kernels_linalg.c */
+int run_lu(const struct kernel_call *call);
+int run_cholesky(const struct kernel_call *call);
+int run_qr(const struct kernel_call *call);
+int run_solve_triangular(const struct kernel_call *call);
+int run_lu_solve(const struct kernel_call *call);
 
 /* A result recorded without its reduced dimensions, with size 1 at them. */
 view kept_dims(const view *v, int ndim, uint32_t dims);

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/threads.h"
 #include "cpu/element.h"
 #include "cpu/index.h"
 #include "cpu/move.h"
@@ -246,18 +247,52 @@ static void add_run(bk_dtype t, char *d, int64_t ds, const char *s, int64_t ss, 
 }
 
 /* Elements of the region may share an address: one thread, one after the other. */
-int run_accumulate(const kernel_call *call)
+enum { ACCUMULATED = 1 << 13 }; /* elements worth a thread's while */
+
+typedef struct accumulation {
+    view to, from;
+} accumulation;
+
+/* Indices [begin, end) of the first dimension. */
+static void accumulate_piece(void *arg, int64_t begin, int64_t end)
 {
-    view to = region_of(call), from = sized_like(&call->in[1], &to);
-    int64_t left = view_numel(&to);
-    if (!left)
-        return 0;
-    views_order((view *[]){ &to, &from }, 2);
-    walk w = walk_start((const view *const[]){ &to, &from }, 2, 0);
+    accumulation a = *(const accumulation *)arg;
+    a.to.data += begin * a.to.strides[0] * (int64_t)dtype_size(a.to.dtype);
+    a.from.data += begin * a.from.strides[0] * (int64_t)dtype_size(a.from.dtype);
+    a.to.sizes[0] = a.from.sizes[0] = end - begin;
+    int64_t left = view_numel(&a.to);
+    walk w = walk_start((const view *const[]){ &a.to, &a.from }, 2, 0);
     for (int64_t n; left > 0; left -= n, walk_skip(&w, n)) {
         n = walk_run(&w, left);
-        add_run(to.dtype, w.p[0], walk_step(&w, 0), w.p[1], walk_step(&w, 1), n);
+        add_run(a.to.dtype, w.p[0], walk_step(&w, 0), w.p[1], walk_step(&w, 1), n);
     }
+}
+
+/* Whether no two indices of the first dimension share an element. */
+static bool first_is_apart(const view *v)
+{
+    int64_t reach = 0;
+    for (int d = 1; d < v->ndim; d++)
+        reach += (v->sizes[d] - 1) * (v->strides[d] < 0 ? -v->strides[d] : v->strides[d]);
+    return (v->strides[0] < 0 ? -v->strides[0] : v->strides[0]) > reach;
+}
+
+int run_accumulate(const kernel_call *call)
+{
+    accumulation a = { .to = region_of(call) };
+    a.from = sized_like(&call->in[1], &a.to);
+    int64_t elements = view_numel(&a.to);
+    if (!elements)
+        return 0;
+    views_order((view *[]){ &a.to, &a.from }, 2);
+    if (!a.to.ndim || !first_is_apart(&a.to)) {
+        int64_t rows = a.to.ndim ? a.to.sizes[0] : 1;
+        a.to.ndim += !a.to.ndim;
+        a.to.sizes[0] = a.from.sizes[0] = rows;
+        accumulate_piece(&a, 0, rows);
+        return 0;
+    }
+    threads_for(a.to.sizes[0], 1 + ACCUMULATED * a.to.sizes[0] / elements, (double)elements, accumulate_piece, &a);
     return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "cpu/move.h"
+#include "cpu/rows.h"
 #include "cpu/scan.h"
 #include "cpu/softmax.h"
 #include "graph/kernels.h"
@@ -115,8 +116,25 @@ int run_scan_extreme(const kernel_call *call)
     return 0;
 }
 
+/* Gradients have g first. */
+int run_rows(const kernel_call *call)
+{
+    row_op op = call->op == OP_standardise        ? ROW_STANDARDISE
+                : call->op == OP_standardise_back ? ROW_STANDARDISE_BACK
+                : call->op == OP_unit_rows        ? ROW_UNIT
+                : call->op == OP_unit_rows_back   ? ROW_UNIT_BACK
+                                                  : ROW_SOFTMAX_BACK;
+    bool back = call->inputs == 2;
+    return rows_run(op, &call->out, &call->in[back], back ? &call->in[0] : NULL, (int)call->attr->i[0],
+                    call->attr->d[1]);
+}
+
 int run_softmax(const kernel_call *call)
 {
+    const view *x = &call->in[0];
+    bool last = x->ndim && (uint32_t)call->attr->reduce.dims == 1u << (x->ndim - 1);
+    if (call->op == OP_softmax && last && (x->dtype == BK_FLOAT32 || x->dtype == BK_FLOAT64))
+        return rows_run(ROW_SOFTMAX, &call->out, x, NULL, 1, 0);
     return softmax_run(&call->out, &call->in[0], __builtin_ctz((uint32_t)call->attr->reduce.dims),
                        call->op == OP_log_softmax);
 }

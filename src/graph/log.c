@@ -33,6 +33,8 @@ static uint64_t mix(uint64_t h, uint64_t word)
     return h ^ (h >> 29);
 }
 
+void log_make_room(op_log *log) { log->room = log->capacity < SOFT_RECORDS ? log->capacity : SOFT_RECORDS; }
+
 static bool grow(op_log *log)
 {
     int capacity = log->capacity ? log->capacity * 2 : 1024;
@@ -44,7 +46,7 @@ static bool grow(op_log *log)
         return false;
     log->keys = keys;
     log->capacity = capacity;
-    log->room = capacity < SOFT_RECORDS ? capacity : SOFT_RECORDS;
+    log_make_room(log);
     return true;
 }
 
@@ -63,6 +65,7 @@ static __attribute__((noinline)) int32_t add_leaf(op_log *log, node *n)
     }
     n->epoch = log->epoch;
     n->slot = log->leaf_count;
+    log->read_bytes += n->layout->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
     log->leaves[log->leaf_count++] = n;
     return -1 - n->slot;
 }
@@ -100,7 +103,7 @@ static inline int64_t new_bytes(const node *n)
 /* The checks that a record of usual size in a log of usual length need not make. */
 static __attribute__((noinline)) int make_room(op_log *log, const node *n, int64_t bytes)
 {
-    if (check_size(n, bytes) < 0)
+    if (check_size(n, bytes) < 0 || log_look() < 0)
         return -1;
     if (log->count && over_budget(log, n) && log_flush() < 0)
         return -1;
@@ -123,10 +126,30 @@ static inline int32_t input_number(op_log *log, node *in)
     return __builtin_expect(in->epoch == log->epoch, 1) ? -1 - in->slot : add_leaf(log, in);
 }
 
+bool inference_seen;
+
+/* Whether a gradient of n would read what was made in inference mode. */
+static bool saves_inference(const node *n)
+{
+    const op_info *info = op_get(n->op);
+    for (int k = 0; k < MAX_INPUTS && n->flags & NODE_TAPED; k++)
+        for (int j = 0; n->edge[k] && j < n->inputs; j++)
+            if (info->needs[k] >> j & 1 && n->in[j]->flags & NODE_INFERENCE)
+                return true;
+    return false;
+}
+
 int log_append(node *n)
 {
     op_log *log = &the_log;
     int64_t bytes = new_bytes(n);
+    if (__builtin_expect(inference_seen, 0) && saves_inference(n))
+        return error_int(
+            BK_RUNTIME_ERROR,
+            "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
+            "mode in computation tracked by autograd. To work around this, you can make a clone to get a "
+            "normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
+            "`torch.inference_mode()`.");
     if (__builtin_expect(log->count >= log->room || log->bytes + bytes >= SOFT_BYTES, 0) &&
         make_room(log, n, bytes) < 0)
         return -1;

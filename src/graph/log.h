@@ -15,6 +15,17 @@ typedef struct record_key {
     attr attr;
 } record_key;
 
+struct plan;
+struct binding;
+
+/* A plan that was begun: under way, or stopped between two instructions. */
+typedef struct plan_progress {
+    struct plan *plan; /* NULL: none */
+    struct binding *bound;
+    char *arena;
+    int next; /* the instruction to go on with */
+} plan_progress;
+
 typedef struct op_log {
     node **nodes;
     record_key *keys;
@@ -23,19 +34,27 @@ typedef struct op_log {
     node **leaves; /* by first use */
     int leaf_count, leaf_capacity;
     uint64_t hash;
-    uint32_t epoch;    /* a node's slot as a leaf is good while its epoch is this */
-    int64_t bytes;     /* what the results would take: the soft budget */
-    bool reads_shared; /* a record reads memory that others may change: it is evaluated before its op returns */
+    uint32_t epoch;     /* a node's slot as a leaf is good while its epoch is this */
+    int64_t bytes;      /* what the results would take: the soft budget */
+    int64_t read_bytes; /* what the leaves take */
+    bool reads_shared;  /* a record reads memory that others may change: it is evaluated before its op returns */
+    plan_progress progress;
 } op_log;
 
 extern op_log the_log;
 
 /* Appends n, whose inputs, edges, layout and attr are set; takes a reference of its own. -1: out of memory. */
 int log_append(node *n);
-/* Evaluates everything in the log. */
+extern bool inference_seen; /* there has been an inference mode: some node may be NODE_INFERENCE */
+/* Evaluates everything in the log. -1: it is as it was, or has kept its place in the plan. */
 int log_flush(void);
+/* For who looks at pending nodes other than the value of a cell: a plan that was stopped is finished first, since it
+ * may have overwritten what only its own records read. */
+static inline int log_look(void) { return the_log.progress.plan ? log_flush() : 0; }
 /* Evaluates until n has data. */
 int log_evaluate(node *n);
+/* Sets `room` from the capacity and the budget. */
+void log_make_room(op_log *log);
 extern bool log_is_eager; /* BRISK_EAGER=1: every op is evaluated before it returns */
 static inline bool log_eager(void) { return log_is_eager; }
 /* Parts of a flush, for the bench: looking the plan up, and making it. The log stays as it is. */

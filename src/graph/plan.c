@@ -17,6 +17,7 @@
 #include "core/memory.h"
 #include "graph/builder.h"
 #include "graph/kernels.h"
+#include "graph/rewrite.h"
 
 enum {
     LONGEST_GROUP = 4096, /* members: bounds the ports of a program */
@@ -84,6 +85,15 @@ static void fold(draft_buffer *b, const value *x, bool live)
     }
 }
 
+/* Whether v is the stack that `old` has its home in, before record `at`: as yet nothing of it was written there. */
+static bool is_stack_of(const planner *p, int32_t v, int32_t old, int32_t at)
+{
+    if (v >= p->key->records || old >= p->key->records)
+        return false;
+    const home *h = &p->homes[memory_behind(p, old)];
+    return h->owner > 0 && at < h->update && (v == h->owner - 1 || p->homes[v].stack == h->owner);
+}
+
 /* Whether record `at` may write the region into the buffer of `old`: nobody reads what it overwrites afterwards. */
 static bool may_overwrite(planner *p, int32_t old, const layout *region, int64_t offset, int32_t at)
 {
@@ -106,7 +116,7 @@ static bool may_overwrite(planner *p, int32_t old, const layout *region, int64_t
     for (int watched = 0; *link >= 0;) {
         value *x = &p->values[*link];
         bool live = x->last_use > at;
-        if (live && layout_meets(x->layout, x->offset, x->offset, region, offset))
+        if (live && layout_meets(x->layout, x->offset, x->offset, region, offset) && !is_stack_of(p, *link, old, at))
             return false;
         bool counts = live || x->touched >= 0;
         if (!counts || ++watched > WATCHED_VALUES) { /* the latest stand first: it is older ones that are folded */
@@ -644,9 +654,11 @@ static bool plan_record(planner *p, int32_t i)
 /* --- the pass -------------------------------------------------------------------------------------------------------
  */
 
-static bool planner_init(planner *p, const op_log *log, const plan_key *key)
+static bool planner_init(planner *p, const op_log *log, const rewritten *text)
 {
-    *p = (planner){ .log = log, .key = key };
+    const plan_key *key = p->key = &text->key;
+    p->log = log;
+    p->origin = text->origin;
     int values = key->records + key->leaves;
     p->values = mem_alloc((size_t)values * sizeof *p->values + 1);
     p->next_member = mem_alloc((size_t)key->records * sizeof *p->next_member + 1);
@@ -658,15 +670,15 @@ static bool planner_init(planner *p, const op_log *log, const plan_key *key)
     for (int g = 0; g < GROUP_CACHE; g++)
         p->latest_group[g] = -1;
     for (int v = 0; v < values; v++) {
-        const node *n = v < key->records ? log->nodes[v] : log->leaves[v - key->records];
+        const node *leaf = v < key->records ? NULL : log->leaves[v - key->records];
         p->values[v] = (value){ .buffer = -1,
                                 .group = -1,
                                 .born = -1,
                                 .last_use = -1,
                                 .next = -1,
                                 .touched = -1,
-                                .layout = n->layout,
-                                .dtype = n->dtype };
+                                .layout = leaf ? leaf->layout : text->layouts[v],
+                                .dtype = leaf ? leaf->dtype : key->record[v].dtype };
         if (v < key->records) {
             p->same[v] = v;
             if (key->bits[v] & RECORD_KEPT)
@@ -760,19 +772,23 @@ static void planner_free(planner *p)
 
 plan *plan_make(const op_log *log, const plan_key *key)
 {
-    planner p;
+    planner p = { .asked = key };
+    rewritten text;
     plan *made = NULL;
-    bool good = planner_init(&p, log, key) && place_leaves(&p) && share_equal(&p) && count_uses(&p) && find_sums(&p) &&
-                find_homes(&p);
+    if (!rewrite(&text, log, key, &p.report))
+        return NULL;
+    bool good = planner_init(&p, log, &text) && place_leaves(&p) && share_equal(&p) && count_uses(&p) &&
+                find_sums(&p) && find_homes(&p);
     if (good)
         find_last_uses(&p);
-    for (int i = 0; good && i < key->records; i++)
-        if (key->bits[i] & RECORD_NEEDED && p.same[i] == i)
+    for (int i = 0; good && i < text.key.records; i++)
+        if (text.key.bits[i] & RECORD_NEEDED && p.same[i] == i)
             good = plan_record(&p, i);
     if (good && keep_results(&p) && share_packed(&p) && find_regions(&p))
         made = plan_build(&p);
     if (made)
         report_done(&p.report, key->records, made->code_count, made->arena_bytes);
     planner_free(&p);
+    rewritten_free(&text);
     return made;
 }

@@ -82,7 +82,8 @@ typedef enum instruction_kind { DO_PROGRAM, DO_COPY, DO_KERNEL, DO_SUM, INSTRUCT
 
 typedef struct instruction {
     instruction_kind kind;
-    int32_t record; /* the record it runs for: its source line, its op */
+    int32_t record; /* the record it runs for: its source line */
+    int32_t op;
     union {
         plan_program elementwise;
         struct {
@@ -126,6 +127,7 @@ typedef struct plan {
     struct plan *older, *newer; /* the cache's order of use */
     struct plan *next;          /* in its hash bucket */
     int64_t bytes;              /* its own size: the cache is bounded by the sum */
+    bool begun;                 /* a log is in the middle of it: it stays */
     instruction *code;
     int code_count;
     plan_buffer *buffers;
@@ -156,8 +158,11 @@ plan *plan_make(const op_log *log, const plan_key *key);
 void plan_free(plan *p);
 /* BRISK_CHECK_PLAN: plans again and compares. -1 with the error set when they differ. */
 int plan_check(const plan *p, const op_log *log, const plan_key *key);
-/* Runs it over the log's nodes: afterwards every kept record has data. -1: nothing was run. */
-int plan_run(const plan *p, const op_log *log);
+/* Takes all memory for a run over the log's nodes. -1: out of memory, nothing is held. */
+int plan_begin(plan *p, op_log *log);
+/* Runs what the log has begun, from where it stopped: afterwards every kept record has data. -1: it was interrupted, or
+ * an instruction had no memory to work in; then it has done nothing, and the next call goes on with it. */
+int plan_go_on(op_log *log);
 
 /* How many instructions of each kind have run: what the tests of the planner look at. */
 typedef struct run_counts {

@@ -19,6 +19,10 @@
     FACT(REUSED, "takes over the memory of an operand that ends there")                                                \
     FACT(SHARED, "is what an earlier record computes")                                                                 \
     FACT(PACKED, "reads a factor that an earlier product has packed")                                                  \
+    FACT(JOINED, "is computed with others that share its first factor, as one product")                                \
+    FACT(ADDED, "is a sum of products that are one product over all their inner dimensions")                           \
+    FACT(NARROWED, "is a product of which only the columns that are read are computed")                                \
+    FACT(ROWS, "is computed for the rows of many products with its weight at once")                                    \
     FACT(SUMMED, "is a sum of products, which are added up many at a time")                                            \
     FACT(REGION, "begins a stretch that each core takes its rows through")                                             \
     FACT(UNFILLED, "is zeros that are written over before anyone reads them")

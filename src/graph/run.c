@@ -1,8 +1,13 @@
 /* run.c: running a plan.
  *
- * All memory is taken before the first instruction, so running out of it leaves everything as it was. */
+ * The memory of all buffers is taken before the first instruction, so running out of it leaves everything as it was.
+ * From then on inputs may be overwritten, and the log cannot be run from its start again. Hence the invariant: an
+ * instruction runs to its end or, when it finds no memory to work in, has changed nothing that it or a later one reads;
+ * and a plan that stops keeps its place. Products, and so regions and sums, need no memory (gemm.c); other kernels take
+ * theirs before they write in place. */
 #include "graph/plan.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/error.h"
@@ -57,7 +62,9 @@ static int run_sinks(const plan_program *in, const binding *bound, char *const *
     for (int i = 0; i < in->sink_count; i++) {
         const plan_sink *s = &in->sinks[i];
         const plan_view *from = &in->ports[s->port];
-        sinks[i] = (reduce_sink){ .kind = s->kind, .mean = s->mean, .from = s->from };
+        sinks[i].kind = s->kind;
+        sinks[i].mean = s->mean;
+        sinks[i].from = s->from;
         sinks[i].src = layout_view(from);
         sinks[i].memory = from->buffer < 0 ? NULL : bases[s->port];
         view out = bind_view(bound, &s->out);
@@ -118,10 +125,10 @@ static int run_product(const plan_program *tail, const binding *bound, kernel_ca
     return status;
 }
 
-static int run_kernel(const instruction *in, const binding *bound, int op)
+static int run_kernel(const instruction *in, const binding *bound)
 {
     kernel_call call; /* views that are not used stay unset: clearing them would cost more than all the rest here */
-    call.op = op;
+    call.op = in->op;
     call.inputs = in->kernel.inputs;
     call.has_second = in->kernel.has_second;
     call.attr = &in->kernel.attr;
@@ -134,7 +141,7 @@ static int run_kernel(const instruction *in, const binding *bound, int op)
         call.second = bind_view(bound, &in->kernel.second);
     for (int k = 0; k < call.inputs; k++)
         call.in[k] = bind_view(bound, &in->kernel.in[k]);
-    return in->kernel.epilogue.program ? run_product(&in->kernel.epilogue, bound, &call) : op_get(op)->run(&call);
+    return in->kernel.epilogue.program ? run_product(&in->kernel.epilogue, bound, &call) : op_get(in->op)->run(&call);
 }
 
 static int run_terms(const instruction *in, const binding *bound)
@@ -191,58 +198,84 @@ static run_counts counts;
 
 run_counts run_count(void) { return counts; }
 
-static int run_code(const plan *p, const op_log *log, const binding *bound)
+static int run_instruction(const instruction *in, const binding *bound)
 {
-    const plan_region *region = p->regions, *last = region + p->region_count;
-    for (int i = 0; i < p->code_count; i++) {
-        if (region < last && region->first == i) {
-            if (run_region(p, region, bound) < 0)
-                return -1;
-            for (; i < region->end; i++)
-                counts.instructions[p->code[i].kind]++;
-            i = region++->end - 1;
-            continue;
-        }
-        const instruction *in = &p->code[i];
-        counts.instructions[in->kind]++;
-        switch (in->kind) {
-        case DO_PROGRAM:
-            if (run_program(&in->elementwise, bound) < 0)
-                return -1;
-            break;
-        case DO_COPY: run_copy(in, bound); break;
-        case DO_KERNEL:
-            if (run_kernel(in, bound, log->nodes[in->record]->op) < 0)
-                return -1;
-            break;
-        case DO_SUM:
-            if (run_terms(in, bound) < 0)
-                return -1;
-            break;
-        case INSTRUCTION_KINDS: break;
-        }
+    switch (in->kind) {
+    case DO_PROGRAM: return run_program(&in->elementwise, bound);
+    case DO_COPY: run_copy(in, bound); return 0;
+    case DO_KERNEL: return is_small_product(in) ? run_small_product(in, bound) : run_kernel(in, bound);
+    case DO_SUM: return run_terms(in, bound);
+    case INSTRUCTION_KINDS: break;
     }
     return 0;
 }
 
-int plan_run(const plan *p, const op_log *log)
+static atomic_bool interrupted;
+
+void bk_interrupt(void) { atomic_store_explicit(&interrupted, true, memory_order_relaxed); }
+
+static const plan_region *region_from(const plan *p, int instruction)
 {
-    size_t table = (size_t)p->buffer_count * sizeof(binding), arena_bytes = (size_t)p->arena_bytes + 64;
-    binding *bound = pool_take(table + 1);
-    char *arena = pool_take(arena_bytes);
-    int status = bound && arena ? bind_buffers(p, log, bound, arena) : -1;
-    if (status == 0) {
-        status = run_code(p, log, bound);
-        if (status == 0)
-            give_results(p, log, bound);
-        else
-            for (int b = 0; b < p->buffer_count; b++)
-                if (p->buffers[b].kind == BUFFER_RESULT)
-                    storage_release(bound[b].memory);
+    const plan_region *region = p->regions;
+    while (region < p->regions + p->region_count && region->first < instruction)
+        region++;
+    return region;
+}
+
+/* From progress->next on, which stays at the instruction that could not be run. */
+static int run_code(const op_log *log, plan_progress *progress)
+{
+    const plan *p = progress->plan;
+    const plan_region *region = region_from(p, progress->next), *last = p->regions + p->region_count;
+    while (progress->next < p->code_count) {
+        if (__builtin_expect(atomic_load_explicit(&interrupted, memory_order_relaxed), 0))
+            return error_int(BK_INTERRUPTED, "brisk: interrupted");
+        const int first = progress->next;
+        const bool whole = region < last && region->first == first;
+        if ((whole ? run_region(p, region, progress->bound) : run_instruction(&p->code[first], progress->bound)) < 0)
+            return error_int(BK_MEMORY_ERROR, "brisk: out of memory in %s",
+                             op_get(log->nodes[p->code[first].record]->op)->name);
+        progress->next = whole ? region++->end : first + 1;
+        for (int i = first; i < progress->next; i++)
+            counts.instructions[p->code[i].kind]++;
     }
+    return 0;
+}
+
+static size_t table_bytes(const plan *p) { return (size_t)p->buffer_count * sizeof(binding) + 1; }
+static size_t arena_bytes(const plan *p) { return (size_t)p->arena_bytes + 64; }
+
+static void give_memory(const plan *p, binding *bound, char *arena)
+{
     if (bound)
-        pool_give(bound, table + 1);
+        pool_give(bound, table_bytes(p));
     if (arena)
-        pool_give(arena, arena_bytes);
-    return status;
+        pool_give(arena, arena_bytes(p));
+}
+
+int plan_begin(plan *p, op_log *log)
+{
+    binding *bound = pool_take(table_bytes(p));
+    char *arena = pool_take(arena_bytes(p));
+    if (!bound || !arena || bind_buffers(p, log, bound, arena) < 0) {
+        give_memory(p, bound, arena);
+        return -1;
+    }
+    p->begun = true;
+    log->progress = (plan_progress){ .plan = p, .bound = bound, .arena = arena };
+    return 0;
+}
+
+int plan_go_on(op_log *log)
+{
+    plan_progress *progress = &log->progress;
+    plan *p = progress->plan;
+    atomic_store_explicit(&interrupted, false, memory_order_relaxed);
+    if (run_code(log, progress) < 0)
+        return -1;
+    give_results(p, log, progress->bound);
+    give_memory(p, progress->bound, progress->arena);
+    p->begun = false;
+    progress->plan = NULL;
+    return 0;
 }

@@ -20,6 +20,8 @@ static inline void bind_ports(const plan_program *in, const binding *bound, char
 }
 
 /* run_region.c. -1: out of memory. */
+bool is_small_product(const instruction *in);
+int run_small_product(const instruction *in, const binding *bound);
 int run_region(const plan *p, const plan_region *r, const binding *bound);
 
 #endif

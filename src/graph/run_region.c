@@ -38,6 +38,12 @@ static gemm_task task_of(const instruction *in, const binding *bound)
                         .packed_b = in->kernel.packed >= 0 ? bound[in->kernel.packed].base : NULL };
 }
 
+static void pack_factor(const instruction *in, const binding *bound)
+{
+    gemm_task t = task_of(in, bound);
+    gemm_pack(t.dtype, t.k, t.n, t.b, t.b_row, t.b_col, bound[in->kernel.packed].base);
+}
+
 static int run_product_rows(const instruction *in, const binding *bound, int64_t begin, int64_t end)
 {
     gemm_task task = task_of(in, bound);
@@ -81,6 +87,27 @@ static void run_copy_rows(const instruction *in, const binding *bound, int64_t b
     }
 }
 
+/* A product of few rows: what it takes to run it should not cost more than the product. */
+bool is_small_product(const instruction *in)
+{
+    const layout *c = in->kernel.out.layout;
+    const ew_program *tail = in->kernel.epilogue.program;
+    return in->op == OP_matmul && c->ndim == 2 && c->sizes[0] <= 4 && c->sizes[1] > 1 &&
+           (!tail || tail->work_ns < 20e3);
+}
+
+int run_small_product(const instruction *in, const binding *bound)
+{
+    int64_t rows = in->kernel.out.layout->sizes[0];
+    if (in->kernel.packed >= 0 && in->kernel.packs)
+        pack_factor(in, bound);
+    if (run_product_rows(in, bound, 0, rows) < 0)
+        return -1;
+    if (in->kernel.epilogue.program && rows)
+        run_program_rows(&in->kernel.epilogue, bound, rows, 0, rows);
+    return 0;
+}
+
 static int run_rows(const region_run *r, const instruction *in, int64_t begin, int64_t end)
 {
     int64_t rows = r->region->rows;
@@ -112,10 +139,8 @@ static void pack_factors(const region_run *r)
 {
     for (int32_t i = r->region->first; i < r->region->end; i++) {
         const instruction *in = &r->plan->code[i];
-        if (in->kind != DO_KERNEL || !in->kernel.packs)
-            continue;
-        gemm_task t = task_of(in, r->bound);
-        gemm_pack(t.dtype, t.k, t.n, t.b, t.b_row, t.b_col, r->bound[in->kernel.packed].base);
+        if (in->kind == DO_KERNEL && in->kernel.packs)
+            pack_factor(in, r->bound);
     }
 }
 

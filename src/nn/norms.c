@@ -1,24 +1,17 @@
 /* norms.c: normalisation layers: by mean and variance over some dimensions, or by the root of the mean square.
  *
- * All are composed of recorded ops, so their gradients are too. Half precision is computed in float32 and rounded once.
- * Weights and biases may be NULL. */
+ * Rows are standardised by a node of their own, statistics of channels are composed of recorded ops. Half precision is
+ * computed in float32 and rounded once. Weights and biases may be NULL. */
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "nn/shapes.h"
+#include "ops/normalise.h"
 
 static bk_tensor *widen(const bk_tensor *x)
 {
     bk_dtype d = tensor_dtype(x);
     return d == BK_FLOAT16 || d == BK_BFLOAT16 ? bk_to(x, BK_FLOAT32) : tensor_same(x);
-}
-
-/* (x - mean) / sqrt(var + eps), mean and variance over dims. */
-static bk_tensor *standardised(const bk_tensor *x, uint32_t dims, double eps)
-{
-    bk_tensor *centred = bk_sub(x, bk_mean(x, dims, true));
-    bk_tensor *var = bk_mean(bk_mul(centred, centred), dims, true);
-    return bk_mul(centred, bk_rsqrt(bk_add_s(var, eps)));
 }
 
 /* A vector of channels in the shape that broadcasts over dimension 1 of x. */
@@ -41,42 +34,38 @@ static bk_tensor *finish(bk_tensor *y, const bk_tensor *weight, const bk_tensor 
     return y ? bk_to(y, tensor_dtype(x)) : NULL;
 }
 
-/* The bits of x's last dimensions, which must have the given sizes. 0 with the error set. */
-static uint32_t normalized_dims(const bk_tensor *x, int count, const int64_t *sizes)
+/* Whether x's last dimensions have the given sizes; if not, the error is set. */
+static bool normalizes(const bk_tensor *x, int count, const int64_t *sizes)
 {
     const layout *l = x->layout;
     bool fits = count >= 1 && l->ndim >= count;
     for (int i = 0; fits && i < count; i++)
         fits = l->sizes[l->ndim - count + i] == sizes[i];
     if (fits)
-        return ((1u << count) - 1) << (l->ndim - count);
+        return true;
     char wanted[SHAPE_TEXT], got[SHAPE_TEXT];
     shape_text(wanted, count, sizes), shape_text(got, l->ndim, l->sizes);
     error_int(BK_RUNTIME_ERROR,
               "Given normalized_shape=[%s], expected input with shape [*, %s], but got input of size[%s]", wanted,
               wanted, got);
-    return 0;
+    return false;
 }
 
 bk_tensor *bk_layer_norm(const bk_tensor *x, int count, const int64_t *sizes, const bk_tensor *weight,
                          const bk_tensor *bias, double eps)
 {
-    uint32_t dims = x ? normalized_dims(x, count, sizes) : 0;
-    if (!dims)
+    if (!x || !normalizes(x, count, sizes))
         return NULL;
     bk_scope_push();
-    return scope_return(finish(standardised(widen(x), dims, eps), weight, bias, false, x));
+    return scope_return(finish(standardised_rows(widen(x), count, eps, true), weight, bias, false, x));
 }
 
 bk_tensor *bk_rms_norm(const bk_tensor *x, int count, const int64_t *sizes, const bk_tensor *weight, double eps)
 {
-    uint32_t dims = x ? normalized_dims(x, count, sizes) : 0;
-    if (!dims)
+    if (!x || !normalizes(x, count, sizes))
         return NULL;
     bk_scope_push();
-    bk_tensor *wide = widen(x);
-    bk_tensor *square = bk_mean(bk_mul(wide, wide), dims, true);
-    return scope_return(finish(bk_mul(wide, bk_rsqrt(bk_add_s(square, eps))), weight, NULL, false, x));
+    return scope_return(finish(standardised_rows(widen(x), count, eps, false), weight, NULL, false, x));
 }
 
 bk_tensor *bk_group_norm(const bk_tensor *x, int64_t groups, const bk_tensor *weight, const bk_tensor *bias, double eps)
@@ -97,7 +86,7 @@ bk_tensor *bk_group_norm(const bk_tensor *x, int64_t groups, const bk_tensor *we
     bk_scope_push();
     int64_t rest = l->sizes[0] && l->sizes[1] ? l->numel / l->sizes[0] / groups : 0;
     bk_tensor *y = bk_reshape(widen(x), 3, (int64_t[]){ l->sizes[0], groups, rest }); /* (N, G, C/G * spatial) */
-    y = bk_reshape(standardised(y, 1u << 2, eps), l->ndim, l->sizes);
+    y = bk_reshape(standardised_rows(y, 1, eps, true), l->ndim, l->sizes);
     return scope_return(finish(y, weight, bias, true, x));
 }
 
@@ -132,6 +121,8 @@ static bk_tensor *by_statistics(const bk_tensor *x, bool alone, bk_tensor *runni
 {
     if (!of_input)
         return bk_mul(bk_sub(x, by_channel(running_mean, x)), bk_rsqrt(bk_add_s(by_channel(running_var, x), eps)));
+    if (alone && x->layout->ndim > 2 && !running_mean && !running_var)
+        return standardised_rows(x, x->layout->ndim - 2, eps, true);
     uint32_t dims = channel_dims(x, alone);
     bk_tensor *mean = bk_mean(x, dims, true), *centred = bk_sub(x, mean);
     bk_tensor *var = bk_mean(bk_mul(centred, centred), dims, true);

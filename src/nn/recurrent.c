@@ -7,6 +7,7 @@
 #include "core/memory.h"
 #include "core/scope.h"
 #include "core/tensor.h"
+#include "ops/products.h"
 
 /* Columns [i size, (i + 1) size) of the last dimension. */
 static bk_tensor *gate(const bk_tensor *gates, int i, int64_t size)
@@ -14,11 +15,21 @@ static bk_tensor *gate(const bk_tensor *gates, int i, int64_t size)
     return gates ? bk_slice(gates, gates->layout->ndim - 1, i * size, (i + 1) * size, 1) : NULL;
 }
 
+/* The state's share of the gates. A weight without a bias is read transposed as it is, without a view for each step. */
+static bk_tensor *state_share(const bk_tensor *h, const bk_rnn_weights *w)
+{
+    bk_dtype d = tensor_dtype(h);
+    const layout *l = w->hidden->layout;
+    bool plain = !w->hidden_bias && (d == BK_FLOAT32 || d == BK_FLOAT64) && tensor_dtype(w->hidden) == d &&
+                 h->layout->ndim == 2 && l->ndim == 2 && h->layout->sizes[1] == l->sizes[1];
+    return plain ? product_turned(h, w->hidden, TURNED_B) : bk_linear(h, w->hidden, w->hidden_bias);
+}
+
 /* The state after a step, from the input's share of the gates. */
 static bk_tensor *advance(bk_rnn_kind kind, const bk_tensor *of_input, const bk_tensor *h, bk_tensor **c,
                           const bk_rnn_weights *w)
 {
-    bk_tensor *of_state = bk_linear(h, w->hidden, w->hidden_bias);
+    bk_tensor *of_state = state_share(h, w);
     int64_t size = w->hidden->layout->sizes[0];
     if (kind == BK_RNN_TANH)
         return bk_tanh(bk_add(of_input, of_state));
@@ -112,6 +123,17 @@ static bk_tensor *run_steps(bk_rnn_kind kind, const bk_tensor *of_input, const i
     return bk_cat(outputs, steps, 0);
 }
 
+/* Both biases in one, where the gates are nothing but the sum of both shares: then no step has a bias to add, and none
+ * a gradient of it. False: out of memory. */
+static bool join_biases(bk_rnn_kind kind, bk_rnn_weights *w)
+{
+    if (kind == BK_GRU || !w->input_bias || !w->hidden_bias || dtype_size(tensor_dtype(w->input_bias)) < 4)
+        return true;
+    w->input_bias = bk_add(w->input_bias, w->hidden_bias);
+    w->hidden_bias = NULL;
+    return w->input_bias != NULL;
+}
+
 /* A course that starts with the first `count` rows of t. */
 static course start(const bk_tensor *t, int64_t count, bk_tensor **ended)
 {
@@ -132,8 +154,9 @@ bk_tensor *bk_rnn_layer(bk_rnn_kind kind, const bk_tensor *x, const int64_t *bat
     bk_scope_push();
     int64_t first = batch_sizes[reverse ? steps - 1 : 0];
     course h = start(h0, first, work + steps + 1), c = start(c0, first, work + 2 * (steps + 1));
-    bk_tensor *of_input = bk_linear(x, w->input, w->input_bias);
-    bk_tensor *out = of_input ? run_steps(kind, of_input, batch_sizes, steps, &h, &c, w, reverse, work) : NULL;
+    bk_rnn_weights own = *w;
+    bk_tensor *of_input = join_biases(kind, &own) ? bk_linear(x, own.input, own.input_bias) : NULL;
+    bk_tensor *out = of_input ? run_steps(kind, of_input, batch_sizes, steps, &h, &c, &own, reverse, work) : NULL;
     bk_tensor *last_h = out ? last_states(&h) : NULL, *last_c = out && kind == BK_LSTM ? last_states(&c) : NULL;
     /* Of their own: the output holds the same rows. */
     bk_tensor *own_h = last_h ? bk_clone(last_h) : NULL, *own_c = last_c ? bk_clone(last_c) : NULL;

@@ -17,17 +17,34 @@ const layout *checked_layout(int ndim, const int64_t *sizes)
     return layout_get(ndim, sizes, NULL);
 }
 
-/* A filled tensor is a copy of a constant, so that it fuses with what reads it. */
-node *fill_node(const layout *l, node *constant)
+/* One element stands in its node, as if it had been computed. */
+static node *element_node(const layout *l, const node *constant)
 {
-    node *n = constant && l ? node_new(OP_cast, (bk_dtype)constant->dtype, l) : NULL;
+    node *n = node_new(OP_data, (bk_dtype)constant->dtype, l);
+    if (n) {
+        n->data = (char *)&n->attr;
+        memcpy(n->data, constant->data, dtype_size((bk_dtype)constant->dtype));
+    }
+    return n;
+}
+
+/* A filled tensor is a copy of a constant, so that it fuses with what reads it. */
+static node *copy_node(const layout *l, node *constant)
+{
+    node *n = node_new(OP_cast, (bk_dtype)constant->dtype, l);
     if (n) {
         n->inputs = 1;
         node_input(n, 0, constant, NULL);
     }
+    return record_node(n);
+}
+
+node *fill_node(const layout *l, node *constant)
+{
+    node *n = !constant || !l ? NULL : l->numel == 1 ? element_node(l, constant) : copy_node(l, constant);
     if (constant)
         node_release(constant);
-    return record_node(n);
+    return n;
 }
 
 bk_tensor *fill_layout(const layout *l, double value, bk_dtype dtype)

@@ -442,19 +442,23 @@ static bool fits_under(const layout *l, const layout *first)
     return decides_strides(first);
 }
 
-/* Operands of one dtype, the first dense and the others of its layout or repeated to it, or numbers of no higher
- * category: nothing to promote or cast. This is nearly every op of nearly every program, and worth half the cost of
- * recording one. NULL without an error when it does not apply. */
+/* Operands of one dtype, the first dense and the others of its layout or repeated to it, or numbers (also as the first
+ * of two) of no higher category: nothing to promote or cast. This is nearly every op of nearly every program, and worth
+ * half the cost of recording one. NULL without an error when it does not apply. */
 static inline __attribute__((always_inline)) node *apply_alike(int op, int arity, const operand *in, bool *failed)
 {
-    const node *first = in[0].value;
-    if (!first || !first->layout->dense || first->flags & NODE_CONSTANT || (first->layout->numel == 1 && !in[0].edge))
+    int lead = arity == 2 && !in[0].value;
+    const node *first = in[lead].value;
+    if (!first || !first->layout->dense || first->flags & NODE_CONSTANT ||
+        (first->layout->numel == 1 && first->data && !in[lead].edge)) /* it may be computed at once */
         return NULL;
     uint8_t result = plain_result[op][first->dtype];
     if (result == NO_RESULT)
         return NULL;
-    for (int k = 1; k < arity; k++) {
+    for (int k = 0; k < arity; k++) {
         const node *n = in[k].value;
+        if (k == lead)
+            continue;
         if (n ? n->dtype != first->dtype || (n->layout != first->layout && !fits_under(n->layout, first->layout))
               : in[k].category > (dtype_category)dtypes[first->dtype].category ||
                     (in[k].category == CATEGORY_BOOL && op == EW_sub))
@@ -471,7 +475,7 @@ static inline __attribute__((always_inline)) node *apply_alike(int op, int arity
             node_input(n, k, in[k].value, differentiable ? in[k].edge : NULL);
             continue;
         }
-        n->in[k] = number_node(in[k], number_precision(op, (bk_dtype)first->dtype));
+        n->in[k] = number_node(in[k], k ? number_precision(op, (bk_dtype)first->dtype) : (bk_dtype)first->dtype);
         if (!n->in[k]) {
             node_release(n);
             return NULL;

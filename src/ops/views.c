@@ -5,6 +5,7 @@
 #include "core/lock.h"
 #include "core/scope.h"
 #include "ops/elementwise.h"
+#include "ops/read.h"
 
 static bk_tensor *alias(const bk_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides, int64_t offset)
 {
@@ -331,11 +332,88 @@ bk_tensor *bk_diagonal(const bk_tensor *t, int64_t offset, int dim1, int dim2)
     return v;
 }
 
+/* --- other dtypes over the same memory -------------------------------------------------------------------------
+ *
+ * A cell has one dtype. Its memory seen as another is a cell of its own over that memory, and to each the other is a
+ * foreign owner: reads are evaluated at once and writes go to the memory, as with NumPy's arrays, until one is gone. */
+
+static void release_other(void *memory) { storage_unexport(memory); }
+static bool other_held(void *memory) { return ((storage *)memory)->refs > 1; }
+
+/* A handle on t's memory, with offset and layout in elements of the new dtype. */
+static bk_tensor *see_as(const bk_tensor *t, bk_dtype dtype, const layout *l, int64_t offset)
+{
+    const layout *all = t->cell->value->layout;
+    const int64_t bytes = all->span * (int64_t)dtype_size(tensor_dtype(t)), size = (int64_t)dtype_size(dtype);
+    const layout *line = layout_get(1, (int64_t[]){ bytes / size }, (int64_t[]){ 1 });
+    storage *memory = l && line ? tensor_export((bk_tensor *)t) : NULL;
+    if (!memory)
+        return NULL;
+    char *data = t->cell->value->data;
+    storage *seen = storage_foreign(data, (size_t)bytes, release_other, memory);
+    if (!seen) {
+        storage_unexport(memory);
+        return NULL;
+    }
+    seen->reachable = other_held;
+    bk_tensor *whole = tensor_from_node(node_data(dtype, line, seen, data));
+    bk_tensor *v = whole ? cell_tensor(whole->cell, l, offset) : NULL;
+    scope_drop(whole);
+    return v;
+}
+
+/* PyTorch's conditions, in its order and words. `ratio`: how many elements of one dtype make one of the other. */
+static int check_view_dtype(const bk_tensor *t, bk_dtype dtype, int64_t ratio, bool wider)
+{
+    const layout *l = t->layout;
+    const char *from = dtypes[tensor_dtype(t)].type_name, *to = dtypes[dtype].type_name;
+    const int last = l->ndim - 1;
+    if (l->ndim == 0)
+        return error_int(BK_RUNTIME_ERROR, "self.dim() cannot be 0 to view %s as %s (different element sizes)", from,
+                         to);
+    if (wider && l->sizes[last] % ratio)
+        return error_int(
+            BK_RUNTIME_ERROR,
+            "self.size(-1) must be divisible by %lld to view %s as %s (different element sizes), but got %lld",
+            (long long)ratio, from, to, (long long)l->sizes[last]);
+    if (wider && t->offset % ratio)
+        return error_int(
+            BK_RUNTIME_ERROR,
+            "self.storage_offset() must be divisible by %lld to view %s as %s (different element sizes), but "
+            "got %lld",
+            (long long)ratio, from, to, (long long)t->offset);
+    if (l->strides[last] != 1)
+        return error_int(BK_RUNTIME_ERROR,
+                         "self.stride(-1) must be 1 to view %s as %s (different element sizes), but got %lld", from, to,
+                         (long long)l->strides[last]);
+    for (int d = 0; wider && d < last; d++)
+        if (l->strides[d] % ratio)
+            return error_int(
+                BK_RUNTIME_ERROR,
+                "self.stride(%d) must be divisible by %lld to view %s as %s (different element sizes), but got "
+                "%lld",
+                d, (long long)ratio, from, to, (long long)l->strides[d]);
+    return 0;
+}
+
 bk_tensor *bk_view_dtype(const bk_tensor *t, bk_dtype dtype)
 {
-    if (!t || dtype == tensor_dtype(t))
-        return tensor_same(t);
-    return error_null(BK_NOT_IMPLEMENTED,
-                      "view(dtype) as another dtype shares memory between dtypes, which brisk does not support; use "
-                      "x.to(dtype) for the values, or numpy's view on x.numpy()");
+    if (!t)
+        return NULL;
+    const layout *l = t->layout;
+    const int64_t old = (int64_t)dtype_size(tensor_dtype(t)), new = (int64_t)dtype_size(dtype);
+    if (old != new && check_view_dtype(t, dtype, old > new ? old / new : new / old, new > old) < 0)
+        return NULL;
+    int64_t sizes[BK_MAX_NDIM], strides[BK_MAX_NDIM];
+    for (int d = 0; d < l->ndim; d++) {
+        const bool last = d == l->ndim - 1;
+        sizes[d] = last ? l->sizes[d] * old / new : l->sizes[d];
+        strides[d] = last && old != new ? 1 : l->strides[d] * old / new;
+    }
+    lock_take();
+    bk_tensor *v = dtype == tensor_dtype(t)
+                       ? tensor_alias(t, l, t->offset, false) /* not on the tape either: so it is in PyTorch */
+                       : see_as(t, dtype, layout_get(l->ndim, sizes, strides), t->offset * old / new);
+    lock_give();
+    return v;
 }

@@ -14,6 +14,9 @@
 
 static bk_tensor *x, *y, *z, *mask, *places, *vector, *ints;
 
+/* x x^T and something on the diagonal: positive-definite. */
+static bk_tensor *square(void) { return bk_add(bk_matmul(x, bk_transpose(x, 0, 1)), bk_eye(4, 4, BK_FLOAT32)); }
+
 #define OTHERS(X)                                                                                                      \
     X(sum, bk_sum(x, 2, true))                                                                                         \
     X(mean, bk_mean(x, 0, false))                                                                                      \
@@ -71,6 +74,14 @@ static bk_tensor *x, *y, *z, *mask, *places, *vector, *ints;
     X(einsum, bk_einsum("ij,kj,j->ik", (bk_tensor *[]){ x, y, vector }, 3))                                            \
     X(kron, bk_kron(x, y))                                                                                             \
     X(cdist, bk_cdist(x, y, 2, 0))                                                                                     \
+    X(inverse, bk_inverse(square(), true))                                                                             \
+    X(solve, bk_solve(square(), x, true, true))                                                                        \
+    X(det, bk_det(square()))                                                                                           \
+    X(slogdet, bk_slogdet(square(), NULL))                                                                             \
+    X(cholesky, bk_cholesky(square(), false, true))                                                                    \
+    X(qr, bk_qr(bk_transpose(x, 0, 1), BK_QR_REDUCED, NULL))                                                           \
+    X(lu_factor, bk_lu_factor(square(), NULL))                                                                         \
+    X(solve_triangular, bk_solve_triangular(square(), x, true, true, false))                                           \
     X(glu, bk_glu(x, 1))                                                                                               \
     X(dropout, bk_dropout(x, 0.5, true, BK_DROPOUT))                                                                   \
     X(to, bk_to(bk_to(x, BK_FLOAT64), BK_FLOAT16))                                                                     \

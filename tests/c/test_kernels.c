@@ -19,6 +19,10 @@ static real ref_reciprocal(real x) { return 1 / x; }
 static real ref_square(real x) { return x * x; }
 static real ref_sigmoid(real x) { return x < 0 ? expl(x) / (1 + expl(x)) : 1 / (1 + expl(-x)); }
 static real ref_gelu(real x) { return x / 2 * erfcl(-x * M_SQRT1_2l); }
+static real ref_gelu_slope(real x)
+{
+    return erfcl(-x * M_SQRT1_2l) / 2 + x * expl(-x * x / 2) * M_2_SQRTPIl * M_SQRT1_2l / 2;
+}
 static real ref_gelu_tanh(real x) { return x * ref_sigmoid(2 * sqrtl(M_2_PIl) * (x + 0.044715l * x * x * x)); }
 static real ref_silu(real x) { return x * ref_sigmoid(x); }
 static real ref_mish(real x) { return x * tanhl(log1pl(expl(x))); }
@@ -117,6 +121,7 @@ static const function functions[] = {
     { EW_trunc, truncl, 1, 0, -9, 9, 0 },
     { EW_frac, ref_frac, 0, 0, -9, 9, 0 },
     { EW_gelu, ref_gelu, 0, 8, -2, 9, 0 },
+    { EW_gelu_slope, ref_gelu_slope, 0, 8, -0.4, 9, -0.4 },
     { EW_gelu_tanh, ref_gelu_tanh, 0, 8, -2, 9, 0 },
     { EW_silu, ref_silu, 0, 2, -40, 40, 0 },
     { EW_mish, ref_mish, 0, 4, -40, 40, 0 },

@@ -54,15 +54,12 @@ def test_backward_sees_what_was_saved_although_it_was_written_to(torch):
     assert x.grad.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_a_function_cannot_be_made_into_an_object(torch):
+def test_a_function_is_not_to_be_made_into_an_object(torch):
     exp = exp_function(torch, "input")
-    with pytest.raises(TypeError, match="should not be instantiated"):
-        exp()
-
-
-def test_forward_mode_says_what_to_use_instead(torch):
-    with pytest.raises(NotImplementedError, match="torch.func.jvp"):
-        torch.autograd.forward_ad.make_dual(torch.ones(2), torch.ones(2))
+    with pytest.warns(DeprecationWarning, match="should not be instantiated"):
+        made = exp()
+    with pytest.raises(RuntimeError, match="Legacy autograd function"):
+        made(torch.ones(2))
 
 
 def test_vmap_may_branch_on_values(torch):

@@ -142,6 +142,7 @@ def test_the_derivatives_of_an_elementwise_row(number, name, arity, lo, hi, smoo
 
 # --- the other nodes -------------------------------------------------------------------------------------------------
 
+I3 = brisk.eye(3, dtype=brisk.float64)
 K = brisk.tensor([[0, 2, 1], [1, 1, 0]])
 MASK = brisk.tensor([[True, False, True], [False, True, True]])
 
@@ -168,6 +169,17 @@ PROGRAMS = {
     "logsumexp": ("2,3", lambda x: x.logsumexp(1)),
     "median": ("2,3", lambda x: (x * x).median()),
     "softmax": ("2,3", lambda x: x.softmax(1)),
+    "standardise": ("2,5", lambda x: brisk.nn.functional.layer_norm(x, (5,))),
+    "standardise_back": (
+        "2,5 2,5",
+        lambda x, y: brisk.autograd.grad(brisk.nn.functional.layer_norm(x, (5,)), x, y, create_graph=True),
+    ),
+    "unit_rows": ("2,5", lambda x: brisk.nn.functional.rms_norm(x, (5,), eps=0.1)),
+    "unit_rows_back": (
+        "2,5 2,5",
+        lambda x, y: brisk.autograd.grad(brisk.nn.functional.rms_norm(x, (5,), eps=0.1), x, y, create_graph=True),
+    ),
+    "softmax_back": ("2,3 2,3", lambda x, y: brisk.autograd.grad(x.softmax(1), x, y, create_graph=True)),
     "log_softmax": ("2,3", lambda x: x.log_softmax(0)),
     "binary_cross_entropy": (
         "2,3 2,3",
@@ -206,6 +218,23 @@ PROGRAMS = {
     "pick_median": ("2,3", lambda x: (x * x).median(1)[0]),
     "pick_nanmedian": ("2,3", lambda x: (x * x).nanmedian(1)[0]),
     "pick_mode": ("2,3", lambda x: (x * x).mode(1)[0]),
+    "cholesky": ("3,3", lambda x: brisk.linalg.cholesky(x @ x.mT + 2 * I3)),
+    "solve_triangular": (
+        "3,3 3,3",
+        lambda t, b: [
+            brisk.linalg.solve_triangular(t + I3, b, upper=upper, left=left, unitriangular=unit)
+            for upper in (False, True)
+            for left in (False, True)
+            for unit in (False, True)
+        ],
+    ),
+    "lu_solve": ("3,3 3,3", lambda a, b: [brisk.linalg.solve(a + 2 * I3, b, left=left) for left in (False, True)]),
+    "inverse": ("3,3", lambda x: (x + 2 * I3).inverse()),
+    "det": ("3,3", lambda x: x.det()),
+    "logabsdet": ("3,3", lambda x: (x + 2 * I3).slogdet()[1]),
+    "lu_factor": ("3,3", lambda x: brisk.linalg.lu_factor(x + I3)[0]),
+    "qr_r": ("3,3", lambda x: brisk.linalg.qr(x + 2 * I3)[1]),
+    "qr_q": ("4,3", lambda x: brisk.linalg.qr(x + brisk.eye(4, dtype=x.dtype)[:, :3] if x.shape[0] == 4 else x)),
     "place": ("2,3", lambda x: slope_of((x * x).max(1)[0].pow(2), x)),
 }
 
@@ -237,8 +266,11 @@ def inputs_of(name):
     return [random(f"{name}{k}", *shape, lo=0.4, hi=2) for k, shape in enumerate(shapes)]
 
 
+REFUSES = {"qr_other"}  # its rule says that there is no gradient
+
+
 def test_every_node_with_a_gradient_has_a_program_here():
-    assert set(NODES) == set(PROGRAMS), set(NODES) ^ set(PROGRAMS)
+    assert set(NODES) - REFUSES == set(PROGRAMS), set(NODES) ^ set(PROGRAMS)
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))

@@ -301,6 +301,108 @@ def test_ctrl_c_interrupts_and_nothing_is_done_twice(torch):
     run_script(source)
 
 
+LONG_PROGRAM = """
+    import os, signal, threading, time
+    torch.manual_seed(0)
+    w = torch.randn(400, 400) * 0.05
+    def run(x, steps):
+        for _ in range(steps):
+            x.copy_((w @ x).tanh())
+            x += 1
+    def start():
+        return torch.ones(400, 400)
+    def interrupt_after(seconds):
+        pid = os.getpid()
+        threading.Timer(seconds, lambda: os.kill(pid, signal.SIGINT)).start()
+    x = start()
+    run(x, 200)
+    began = time.time()
+    x.sum().item()
+    alone = time.time() - began
+"""
+
+
+def test_ctrl_c_stops_a_long_evaluation_in_its_middle_and_the_next_read_goes_on(torch):
+    source = (
+        LONG_PROGRAM
+        + """
+    y = start()
+    run(y, 2000)
+    stops = 0
+    for attempt in range(3):
+        interrupt_after(0.1)
+        began = time.time()
+        try:
+            y.sum().item()
+            time.sleep(5)
+        except KeyboardInterrupt:
+            stops += time.time() - began < 5 * alone
+    try:
+        z = y + 0  # a record goes on, too, before anything is recorded after it
+    except KeyboardInterrupt:
+        pass
+    run(x, 1800)
+    assert torch.equal(x, y)
+    assert stops == 3, stops
+    """
+    )
+    run_script(source)
+
+
+def test_a_handler_of_the_programs_own_lets_the_evaluation_go_on(torch):
+    source = (
+        LONG_PROGRAM
+        + """
+    seen = []
+    signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+    y = start()
+    run(y, 200)
+    interrupt_after(alone / 4)
+    y.sum().item()
+    time.sleep(0.5 + alone)
+    assert seen == [1] and torch.equal(x, y)
+    """
+    )
+    run_script(source)
+
+
+def test_other_threads_run_python_while_one_evaluates_and_one_waits_for_it(torch):
+    source = (
+        LONG_PROGRAM
+        + """
+    y = start()
+    run(y, 1000)
+    evaluation = threading.Thread(target=lambda: y.sum().item())
+    waiter = threading.Thread(target=lambda: (torch.ones(3) + 1).tolist())
+    began = time.time()
+    evaluation.start()
+    time.sleep(0.05)
+    waiter.start()
+    ticks = 0
+    while evaluation.is_alive():
+        time.sleep(0.001)
+        ticks += 1
+    took = time.time() - began
+    waiter.join()
+    assert ticks > 20 * took, (ticks, took)
+    """
+    )
+    run_script(source)
+
+
+def test_the_interpreter_ends_although_a_thread_evaluates(torch):
+    source = (
+        LONG_PROGRAM
+        + """
+    y = start()
+    run(y, 1000)
+    threading.Thread(target=lambda: y.sum().item(), daemon=True).start()
+    time.sleep(0.05)
+    """
+    )
+    run_script(source)
+
+
 def test_an_allocation_that_cannot_succeed_leaves_everything_as_it_was(torch):
     x = torch.ones(3)
     y = x * 2

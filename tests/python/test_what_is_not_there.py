@@ -1,8 +1,7 @@
 """Modules that programs import for what this machine does not have, or for an option that few runs use."""
 
-import pytest
-
 import brisk
+import pytest
 
 
 def test_there_is_no_accelerator_and_programs_are_told_so():

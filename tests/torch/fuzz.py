@@ -14,10 +14,10 @@ from tests.torch import mutants, programs
 from tests.torch.compare import REF
 
 
-def run_one(seed, around=None, module=None):
+def run_one(seed, around=None, module=None, grad=False):
     """The program of this seed and None; or, if it fails, what it shrinks to and the failure."""
     how = {"around": around, "module": module}
-    program = programs.generate(seed)
+    program = programs.generate(seed, grad=grad)
     failure = programs.failure_of(program, **how)
     if failure is None:
         return program, None
@@ -31,6 +31,7 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--stop-after", type=int, default=10, help="failures after which to stop")
     parser.add_argument("--mutant", choices=sorted(mutants.MUTANTS))
+    parser.add_argument("--grad", action="store_true", help="every program has gradients")
     parser.add_argument("--show", action="store_true", help="print every program")
     options = parser.parse_args(arguments)
     warnings.filterwarnings("ignore")
@@ -38,7 +39,7 @@ def main(arguments=None):
     around, module = (mutants.MUTANTS[options.mutant](), REF) if options.mutant else (None, None)
     start, failures, steps, done = time.time(), Counter(), 0, 0
     for seed in range(options.seed * 1_000_003, options.seed * 1_000_003 + options.programs):
-        program, failure = run_one(seed, around, module)
+        program, failure = run_one(seed, around, module, options.grad)
         done += 1
         steps += len(program.steps)
         if options.show:

@@ -72,6 +72,11 @@ ConstantPad2d((1, 0, 2, 1), -1.) | 1,2,3,3 ; ReflectionPad1d(2) | 2,3,5 ; Reflec
 ReplicationPad1d(2) | 2,3,4 ; ReplicationPad2d(1) | 1,2,3,3 ; CircularPad1d(2) | 2,3,4 ; CircularPad2d(1) | 1,2,3,3
 Fold((4, 5), (2, 2)) | 2,12,12 ; Fold((4, 4), 3, padding=1, stride=2) | 1,18,4 ; Unfold((2, 3)) | 2,3,4,5
 Unfold(3, dilation=2, padding=1, stride=2) | 2,3,7,7
+LPPool3d(2, 2) | 1,2,4,4,4 ; AdaptiveMaxPool3d((2, 1, 3)) | 1,2,4,3,5 ; FractionalMaxPool2d(2, (3, 4)) | 2,3,7,8
+FractionalMaxPool2d((2, 3), output_ratio=(0.5, 0.6)) | 2,3,8,9 ; FractionalMaxPool3d(2, (2, 3, 2)) | 1,2,5,6,4
+FractionalMaxPool2d(2, 3) | 3,7,8 ; ReflectionPad3d(1) | 1,2,3,3,3 ; ReplicationPad3d((1, 0, 2, 1, 0, 1)) | 1,2,3,3,3
+CircularPad3d(1) | 1,2,3,3,3 ; DataParallel(Linear(3, 4)) | 2,3 ; AdaptiveLogSoftmaxWithLoss(8, 10, [3, 6]) | 5,8 5<10
+AdaptiveLogSoftmaxWithLoss(8, 12, [2, 5, 9], div_value=2., head_bias=True) | 6,8 6<12
 """
 RECURRENT = """
 RNN(3, 4) | 5,2,3 ; RNN(3, 4, 2, 'relu') | 5,2,3 ; RNN(3, 4, batch_first=True, bidirectional=True) | 2,5,3

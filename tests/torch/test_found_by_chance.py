@@ -123,3 +123,105 @@ def test_a_join_of_one_part_leaves_the_tape_of_the_part_alone():
         (y.sum() + z.sum()).backward()
         gradients.append(x.grad.tolist())
     assert gradients[0] == gradients[1] == [0, 0, 10]
+
+
+def test_a_view_of_a_tensor_that_came_onto_the_tape_later_may_be_written_to():
+    """PyTorch takes the view for a leaf, unless somebody has asked for its grad_fn since."""
+    w = brisk.ones((), requires_grad=True)
+    base = brisk.zeros(2, 4)
+    view = base.transpose(0, 0)
+    view[2:].add_(w)
+    view[...] = w
+    view *= 2
+    base.sum().backward()
+    assert w.grad.item() == 16
+
+
+def both(program):
+    return program(brisk), program(REF)
+
+
+def test_nothing_flows_back_through_a_tensor_that_was_filled():
+    def run(module):
+        x = module.ones(3, requires_grad=True)
+        y = x * 2
+        y.fill_(2)
+        (g,) = module.autograd.grad((y * y).sum() + x.sum(), x, create_graph=True)
+        return g.requires_grad, g.tolist()
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+def test_a_gradient_kept_twice_is_on_no_tape_when_the_second_pass_is_on_none():
+    def run(module):
+        x = module.ones(3, requires_grad=True)
+        y = x * 2
+        y.retain_grad()
+        z = (y**3).sum()
+        module.autograd.grad(z, x, create_graph=True)
+        z.backward()
+        return y.grad.requires_grad, y.grad.tolist()
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+def test_a_hook_sees_the_gradient_of_a_view_that_was_read_and_evaluated_before():
+    def run(module):
+        x = module.ones(5, requires_grad=True)
+        y = (x * 1)[3].expand(2)
+        z = y * -2
+        z.tolist()
+        y.retain_grad()
+        (y.sum() + z.sum()).backward()
+        return y.grad.tolist()
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+def test_a_function_that_returns_the_view_it_was_given_passes_the_gradient_on():
+    def run(module):
+        class Same(module.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x
+
+            @staticmethod
+            def backward(ctx, g):
+                return 2 * g
+
+        x = module.ones(4, requires_grad=True)
+        y = (x / 2).view(2, 2)
+        Same.apply(y).neg().sum().backward()
+        return x.grad.tolist()
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+def test_the_gradient_by_a_view_has_what_its_views_send():
+    def run(module):
+        x = module.arange(12.0, requires_grad=True)
+        h = (x * 2).view(3, 4)
+        columns = h[:, :3]
+        same = columns.view_as(columns)
+        z = (columns.t()[1:] * 3).sum() + columns[0].sum() + (same[1, 1:] * 5).sum()
+        z.backward(retain_graph=True)
+        return [g.tolist() for g in (x.grad, *module.autograd.grad(z, (h, columns, same)))]
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("view", ["x.movedim(2, 0)", "x.movedim(2, 0).expand(4, 2, 3)", "x.transpose(0, 1)"])
+def test_a_gradient_that_is_kept_has_the_strides_it_came_with(view):
+    strides = []
+    for module in (brisk, REF):
+        x = module.zeros(2, 3, 4).requires_grad_()
+        kept = eval(view, {"x": x})
+        kept.retain_grad()
+        (kept.double().sum() + 0).backward()
+        strides.append((kept.grad.stride(), x.grad.stride()))
+    assert strides[0] == strides[1]

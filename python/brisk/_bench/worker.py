@@ -18,7 +18,7 @@ import time
 
 import numpy as np
 from case import CASES
-from cases import calls, data, elementwise, gradients, large, loops, small  # noqa: F401 (they register their cases)
+from cases import calls, data, elementwise, gradients, large, loops, small, training  # noqa: F401 (they register)
 
 ROUND_SECONDS = 0.02  # short, so that some rounds fall between a neighbour's bursts
 

@@ -35,7 +35,21 @@ def _run(outputs, gradients, inputs, retain, create, accumulate):
 
 
 def _listed(tensors):
-    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    """Tensors, or edges of the graph in their place, as a list of tensors."""
+    listed = [tensors] if isinstance(tensors, (Tensor, graph.GradientEdge)) else list(tensors)
+    return [graph._tensor_at(t) if isinstance(t, graph.GradientEdge) else t for t in listed]
+
+
+def _batched(outputs, inputs, vectors, retain, create, allow_unused, materialize):
+    """The gradients for each of a batch of vectors, stacked."""
+    vectors = _listed(vectors)
+    rows = [
+        grad(outputs, inputs, [v[i] for v in vectors], True, create, True, allow_unused, False, materialize)
+        for i in range(len(vectors[0]))
+    ]
+    if not retain:
+        grad(outputs, inputs, [v[0] for v in vectors], False, False, True, True)
+    return tuple(None if column[0] is None else _C.stack(column) for column in zip(*rows))
 
 
 def _first_gradients(outputs, gradients):
@@ -68,8 +82,6 @@ def grad(
     is_grads_batched=False, materialize_grads=False,
 ):  # fmt: skip
     """The gradients of outputs by inputs; no leaf takes any."""
-    if is_grads_batched:
-        raise NotImplementedError("autograd.grad(): is_grads_batched")
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
@@ -78,6 +90,8 @@ def grad(
     if not inputs:
         raise ValueError("grad requires non-empty inputs.")
     retain = create_graph if retain_graph is None else retain_graph
+    if is_grads_batched:
+        return _batched(outputs, inputs, grad_outputs, retain, create_graph, allow_unused, materialize_grads)
     gradients = list(_first_gradients(outputs, grad_outputs))
     results = _run(outputs, gradients, inputs, retain, create_graph, False)
     if materialize_grads:

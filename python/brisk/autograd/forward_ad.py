@@ -1,13 +1,121 @@
-"""Forward mode, which brisk does not have: torch.func.jvp and jacfwd give its results by the reverse pass."""
+"""Forward mode: tangents carried along with values.
 
-__all__ = ["dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
+A dual tensor is a place on the tape whose tangent its level knows. The tangent of what was computed from it is the
+product of the Jacobian with those tangents, taken when it is asked for: the reverse pass is linear in the vector it
+starts from, so differentiating it by that vector gives the product. Hence ops must be recorded: inside no_grad a dual
+tensor loses its tangent, and make_dual refuses to make one there.
+"""
+
+import threading
+from typing import NamedTuple
+
+from brisk import _C
+from brisk._C import Tensor
+from brisk.autograd.grad_mode import enable_grad
+
+__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
+
+_here = threading.local()  # .duals: [(place on the tape, tangent)] of this thread's level, None outside of one
 
 
-def _refuse(*args, **kwargs):
-    raise NotImplementedError(
-        "brisk has no forward-mode differentiation (torch.autograd.forward_ad): use torch.func.jvp or jacfwd, "
-        "which give the same results"
-    )
+class UnpackedDualTensor(NamedTuple):
+    """A tensor and its tangent; None: it has none."""
+
+    primal: Tensor
+    tangent: Tensor | None
 
 
-dual_level = enter_dual_level = exit_dual_level = make_dual = unpack_dual = _refuse
+def _duals():
+    return getattr(_here, "duals", None)
+
+
+def enter_dual_level():
+    """Starts a level, in which dual tensors can be made. Levels are not nested."""
+    if _duals() is not None:
+        raise RuntimeError("Nested forward mode AD is not supported at the moment")
+    _here.duals = []
+    return 0
+
+
+def exit_dual_level(*, level=None):
+    """Ends the level: tensors have no tangents any more."""
+    if _duals() is None:
+        raise RuntimeError("Dual level must be a positive number.")
+    if level not in (None, 0):
+        raise RuntimeError(
+            "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
+        )
+    _here.duals = None
+
+
+class dual_level:
+    """A context for dual tensors."""
+
+    def __enter__(self):
+        return enter_dual_level()
+
+    def __exit__(self, *exception):
+        exit_dual_level()
+
+
+def _check(primal, tangent):
+    for what, t in (("primal", primal), ("tangent", tangent)):
+        if not t.dtype.is_floating_point:
+            raise ValueError(f"Expected {what} to be floating point or complex, but got: {t.dtype}")
+    if primal.shape != tangent.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(primal.shape)} while the given forward gradient is of size "
+            f"{list(tangent.shape)}."
+        )
+
+
+def make_dual(tensor, tangent, *, level=None):
+    """The tensor with a tangent: a copy that the tape knows."""
+    if _duals() is None:
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+        )
+    _check(tensor, tangent)
+    if not _C.is_grad_enabled():
+        raise RuntimeError("brisk's forward mode records what it differentiates: make_dual needs grad mode to be on")
+    place = tensor.clone() if tensor.requires_grad else tensor.detach().clone().requires_grad_()
+    _duals().append((place, tangent.to(tensor.dtype)))
+    return place.clone()  # no leaf: it may be written to
+
+
+def _pushed(tensor, places, tangents):
+    """The Jacobian of tensor by places, times tangents; None where it depends on none of them."""
+    from brisk.autograd import grad
+
+    with enable_grad():
+        probe = _C.zeros_like(tensor, requires_grad=True)
+        gradients = grad(tensor, places, probe, retain_graph=True, create_graph=True, allow_unused=True)
+        if all(g is None for g in gradients):
+            return None
+        used = [(g, t) for g, t in zip(gradients, tangents) if g is not None and g.requires_grad]
+        if not used:
+            return _C.zeros_like(tensor)
+        gradients, tangents = zip(*used)
+        (tangent,) = grad(gradients, probe, tangents, create_graph=True, allow_unused=True)
+    return _C.zeros_like(tensor) if tangent is None else tangent
+
+
+def unpack_dual(tensor, *, level=None):
+    """(the tensor's value, its tangent or None)"""
+    duals = _duals()
+    if duals is None:
+        return UnpackedDualTensor(tensor, None)
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
+    if not duals or not tensor.requires_grad:
+        return UnpackedDualTensor(tensor, None)
+    places, tangents = zip(*duals)
+    tangent = _pushed(tensor, places, tangents)
+    if tangent is None:
+        return UnpackedDualTensor(tensor, None)
+    own = [p for p in places if p.is_leaf]
+    outside = _C._leads_outside([tensor, *(t for t in tangents if t.requires_grad)], own)
+    if outside:  # an outer derivative wants to go on
+        return UnpackedDualTensor(tensor, tangent)
+    return UnpackedDualTensor(tensor.detach(), tangent.detach())

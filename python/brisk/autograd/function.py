@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import warnings
 
 from brisk import _C
 from brisk._C import Tensor
@@ -10,6 +11,13 @@ from brisk.autograd.grad_mode import no_grad
 __all__ = ["Function", "FunctionCtx", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
 
 FunctionCtx = _C._FunctionBase
+
+
+def _both(ctx, *grads):
+    raise RuntimeError(
+        "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of "
+        "them."
+    )
 
 
 class Function(FunctionCtx):
@@ -30,15 +38,24 @@ class Function(FunctionCtx):
     generate_vmap_rule = False
 
     def __init__(self, *args, **kwargs):
-        raise TypeError(
+        warnings.warn(
             f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should "
-            "invoke them on the class itself."
+            "invoke them on the class itself. Instantiating an autograd function will raise an error in a future "
+            "version of PyTorch.",
+            DeprecationWarning,
+            stacklevel=2,
         )
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if cls.vjp is not Function.vjp:  # another name for backward
+            cls.backward = staticmethod(cls.vjp if cls.backward is Function.backward else _both)
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError(
             "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
-            "function with static forward method."
+            "function with static forward method. (Example: "
+            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
         )
 
     def __reduce_ex__(self, protocol):
@@ -63,6 +80,12 @@ class Function(FunctionCtx):
         )
 
     vjp = backward
+
+    @property
+    def saved_variables(self):
+        """An old name of saved_tensors."""
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
 
     @staticmethod
     def jvp(ctx, *grad_inputs):

@@ -101,7 +101,7 @@ class set_grad_enabled(_GradMode):
 
 
 class inference_mode(_GradMode):
-    """As no_grad; tensors made inside may be used outside too."""
+    """As no_grad; and tensors made inside stay out of gradients and are not to be written to outside."""
 
     def __new__(cls, mode=True):
         if callable(mode):
@@ -110,6 +110,16 @@ class inference_mode(_GradMode):
 
     def __init__(self, mode=True):
         super().__init__(not mode if isinstance(mode, bool) else False)
+
+    def __enter__(self):
+        self.before.append((_C._set_grad_enabled(self.mode), _C._set_inference_mode(not self.mode)))
+        return self
+
+    def __exit__(self, *exception):
+        grad, inference = self.before.pop()
+        _C._set_grad_enabled(grad)
+        _C._set_inference_mode(inference)
+        return False
 
     def clone(self):
         return inference_mode(not self.mode)

@@ -1,5 +1,6 @@
 """Functions over windows and places of images: pooling, padding, folding, resizing. All over recorded ops."""
 
+import itertools
 import math
 import warnings
 
@@ -8,9 +9,10 @@ from brisk._C import _nn
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
-    "avg_pool1d", "avg_pool2d", "avg_pool3d", "channel_shuffle", "fold", "interpolate", "local_response_norm",
-    "lp_pool1d", "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices",
-    "max_pool2d_with_indices", "max_unpool1d", "max_unpool2d", "pad", "pixel_shuffle", "pixel_unshuffle", "unfold",
+    "adaptive_max_pool3d", "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d", "channel_shuffle", "fold", "interpolate", "local_response_norm",
+    "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices",
+    "max_pool2d_with_indices", "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d", "pad", "pixel_shuffle", "pixel_unshuffle", "unfold",
     "upsample", "upsample_bilinear", "upsample_nearest",
 ]  # fmt: skip
 
@@ -78,8 +80,8 @@ def _pooled_size(size, kernel, stride, padding, dilation, ceil_mode):
     return count
 
 
-def _windows(input, kernel, stride, padding, dilation, ceil_mode, fill):
-    """(..., out..., places of the window), and where each dimension's window starts."""
+def _padded(input, kernel, stride, padding, dilation, ceil_mode, fill):
+    """The input with room for every window, and how many windows each dimension has."""
     n = len(kernel)
     pads, counts = [], []
     for i in range(n):
@@ -94,6 +96,13 @@ def _windows(input, kernel, stride, padding, dilation, ceil_mode, fill):
         pads = [padding[i], max(0, needed - size - padding[i]), *pads]
     if any(pads):
         input = _nn._pad_constant(input, pads, fill)
+    return input, counts
+
+
+def _windows(input, kernel, stride, padding, dilation, ceil_mode, fill):
+    """(..., out..., places of the window)"""
+    n = len(kernel)
+    input, counts = _padded(input, kernel, stride, padding, dilation, ceil_mode, fill)
     first = input.dim() - n
     for i in range(n):
         input = input.unfold(first + i, dilation[i] * (kernel[i] - 1) + 1, stride[i])
@@ -104,6 +113,27 @@ def _windows(input, kernel, stride, padding, dilation, ceil_mode, fill):
     return input.flatten(-n)
 
 
+FEW_PLACES = 16  # of a window: so many views are compared element by element, without a copy of the windows
+
+
+def _greatest_of_few(input, kernel, stride, padding, dilation, ceil_mode, with_places):
+    """The greatest of every window, and which of its places that is: the first of equal ones, a NaN before all."""
+    input, counts = _padded(input, kernel, stride, padding, dilation, ceil_mode, -math.inf)
+    values = chosen = None
+    for number, place in enumerate(itertools.product(*map(range, kernel))):
+        starts = [at * step for at, step in zip(place, dilation)]
+        seen = input[(..., *(slice(s, s + (c - 1) * t + 1, t) for s, c, t in zip(starts, counts, stride)))]
+        if values is None:
+            values = seen
+            chosen = _C.zeros(seen.shape, dtype=_C.int64) if with_places else None
+            continue
+        taken = (seen > values) | (seen != seen)
+        values = _C.where(taken, seen, values)
+        if with_places:
+            chosen = _C.where(taken, number, chosen)
+    return (values.clone() if math.prod(kernel) == 1 else values), chosen
+
+
 def _max_pool(n, input, kernel_size, stride, padding, dilation, ceil_mode, with_indices):
     _check_images(f"max_pool{n}d", input, n)
     kernel = _each(kernel_size, n)
@@ -111,7 +141,10 @@ def _max_pool(n, input, kernel_size, stride, padding, dilation, ceil_mode, with_
     padding, dilation = _each(padding, n), _each(dilation, n)
     if min(stride) < 1:
         raise RuntimeError("stride should not be zero")
-    values, chosen = _windows(input, kernel, stride, padding, dilation, ceil_mode, -math.inf).max(-1)
+    if math.prod(kernel) <= FEW_PLACES:
+        values, chosen = _greatest_of_few(input, kernel, stride, padding, dilation, ceil_mode, with_indices)
+    else:
+        values, chosen = _windows(input, kernel, stride, padding, dilation, ceil_mode, -math.inf).max(-1)
     if not with_indices:
         return values
     places, rest = 0, chosen
@@ -153,6 +186,13 @@ def max_pool2d_with_indices(
 ):
     """The largest element of each window, and its place."""
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def max_pool3d_with_indices(
+    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=True
+):
+    """The largest element of each window, and its place."""
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def _covered(input, n, kernel, stride, padding, ceil_mode, pad_too):
@@ -277,6 +317,26 @@ def adaptive_max_pool2d(input, output_size, return_indices=False):
     return _adaptive_max(2, input, output_size, return_indices)
 
 
+def adaptive_max_pool3d(input, output_size, return_indices=False):
+    """The largest elements of as many windows as asked for."""
+    return _adaptive_max(3, input, output_size, return_indices)
+
+
+def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
+    """The largest elements of as many windows as asked for, and their places."""
+    return _adaptive_max(1, input, output_size, True)
+
+
+def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
+    """The largest elements of as many windows as asked for, and their places."""
+    return _adaptive_max(2, input, output_size, True)
+
+
+def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
+    """The largest elements of as many windows as asked for, and their places."""
+    return _adaptive_max(3, input, output_size, True)
+
+
 def _lp_pool(n, input, norm_type, kernel_size, stride, ceil_mode):
     kernel = _each(kernel_size, n)
     mean = _avg_pool(n, input.pow(norm_type), kernel, stride, 0, ceil_mode, True, None)
@@ -292,6 +352,11 @@ def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
 def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """The norm of each window."""
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    """The norm of each window."""
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def _max_unpool(n, input, indices, kernel_size, stride, padding, output_size):
@@ -314,6 +379,11 @@ def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_siz
 def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Puts the elements back where max_pool2d found them, among zeros."""
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """Puts the elements back where max_pool3d found them, among zeros."""
+    return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
 
 
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):

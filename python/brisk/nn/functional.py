@@ -7,18 +7,21 @@ from brisk import _C
 from brisk._C import _nn
 from brisk._C._nn import *  # noqa: F403  (the rows of the extension)
 from brisk._C._nn import leaky_relu
+from brisk._missing import finder
 from brisk.autograd.function import Function
 from brisk.autograd.grad_mode import no_grad
-from brisk.nn import _losses, _windows
+from brisk.nn import _losses, _sampling, _windows
 from brisk.nn._losses import *  # noqa: F403
+from brisk.nn._sampling import *  # noqa: F403
 from brisk.nn._windows import *  # noqa: F403
 
 __all__ = [
-    *_losses.__all__, *_windows.__all__,
+    *_losses.__all__, *_sampling.__all__, *_windows.__all__,
     "alpha_dropout", "batch_norm", "bilinear", "cosine_similarity", "dropout", "dropout1d",
     "dropout2d", "dropout3d", "embedding", "embedding_bag", "feature_alpha_dropout", "gumbel_softmax",
     "instance_norm", "log_softmax", "normalize", "one_hot", "pairwise_distance", "rrelu",
-    "scaled_dot_product_attention", "softmax", "softmin", *(name for name in vars(_nn) if name[0] != "_"),
+    "celu_", "conv_tbc", "elu_", "hardtanh_", "leaky_relu_", "multi_head_attention_forward", "pdist", "relu_", "rrelu_",
+    "selu_", "threshold_", "scaled_dot_product_attention", "softmax", "softmin", *(name for name in vars(_nn) if name[0] != "_"),
 ]  # fmt: skip
 
 
@@ -259,9 +262,39 @@ def scaled_dot_product_attention(
     return _nn._attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
 
 
-def relu_(input):
-    """relu, in place."""
-    return _nn.relu(input, inplace=True)
+def multi_head_attention_forward(*args, **kwargs):
+    """What nn.MultiheadAttention computes, with its weights as arguments."""
+    from brisk.nn.modules.attention import _forward
+
+    return _forward(*args, **kwargs)
+
+
+def _in_place(name, function):
+    def in_place(input, *args, **kwargs):
+        return function(input, *args, **kwargs, inplace=True)
+
+    in_place.__name__ = in_place.__qualname__ = name
+    in_place.__doc__ = f"{name[:-1]}, in place."
+    return in_place
+
+
+relu_, elu_, selu_ = _in_place("relu_", _nn.relu), _in_place("elu_", _nn.elu), _in_place("selu_", _nn.selu)
+celu_, hardtanh_ = _in_place("celu_", _nn.celu), _in_place("hardtanh_", _nn.hardtanh)
+leaky_relu_, threshold_ = _in_place("leaky_relu_", leaky_relu), _in_place("threshold_", _nn.threshold)
+rrelu_ = _in_place("rrelu_", rrelu)
+
+
+def pdist(input, p=2.0):
+    """The distances between each two rows: those of the upper triangle of cdist(input, input), in a row."""
+    if input.dim() != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.dim()}D")
+    first, second = _C.triu_indices(len(input), len(input), 1)
+    return (input[first] - input[second]).norm(p, -1)
+
+
+def conv_tbc(input, weight, bias, pad=0):
+    """conv1d over (time, batch, channels), its weight (width, in, out)."""
+    return _nn.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
 
 
 def one_hot(tensor, num_classes=-1):
@@ -312,3 +345,6 @@ def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
     if dim is None:
         dim = _softmax_dim("log_softmax", input.dim(), _stacklevel)
     return _C.log_softmax(input, dim, dtype=dtype)
+
+
+__getattr__ = finder(__name__)

@@ -96,21 +96,51 @@ def light_gru(torch, T, B, I, H):
     return trained(torch, outputs, U)
 
 
+def layer(name):
+    """A recurrent layer of the library, over all steps at once."""
+
+    def build(torch, T, B, I, H):
+        x = torch.from_numpy(numbers(T, B, I))
+        module = filled(torch, getattr(torch.nn, name)(I, H))
+        return trained(torch, lambda: module(x)[0], module.weight_hh_l0)
+
+    return build
+
+
+def filled(torch, module):
+    """The module with the same numbers in every library."""
+    with torch.no_grad():
+        for seed, p in enumerate(module.parameters()):
+            p.copy_(torch.from_numpy(numbers(*p.shape, seed=seed) * 0.05))
+    return module
+
+
 KINDS = {
     "loop": (loop, "h = tanh(x[t] @ Wx.t() + b + h @ Wh.t())"),
+    "rnn": (layer("RNN"), "nn.RNN"),
     "lstm": (lstm, "an LSTM of four Linears over cat([x, h])"),
+    "nn_lstm": (layer("LSTM"), "nn.LSTM"),
     "gru": (gru, "a loop over nn.GRUCell"),
+    "nn_gru": (layer("GRU"), "nn.GRU"),
     "light_gru": (light_gru, "a light GRU, chunk(w[t] + U h)"),
 }
 
 # (T, B, I, H): the ratios to PyTorch that are aimed at
 TARGETS = {
-    (100, 32, 128, 128): {"loop": 4.5, "lstm": 4, "gru": 3.5, "light_gru": 4},
-    (100, 32, 256, 256): {"loop": 2.4},
-    (50, 64, 512, 512): {"loop": 1.4, "lstm": 2, "gru": 1.4, "light_gru": 1.5},
-    (200, 1, 128, 128): {"loop": 20, "lstm": 15, "gru": 15, "light_gru": 15},
-    (28, 128, 32, 128): {"loop": 2.8},
-    (1000, 16, 64, 64): {"loop": 14},
+    (100, 32, 128, 128): {"loop": 4.5, "rnn": 3, "lstm": 4, "nn_lstm": 1.35, "gru": 3.5, "nn_gru": 2.5, "light_gru": 4},
+    (100, 32, 256, 256): {"loop": 2.4, "rnn": 1.9},
+    (50, 64, 512, 512): {
+        "loop": 1.4,
+        "rnn": 1.25,
+        "lstm": 2,
+        "nn_lstm": 1.25,
+        "gru": 1.4,
+        "nn_gru": 1.25,
+        "light_gru": 1.5,
+    },
+    (200, 1, 128, 128): {"loop": 20, "rnn": 12, "lstm": 15, "nn_lstm": 1.4, "gru": 15, "nn_gru": 12, "light_gru": 15},
+    (28, 128, 32, 128): {"loop": 2.8, "rnn": 2.2},
+    (1000, 16, 64, 64): {"loop": 14, "rnn": 8},
 }
 
 
@@ -126,3 +156,81 @@ def add(kind, size, target):
 for size, targets in TARGETS.items():
     for kind, target in targets.items():
         add(kind, size, target)
+
+
+def stepped(torch, x, into, again):
+    """The loop of two layers, over one sequence."""
+    h = torch.zeros(x.shape[1], again.weight.shape[0])
+    outs = []
+    for t in range(x.shape[0]):
+        h = torch.tanh(into(x[t]) + again(h))
+        outs.append(h)
+    return torch.stack(outs)
+
+
+@case("loop_inference_200_1_128_128", "h = tanh(Wx(x[t]) + Wh(h)) without gradients, one row", target=8)
+def _(torch):
+    x, into, again = torch.from_numpy(numbers(200, 1, 128)), linear(torch, 128, 128, 1), linear(torch, 128, 128, 3)
+
+    def body():
+        with torch.no_grad():
+            return stepped(torch, x, into, again)
+
+    return body
+
+
+@case("nn_lstm_inference_200_1_128_128", "nn.LSTM without gradients, one row", target=2)
+def _(torch):
+    x, module = torch.from_numpy(numbers(200, 1, 128)), filled(torch, torch.nn.LSTM(128, 128))
+
+    def body():
+        with torch.no_grad():
+            return module(x)[0]
+
+    return body
+
+
+@case("loop_20_lengths_16_64_64", "20 sequences of other lengths, 5 to 62, forward and backward each", target=5)
+def _(torch):
+    into, again = linear(torch, 64, 64, 1), linear(torch, 64, 64, 3)
+    sequences = [torch.from_numpy(numbers(5 + 3 * k, 16, 64)) for k in range(20)]
+
+    def body():
+        again.weight.grad = None
+        for x in sequences:
+            (stepped(torch, x, into, again) ** 2).mean().backward()
+        return again.weight.grad
+
+    return body
+
+
+def char_lstm(torch, layers, H, T, B):
+    """A training step of a model over characters."""
+    symbols = 65
+    embed = filled(torch, torch.nn.Embedding(symbols, H))
+    recurrent = filled(torch, torch.nn.LSTM(H, H, layers, batch_first=True))
+    out = filled(torch, torch.nn.Linear(H, symbols))
+    parameters = [*embed.parameters(), *recurrent.parameters(), *out.parameters()]
+    optimizer = torch.optim.Adam(parameters, 1e-5)
+    x = torch.arange(B * T).reshape(B, T) * 7 % symbols
+    y = (x * 5 + 1) % symbols
+
+    def body():
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(out(recurrent(embed(x))[0]).reshape(-1, symbols), y.reshape(-1))
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        return loss.detach()
+
+    return body
+
+
+@case("char_lstm", "a training step of a 2-layer LSTM over characters: 128 units, T = 64, B = 32, Adam", target=1.5)
+def _(torch):
+    return char_lstm(torch, 2, 128, 64, 32)
+
+
+@case("char_lstm_small", "a training step of an LSTM over characters: 32 units, T = 20, B = 4, Adam", target=6)
+def _(torch):
+    return char_lstm(torch, 1, 32, 20, 4)

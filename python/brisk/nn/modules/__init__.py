@@ -2,6 +2,7 @@
 
 from brisk.nn.modules.module import Module  # noqa: I001  (what others are made of comes first)
 from brisk.nn.modules.activation import *  # noqa: F403
+from brisk.nn.modules.adaptive import *  # noqa: F403
 from brisk.nn.modules.batchnorm import *  # noqa: F403
 from brisk.nn.modules.container import *  # noqa: F403
 from brisk.nn.modules.conv import *  # noqa: F403

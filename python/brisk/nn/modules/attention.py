@@ -187,3 +187,30 @@ class MultiheadAttention(Module):
         if alone:
             return out.squeeze(1), None if weights is None else weights.squeeze(0)
         return out.transpose(1, 0) if self.batch_first else out, weights
+
+
+def _forward(
+    query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn,
+    dropout_p, out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, need_weights=True,
+    attn_mask=None, use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None,
+    static_k=None, static_v=None, average_attn_weights=True, is_causal=False,
+):  # fmt: skip
+    """MultiheadAttention's forward with the weights as arguments: nn.functional.multi_head_attention_forward."""
+    if static_k is not None or static_v is not None:
+        raise NotImplementedError(
+            "multi_head_attention_forward: static_k and static_v; project them and pass key, value"
+        )
+    of = MultiheadAttention.__new__(MultiheadAttention)
+    Module.__init__(of)
+    of.training, of.embed_dim, of.num_heads, of.head_dim = (
+        training,
+        query.shape[-1],
+        num_heads,
+        query.shape[-1] // num_heads,
+    )
+    of.dropout, of.batch_first, of.add_zero_attn = dropout_p, False, add_zero_attn
+    of.bias_k, of.bias_v, of.in_proj_bias = bias_k, bias_v, in_proj_bias
+    of._qkv_same_embed_dim, of.in_proj_weight = not use_separate_proj_weight, in_proj_weight
+    of.q_proj_weight, of.k_proj_weight, of.v_proj_weight = q_proj_weight, k_proj_weight, v_proj_weight
+    of.out_proj = lambda x: F.linear(x, out_proj_weight, out_proj_bias)
+    return of.forward(query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)

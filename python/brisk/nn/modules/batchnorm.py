@@ -10,7 +10,8 @@ from brisk.nn.parameter import Parameter, UninitializedBuffer, UninitializedPara
 
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d",
-    "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "SyncBatchNorm",
+    "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d", "LazyInstanceNorm3d", "SyncBatchNorm",
 ]  # fmt: skip
 
 
@@ -138,9 +139,12 @@ class _LazyBatchNorm(LazyModuleMixin):
         if not self.has_uninitialized_params() and self.num_features != 0:
             super().reset_parameters()
 
+    def _channels(self, input):
+        return 1
+
     def initialize_parameters(self, input):
         if self.has_uninitialized_params():
-            self.num_features = input.shape[1]
+            self.num_features = input.shape[self._channels(input)]
             with no_grad():
                 for t in (self.weight, self.bias, self.running_mean, self.running_var):
                     if t is not None:
@@ -210,3 +214,26 @@ class InstanceNorm3d(_InstanceNorm):
     """Of (N, C, D, H, W) or (C, D, H, W)."""
 
     spatial = 3
+
+
+class _LazyInstanceNorm(_LazyBatchNorm):
+    def _channels(self, input):
+        return input.dim() - 1 - self.spatial
+
+
+class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d):
+    """An InstanceNorm1d that learns its number of channels from its first input."""
+
+    cls_to_become = InstanceNorm1d
+
+
+class LazyInstanceNorm2d(_LazyInstanceNorm, InstanceNorm2d):
+    """An InstanceNorm2d that learns its number of channels from its first input."""
+
+    cls_to_become = InstanceNorm2d
+
+
+class LazyInstanceNorm3d(_LazyInstanceNorm, InstanceNorm3d):
+    """An InstanceNorm3d that learns its number of channels from its first input."""
+
+    cls_to_become = InstanceNorm3d

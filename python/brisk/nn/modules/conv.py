@@ -3,13 +3,18 @@
 import math
 
 from brisk import _C
+from brisk.autograd.grad_mode import no_grad
 from brisk.nn import functional as F
 from brisk.nn import init
+from brisk.nn.modules.lazy import LazyModuleMixin
 from brisk.nn.modules.module import Module
 from brisk.nn.modules.utils import _ntuple, _reverse_repeat_tuple
-from brisk.nn.parameter import Parameter
+from brisk.nn.parameter import Parameter, UninitializedParameter
 
-__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
+__all__ = [
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "LazyConv1d", "LazyConv2d",
+    "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d",
+]  # fmt: skip
 
 _MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -199,3 +204,47 @@ class ConvTranspose3d(_ConvTransposeNd):
 
     n = 3
     function = F.conv_transpose3d
+
+
+class _LazyConv(LazyModuleMixin):
+    """A convolution that learns its number of input channels from its first input."""
+
+    def __init__(self, out_channels, kernel_size, *args, device=None, dtype=None, **kwargs):
+        named = dict(zip(self._after_kernel, args), **kwargs)
+        biased = named.pop("bias", True)
+        super().__init__(0, 0, kernel_size, bias=False, **named)
+        self.out_channels = out_channels
+        self.weight = UninitializedParameter(dtype=dtype)
+        if biased:
+            self.bias = UninitializedParameter(dtype=dtype)
+
+    def reset_parameters(self):
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input, *args, **kwargs):
+        if not self.has_uninitialized_params():
+            return
+        self.in_channels = input.shape[0 if input.dim() == self.n + 1 else 1]
+        if self.in_channels % self.groups:
+            raise ValueError("in_channels must be divisible by groups")
+        pair = (self.in_channels, self.out_channels) if self.transposed else (self.out_channels, self.in_channels)
+        with no_grad():
+            self.weight.materialize((pair[0], pair[1] // self.groups, *self.kernel_size))
+            if self.bias is not None:
+                self.bias.materialize((self.out_channels,))
+            self.reset_parameters()
+
+
+def _lazy(base):
+    """The lazy form of a convolution, which becomes one."""
+    code = base.__init__.__code__
+    options = code.co_varnames[4 : code.co_argcount]  # after self and the sizes
+    fields = {"cls_to_become": base, "_after_kernel": options, "__module__": __name__, "__doc__": _LazyConv.__doc__}
+    return type(f"Lazy{base.__name__}", (_LazyConv, base), fields)
+
+
+LazyConv1d, LazyConv2d, LazyConv3d = _lazy(Conv1d), _lazy(Conv2d), _lazy(Conv3d)
+LazyConvTranspose1d = _lazy(ConvTranspose1d)
+LazyConvTranspose2d = _lazy(ConvTranspose2d)
+LazyConvTranspose3d = _lazy(ConvTranspose3d)

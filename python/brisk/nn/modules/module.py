@@ -392,6 +392,10 @@ class Module(ModuleBase):
             )
         return self._apply(lambda t: t.to(probe.dtype) if t.is_floating_point() else t)
 
+    def to_empty(self, *, device=None, recurse=True):
+        """The same module, its parameters and buffers in memory whose contents do not matter."""
+        return self._apply(lambda t: _C.empty_like(t), recurse=recurse)
+
     def cpu(self):
         """Nothing to do: everything is on the CPU."""
         return self

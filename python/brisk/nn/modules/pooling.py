@@ -2,12 +2,13 @@
 
 from brisk.nn import functional as F
 from brisk.nn.modules.module import Module
-from brisk.nn.modules.utils import _pair, _single
+from brisk.nn.modules.utils import _ntuple, _pair, _single, _triple
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
-    "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "MaxPool1d", "MaxPool2d", "MaxPool3d",
-    "MaxUnpool1d", "MaxUnpool2d",
+    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "FractionalMaxPool2d", "FractionalMaxPool3d", "LPPool1d",
+    "LPPool2d", "LPPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d",
+    "MaxUnpool3d",
 ]  # fmt: skip
 
 
@@ -111,6 +112,44 @@ class LPPool2d(_LPPoolNd):
     function = F.lp_pool2d
 
 
+class LPPool3d(_LPPoolNd):
+    function = F.lp_pool3d
+
+
+class _FractionalMaxPoolNd(Module):
+    """Windows at places that are drawn, so that the output is any fraction of the input."""
+
+    n = 0
+    function = None
+
+    def __init__(self, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
+        super().__init__()
+        each = _ntuple(self.n, "each")
+        if (output_size is None) == (output_ratio is None):
+            raise ValueError(f"{type(self).__name__} requires specifying either an output size, or a pooling ratio")
+        self.kernel_size, self.return_indices = each(kernel_size), return_indices
+        self.output_size = None if output_size is None else each(output_size)
+        self.output_ratio = None if output_ratio is None else each(output_ratio)
+        if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+        self.register_buffer("_random_samples", _random_samples)
+
+    def forward(self, input):
+        return type(self).function(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+        )
+
+
+class FractionalMaxPool2d(_FractionalMaxPoolNd):
+    n = 2
+    function = F.fractional_max_pool2d
+
+
+class FractionalMaxPool3d(_FractionalMaxPoolNd):
+    n = 3
+    function = F.fractional_max_pool3d
+
+
 class _Adaptive(Module):
     function = None
 
@@ -154,6 +193,10 @@ class AdaptiveMaxPool2d(_AdaptiveMax):
     function = F.adaptive_max_pool2d
 
 
+class AdaptiveMaxPool3d(_AdaptiveMax):
+    function = F.adaptive_max_pool3d
+
+
 class _MaxUnpoolNd(Module):
     function = None
     each = None
@@ -180,3 +223,8 @@ class MaxUnpool1d(_MaxUnpoolNd):
 class MaxUnpool2d(_MaxUnpoolNd):
     function = F.max_unpool2d
     each = _pair
+
+
+class MaxUnpool3d(_MaxUnpoolNd):
+    function = F.max_unpool3d
+    each = _triple

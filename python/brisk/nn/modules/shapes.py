@@ -5,9 +5,9 @@ from brisk.nn.modules.module import Module
 from brisk.nn.modules.utils import _ntuple
 
 __all__ = [
-    "ChannelShuffle", "CircularPad1d", "CircularPad2d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d",
+    "ChannelShuffle", "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d",
     "CosineSimilarity", "Flatten", "Fold", "PairwiseDistance", "PixelShuffle", "PixelUnshuffle", "ReflectionPad1d",
-    "ReflectionPad2d", "ReplicationPad1d", "ReplicationPad2d", "Unflatten", "Unfold", "Upsample",
+    "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d", "Unflatten", "Unfold", "Upsample",
     "UpsamplingBilinear2d", "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
 ]  # fmt: skip
 
@@ -52,9 +52,9 @@ def _pads(base, name, mode, dims):
 
 ConstantPad1d, ConstantPad2d, ConstantPad3d = _pads(_ConstantPad, "ConstantPad", "constant", (1, 2, 3))
 ZeroPad1d, ZeroPad2d, ZeroPad3d = _pads(_ZeroPad, "ZeroPad", "constant", (1, 2, 3))
-ReflectionPad1d, ReflectionPad2d = _pads(_Pad, "ReflectionPad", "reflect", (1, 2))
-ReplicationPad1d, ReplicationPad2d = _pads(_Pad, "ReplicationPad", "replicate", (1, 2))
-CircularPad1d, CircularPad2d = _pads(_Pad, "CircularPad", "circular", (1, 2))
+ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _pads(_Pad, "ReflectionPad", "reflect", (1, 2, 3))
+ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = _pads(_Pad, "ReplicationPad", "replicate", (1, 2, 3))
+CircularPad1d, CircularPad2d, CircularPad3d = _pads(_Pad, "CircularPad", "circular", (1, 2, 3))
 
 
 class Flatten(Module):

@@ -1,0 +1,81 @@
+"""Linear algebra by its older names, beside those of brisk.linalg, and the same as methods of tensors."""
+
+from brisk import _C, linalg
+from brisk._C import Tensor
+from brisk.linalg import matrix_exp, matrix_power
+
+__all__ = [
+    "cholesky_inverse", "cross", "lu_solve", "lu_unpack", "logdet", "lu", "matrix_exp", "matrix_power", "orgqr",
+    "pinverse", "svd", "triangular_solve",
+]  # fmt: skip
+
+_TriangularSolve = linalg._named("triangular_solve", "solution cloned_coefficient")
+_SvdOld = linalg._named("svd", "U S V")
+_LuUnpack = linalg._named("lu_unpack", "P L U")
+
+
+def logdet(input):
+    """The logarithm of the determinant; NaN where it is negative."""
+    sign, size = _C._linalg_slogdet(input)
+    return _C.where(sign < 0, _C.full_like(size, float("nan")), size)
+
+
+def cross(input, other, dim=None, *, out=None):
+    """The cross products of the vectors of size 3 along dim, by default the first dimension of that size."""
+    if dim is None:
+        dim = next((d for d, size in enumerate(input.shape) if size == 3), None)
+        if dim is None:
+            raise RuntimeError("no dimension of size 3 in input")
+    return linalg.cross(input, other, dim=dim, out=out)
+
+
+def cholesky_inverse(input, upper=False, *, out=None):
+    """The inverse of A from its Cholesky factor."""
+    eye = _C.eye(input.shape[-1], dtype=input.dtype).expand(input.shape)
+    return _C.cholesky_solve(eye, input, upper, out=out)
+
+
+def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False, *, out=None):
+    """x with A x = input (A^T x = input), where A is triangular."""
+    matrix, upper = (A.mT, not upper) if transpose else (A, upper)
+    x = _C._linalg_solve_triangular(matrix, input, upper=upper, unitriangular=unitriangular)
+    return _TriangularSolve(x, A.clone())
+
+
+def pinverse(input, rcond=1e-15):
+    """The pseudo-inverse."""
+    return linalg.pinv(input, rtol=rcond)
+
+
+def svd(input, some=True, compute_uv=True, *, out=None):
+    """U, S and V with U diag(S) V^T = input."""
+    U, S, Vh = linalg.svd(input, full_matrices=not some)
+    if not compute_uv:
+        return _SvdOld(_C.zeros_like(U), S, _C.zeros_like(Vh.mT))
+    return _SvdOld(U, S, Vh.mT)
+
+
+def lu(A, pivot=True, get_infos=False, out=None):
+    """lu_factor by its older name."""
+    LU, pivots, info = linalg.lu_factor_ex(A, pivot=pivot)
+    return (LU, pivots, info) if get_infos else (LU, pivots)
+
+
+def lu_solve(b, LU_data, LU_pivots, *, out=None):
+    """x with A x = b, from the factors of A."""
+    return _C._linalg_lu_solve(LU_data, LU_pivots, b, out=out)
+
+
+def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=None):
+    """P, L and U from the results of lu_factor."""
+    return _LuUnpack(*linalg._lu_unpack(LU_data, LU_pivots))
+
+
+def orgqr(input, tau):
+    """householder_product by its older name."""
+    return linalg.householder_product(input, tau)
+
+
+for _name in set(__all__) - {"lu_unpack"}:
+    if not hasattr(Tensor, _name) or _name == "matrix_power":
+        setattr(Tensor, _name, globals()[_name])

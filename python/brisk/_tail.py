@@ -1,0 +1,411 @@
+"""The long tail of functions and methods: what is rare enough to be composed in Python.
+
+Each is a function of the package; those that are methods too take the tensor first and are set on Tensor at the end."""
+
+import math
+
+from brisk import _C
+from brisk._C import Tensor
+from brisk.linalg import _named
+
+__all__ = [
+    "are_deterministic_algorithms_enabled", "as_strided_scatter", "bartlett_window", "cumulative_trapezoid",
+    "diagonal_scatter", "dsplit", "e", "frexp", "gcd", "get_deterministic_debug_mode", "get_device",
+    "get_float32_matmul_precision", "get_num_interop_threads", "gradient", "histogram", "hsplit", "inf",
+    "is_nonzero", "is_storage", "isreal", "lcm", "ldexp", "mvlgamma", "nan", "narrow_copy",
+    "newaxis", "pi", "renorm", "resize_as_", "select_scatter", "set_deterministic_debug_mode",
+    "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads", "set_warn_always",
+    "is_warn_always_enabled", "slice_scatter", "trapezoid", "trapz", "typename", "unsafe_chunk", "unsafe_split",
+    "use_deterministic_algorithms", "vsplit",
+]  # fmt: skip
+
+pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
+
+# --- settings that change nothing here: results are the same in every run, and at any number of threads -----------------
+
+_deterministic, _precision, _warn_always = [False], ["highest"], [False]
+
+
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    """Remembered; all algorithms are deterministic."""
+    _deterministic[0] = bool(mode)
+
+
+def are_deterministic_algorithms_enabled():
+    """What use_deterministic_algorithms was told."""
+    return _deterministic[0]
+
+
+def set_deterministic_debug_mode(debug_mode):
+    """Remembered; all algorithms are deterministic."""
+    _deterministic[0] = debug_mode not in (0, "default")
+
+
+def get_deterministic_debug_mode():
+    """0, or 2 where deterministic algorithms were asked for."""
+    return 2 if _deterministic[0] else 0
+
+
+def set_float32_matmul_precision(precision):
+    """Remembered; products of float32 are computed in float32."""
+    _precision[0] = precision
+
+
+def get_float32_matmul_precision():
+    """What set_float32_matmul_precision was told."""
+    return _precision[0]
+
+
+def set_flush_denormal(mode):
+    """Not possible: numbers below the smallest normal one are kept."""
+    return False
+
+
+def set_num_interop_threads(threads):
+    """Nothing: there is one pool of threads."""
+
+
+def get_num_interop_threads():
+    """1: there is one pool of threads."""
+    return 1
+
+
+def set_warn_always(on):
+    """Remembered."""
+    _warn_always[0] = bool(on)
+
+
+def is_warn_always_enabled():
+    """What set_warn_always was told."""
+    return _warn_always[0]
+
+
+# --- questions --------------------------------------------------------------------------------------------------------
+
+
+def typename(obj):
+    """The name of a type or of an object's type; a tensor's is its legacy one."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    kind = obj if isinstance(obj, type) or callable(obj) and hasattr(obj, "__qualname__") else type(obj)
+    module = "" if kind.__module__ in (None, "builtins") else kind.__module__ + "."
+    return module + kind.__qualname__
+
+
+def is_nonzero(input):
+    """Whether the one element of input is not 0."""
+    if input.numel() != 1:
+        raise RuntimeError(
+            "Boolean value of Tensor with no values is ambiguous" if input.numel() == 0
+            else "Boolean value of Tensor with more than one value is ambiguous"
+        )  # fmt: skip
+    return bool(input)
+
+
+def is_storage(obj):
+    """Whether obj is the memory of tensors."""
+    return type(obj).__name__ in ("UntypedStorage", "TypedStorage")
+
+
+def isreal(input):
+    """True everywhere: there are no complex numbers."""
+    return _C.ones_like(input, dtype=_C.bool)
+
+
+def get_device(input):
+    """-1: the CPU."""
+    return -1
+
+
+# --- parts --------------------------------------------------------------------------------------------------------------
+
+
+def _split_at(input, where, dim):
+    return input.tensor_split(where, dim)
+
+
+def hsplit(input, indices_or_sections):
+    """Parts along the second dimension, of a 1-d tensor the first."""
+    if input.dim() < 1:
+        raise RuntimeError(
+            "torch.hsplit requires a tensor with at least 1 dimension, but got a tensor with 0 dimensions!"
+        )
+    return _split_at(input, indices_or_sections, 0 if input.dim() == 1 else 1)
+
+
+def vsplit(input, indices_or_sections):
+    """Parts along the first dimension."""
+    if input.dim() < 2:
+        raise RuntimeError("torch.vsplit requires a tensor with at least 2 dimensions")
+    return _split_at(input, indices_or_sections, 0)
+
+
+def dsplit(input, indices_or_sections):
+    """Parts along the third dimension."""
+    if input.dim() < 3:
+        raise RuntimeError("torch.dsplit requires a tensor with at least 3 dimensions")
+    return _split_at(input, indices_or_sections, 2)
+
+
+def unsafe_split(input, split_size, dim=0):
+    """split."""
+    return input.split(split_size, dim)
+
+
+def unsafe_chunk(input, chunks, dim=0):
+    """chunk."""
+    return input.chunk(chunks, dim)
+
+
+def narrow_copy(input, dim, start, length):
+    """narrow, in memory of its own."""
+    return input.narrow(dim, start, length).clone()
+
+
+def _scattered(input, view_of, src):
+    result = input.clone()
+    view_of(result).copy_(src)
+    return result
+
+
+def select_scatter(input, src, dim, index):
+    """input with one slice replaced by src."""
+    return _scattered(input, lambda x: x.select(dim, index), src)
+
+
+def slice_scatter(input, src, dim=0, start=None, end=None, step=1):
+    """input with input[start:end:step] along dim replaced by src."""
+    where = [slice(None)] * input.dim()
+    where[dim] = slice(start, end, step)
+    return _scattered(input, lambda x: x[tuple(where)], src)
+
+
+def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
+    """input with a diagonal replaced by src."""
+    return _scattered(input, lambda x: x.diagonal(offset, dim1, dim2), src)
+
+
+def as_strided_scatter(input, src, size, stride, storage_offset=None):
+    """input with the elements of as_strided replaced by src."""
+    return _scattered(input, lambda x: x.as_strided(size, stride, storage_offset or 0), src)
+
+
+def resize_as_(input, the_template, *, memory_format=None):
+    """input with the sizes of another tensor."""
+    return input.resize_(the_template.shape)
+
+
+# --- numbers --------------------------------------------------------------------------------------------------------------
+
+
+def _by_numpy(function, *tensors):
+    import numpy as np
+
+    results = function(*[t.detach().numpy() for t in tensors])
+    if isinstance(results, tuple):
+        return [_C.from_numpy(np.ascontiguousarray(r)) for r in results]
+    return _C.from_numpy(np.asarray(results))
+
+
+def gcd(input, other, *, out=None):
+    """The greatest common divisors of integers."""
+    import numpy as np
+
+    return _fill(out, _by_numpy(np.gcd, input, other))
+
+
+def lcm(input, other, *, out=None):
+    """The least common multiples of integers."""
+    import numpy as np
+
+    return _fill(out, _by_numpy(np.lcm, input, other))
+
+
+def _fill(out, result):
+    return result if out is None else out.copy_(result)
+
+
+def frexp(input):
+    """The mantissa and the exponent of each number."""
+    import numpy as np
+
+    mantissa, exponent = _by_numpy(np.frexp, input)
+    return _Frexp(mantissa, exponent.to(_C.int32))
+
+
+def ldexp(input, other, *, out=None):
+    """input * 2 ** other"""
+    other = other if isinstance(other, Tensor) else _C.tensor(other)
+    return _fill(out, input * _C.pow(2.0, other))
+
+
+def mvlgamma(input, p):
+    """The logarithm of the multivariate gamma function."""
+    steps = _C.arange(p, dtype=input.dtype) / 2
+    return (input.unsqueeze(-1) - steps).lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
+
+
+def renorm(input, p, dim, maxnorm, *, out=None):
+    """Slices along dim whose norm is more than maxnorm, made that long."""
+    norms = input.transpose(0, dim).flatten(1).norm(p, 1) if input.dim() > 1 else input.abs()
+    scale = _C.where(norms > maxnorm, maxnorm / (norms + 1e-7), _C.ones_like(norms))
+    shape = [1] * input.dim()
+    shape[dim] = -1
+    return _fill(out, input * scale.view(shape))
+
+
+def _spacing(y, x, dx, dim):
+    if x is None:
+        return 1 if dx is None else dx
+    gaps = x.diff(dim=-1 if x.dim() == 1 else dim)
+    if x.dim() == 1:
+        shape = [1] * y.dim()
+        shape[dim] = -1
+        gaps = gaps.view(shape)
+    return gaps
+
+
+def _steps(y, x, dx, dim):
+    size = y.shape[dim]
+    return (y.narrow(dim, 1, size - 1) + y.narrow(dim, 0, size - 1)) / 2 * _spacing(y, x, dx, dim)
+
+
+def trapezoid(y, x=None, *, dx=None, dim=-1):
+    """The area under y by the trapezoidal rule."""
+    return _steps(y, x, dx, dim).sum(dim)
+
+
+trapz = trapezoid
+
+
+def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
+    """The areas up to each place by the trapezoidal rule."""
+    return _steps(y, x, dx, dim).cumsum(dim)
+
+
+def gradient(input, *, spacing=1, dim=None, edge_order=1):
+    """Differences of neighbours over their distance: central ones inside, one-sided ones at the ends."""
+    if edge_order != 1 or not isinstance(spacing, (int, float)):
+        raise NotImplementedError(
+            "gradient: edge_order other than 1 and tensors of coordinates; spacing=number is there"
+        )
+    dims = range(input.dim()) if dim is None else (dim,) if isinstance(dim, int) else dim
+    results = []
+    for d in dims:
+        n = input.shape[d]
+        inside = (input.narrow(d, 2, n - 2) - input.narrow(d, 0, n - 2)) / (2 * spacing)
+        first = (input.narrow(d, 1, 1) - input.narrow(d, 0, 1)) / spacing
+        last = (input.narrow(d, n - 1, 1) - input.narrow(d, n - 2, 1)) / spacing
+        results.append(_C.cat([first, inside, last], d))
+    return results
+
+
+def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
+    """Counts and edges of bins."""
+    import numpy as np
+
+    edges = bins.numpy() if isinstance(bins, Tensor) else bins
+    counts, at = np.histogram(
+        input.numpy(), edges, range, weights=None if weight is None else weight.numpy(), density=density
+    )
+    return _Histogram(_C.from_numpy(counts).to(input.dtype), _C.from_numpy(at).to(input.dtype))
+
+
+def bartlett_window(window_length, periodic=True, *, dtype=None, device=None, requires_grad=False):
+    """A window that rises and falls in straight lines."""
+    if window_length < 2:
+        return _C.ones(window_length, dtype=dtype, requires_grad=requires_grad)
+    n = window_length + 1 if periodic else window_length
+    w = 1 - (2 * _C.arange(n, dtype=dtype or _C.get_default_dtype()) / (n - 1) - 1).abs()
+    w = w[:-1].clone() if periodic else w
+    return w.requires_grad_() if requires_grad else w
+
+
+# --- methods --------------------------------------------------------------------------------------------------------------
+
+
+def _fill_diagonal_(self, fill_value, wrap=False):
+    """Writes a number along the main diagonal, in place; wrap: again below a tall matrix."""
+    if self.dim() < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if self.dim() > 2 and len(set(self.shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    rows, columns = self.shape[0], self.shape[1]
+    stride = sum(self.stride())
+    if self.dim() == 2 and wrap and rows > columns:
+        count = (self.numel() + columns) // (columns + 1)
+    else:
+        count = min(self.shape)
+    self.as_strided((count,), (stride,), self.storage_offset()).fill_(fill_value)
+    return self
+
+
+def _apply_(self, callable):
+    """Replaces each element by callable of it, in place. Slow: a call of Python for each."""
+    if self.requires_grad:
+        raise RuntimeError("Can't call apply_() on Variable that requires grad. Use var.detach().apply_() instead.")
+    values = [callable(v) for v in self.reshape(-1).tolist()]
+    return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
+
+
+def _map_(self, tensor, callable):
+    """Replaces each element by callable of it and of another tensor's, in place."""
+    pairs = zip(self.reshape(-1).tolist(), tensor.expand_as(self).reshape(-1).tolist())
+    return self.copy_(_C.tensor([callable(a, b) for a, b in pairs], dtype=self.dtype).reshape(self.shape))
+
+
+def _sum_to_size(self, *size):
+    """Summed over the dimensions that broadcasting would repeat."""
+    size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    lead = self.dim() - len(size)
+    dims = [*range(lead), *(d for d in range(lead, self.dim()) if size[d - lead] == 1 and self.shape[d] != 1)]
+    result = self.sum(dims, keepdim=True) if dims else self
+    return result.reshape(size)
+
+
+def _new_empty_strided(self, size, stride, dtype=None, device=None, requires_grad=False):
+    """Memory of the given sizes and strides, and of this tensor's dtype."""
+    return _C.empty_strided(size, stride, dtype=dtype or self.dtype, requires_grad=requires_grad)
+
+
+def _set(name, function):
+    if not hasattr(Tensor, name):
+        setattr(Tensor, name, function)
+
+
+def _in_place(function):
+    def in_place(self, *args, **kwargs):
+        return self.copy_(function(self, *args, **kwargs))
+
+    in_place.__doc__ = f"{function.__doc__} In place."
+    return in_place
+
+
+for _function in (
+    as_strided_scatter, diagonal_scatter, dsplit, frexp, gcd, histogram, hsplit, isreal, lcm, ldexp,
+    mvlgamma, narrow_copy, renorm, select_scatter, slice_scatter, unsafe_chunk, unsafe_split, vsplit,
+):  # fmt: skip
+    _set(_function.__name__, _function)
+for _function in (gcd, lcm, ldexp, mvlgamma, renorm):
+    _set(_function.__name__ + "_", _in_place(_function))
+for _function in (_fill_diagonal_, _apply_, _map_, _sum_to_size, _new_empty_strided):
+    _set(_function.__name__[1:], _function)
+
+
+def _functional(name):
+    """A method that is a function of nn.functional."""
+
+    def method(self, *args, **kwargs):
+        from brisk.nn import functional
+
+        return getattr(functional, name)(self, *args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+for _name in ("hardshrink", "prelu"):
+    _set(_name, _functional(_name))
+
+_Frexp = _named("frexp", "mantissa exponent")
+_Histogram = _named("histogram", "hist bin_edges")

@@ -1,0 +1,514 @@
+/* gemm_tiles.c: blocking and threading of matrix products around the micro-kernels of gemm_kernels.c.
+ *
+ * c is cut into a grid of pieces, and a piece into blocks. Within a block k goes by in steps of STEP_K; b is read panel
+ * by panel (a slice of STEP_K rows stays in L1 for all rows of the block), a tile by tile (a block's STEP_K columns
+ * stay in L2). The sums of a block stay in L2 as well, in a buffer of its own until the last step: rows of c a power of
+ * two apart would push each other out. While a tile is computed, what comes next is brought into L2: the next slice of
+ * b, and a's rows of the next step. Without that a core waits a tenth of the time.
+ *
+ * Packing is only a matter of where a kernel reads its operands, so it is done where it pays: few rows read b where it
+ * lies, many pack it on the way, a slice at a time, for all threads.
+ *
+ * Invariant: an element of c is the sum over steps of STEP_K, in order, each step's sum begun at zero and added up in
+ * ascending k. No choice made here (grid, tiles, packing, which operand is called a) changes that. */
+#include "cpu/gemm_internal.h"
+#include "core/memory.h"
+#include "core/threads.h"
+
+enum {
+    BLOCK_ROWS = 128,    /* with STEP_K columns of a: 128 KB of float32 in L2, twice that with the next step's */
+    BLOCK_PANELS = 64,   /* with BLOCK_ROWS rows of c: 1 MB of sums in L2 */
+    FEW_BYTES = 1 << 20, /* of b: they stay in L2 */
+    COPIED_ROW = GEMM_STEP_K + GEMM_A_PAD,
+    MAX_ROW_BLOCKS = 256,
+    LINE_BYTES = 64,
+};
+
+typedef enum b_way {
+    B_SLICES, /* in the packed form */
+    B_DIRECT, /* where it lies, rows contiguous; a panel that isn't whole as a slice */
+    B_TURNED, /* where it lies, columns contiguous: few rows turn squares of it as they read them */
+} b_way;
+
+typedef struct tile_job {
+    const gemm_task *task;
+    const gemm_kernels *kernels;
+    gemm_factor factor;
+    b_way way;
+    bool copy_a;  /* the rows of a block are copied before use */
+    bool fetches; /* there is more than L2 surely holds: what comes next is brought there */
+    int64_t row_blocks, col_blocks;
+    bool by_columns;                        /* pieces are dealt out column by column */
+    atomic_int blocks_left[MAX_ROW_BLOCKS]; /* of each row of blocks, while there are several columns of them */
+} tile_job;
+
+/* The first row, k and column of something. */
+typedef struct spot {
+    int64_t row, k, col;
+} spot;
+
+/* A block of c and the memory that goes with it. */
+typedef struct block {
+    int64_t row, rows, tiles, col, col_end; /* tiles of rows: all of about the same height */
+    int64_t first; /* the panel to begin with: threads begin at different ones, so that each packs its share of b */
+    char *a_copy;  /* one step of a's rows, or NULL */
+    char *sums;    /* panel by panel, or NULL: sums go to c at once */
+    spot after;    /* the block that follows, unless another thread takes it; its row may be m */
+} block;
+
+/* --- bringing memory into L2 ---------------------------------------------------------------------------------- */
+
+/* Rows of memory, in bytes. */
+typedef struct region {
+    const char *at;
+    int64_t rows, row_bytes, stride;
+    int64_t run, each; /* addresses in a row; rows for a tile */
+} region;
+
+/* What the micro-kernels bring into L2 during the tiles of one panel, one region after the other. */
+typedef struct fetch {
+    region queue[5];
+    int count, at;
+    int64_t step; /* bytes from one address to the next */
+} fetch;
+
+static void fetch_add(fetch *f, region r)
+{
+    const int64_t into_line = (int64_t)((uintptr_t)r.at % LINE_BYTES);
+    if (r.rows <= 0 || r.row_bytes <= 0)
+        return;
+    r.at -= into_line;
+    r.row_bytes += into_line;
+    f->queue[f->count++] = r;
+}
+
+static int64_t lines_of(int64_t bytes) { return (bytes + LINE_BYTES - 1) / LINE_BYTES; }
+
+/* Spreads the addresses over `tiles` tiles of k: bursts hold up the operands. */
+static void fetch_spread(fetch *f, int64_t tiles, int64_t k)
+{
+    int64_t lines = 0;
+    for (int i = 0; i < f->count; i++)
+        lines += f->queue[i].rows * lines_of(f->queue[i].row_bytes);
+    const int denser = lines * 4 <= tiles * k ? 4 : lines * 2 <= tiles * k ? 2 : 1;
+    f->step = LINE_BYTES / denser;
+    for (int i = 0; i < f->count; i++) {
+        region *r = &f->queue[i];
+        r->run = lines_of(r->row_bytes * denser);
+        r->each = max_i64(1, k / r->run);
+    }
+}
+
+/* The share of the next tile. */
+static void fetch_next(fetch *f, gemm_steps *steps)
+{
+    if (f->at == f->count) {
+        steps->next_step = steps->next_jump = 0;
+        steps->next_run = INT64_MAX;
+        return;
+    }
+    region *r = &f->queue[f->at];
+    steps->next = r->at;
+    steps->next_step = f->step;
+    steps->next_run = r->run;
+    steps->next_jump = r->stride - r->run * f->step;
+    r->at += r->each * r->stride;
+    r->rows -= r->each;
+    if (r->rows <= 0)
+        f->at++;
+}
+
+/* Rows of a matrix, or its columns where they are the contiguous ones; nothing where neither is. */
+static region region_of(int size, const char *at, int64_t rows, int64_t cols, int64_t row, int64_t col)
+{
+    if (col == 1)
+        return (region){ .at = at, .rows = rows, .row_bytes = cols * size, .stride = row * size };
+    if (row == 1)
+        return (region){ .at = at, .rows = cols, .row_bytes = rows * size, .stride = col * size };
+    return (region){ 0 };
+}
+
+/* A slice of b; and the memory where it will be packed. */
+static void fetch_slice(fetch *f, const gemm_factor *b, int64_t k, int64_t col)
+{
+    const int size = b->kernels->size, nr = b->kernels->nr;
+    const int64_t rows = min_i64(GEMM_STEP_K, b->k - k), cols = min_i64(nr, b->n - col);
+    const bool packed = gemm_slice_is_packed(b, k, col);
+    if (!packed)
+        fetch_add(f, region_of(size, b->b + (k * b->b_row + col * b->b_col) * size, rows, cols, b->b_row, b->b_col));
+    if (packed || b->states)
+        fetch_add(f, region_of(size, gemm_slice_place(b, k, col), rows, nr, nr, 1));
+}
+
+/* --- a step of k within a block ------------------------------------------------------------------------------- */
+
+typedef struct tile_step {
+    const tile_job *job;
+    const block *block;
+    gemm_steps steps;
+    int64_t k;
+    bool first, last; /* of the steps of k */
+    const char *a;    /* the first row of the block, at the step's first k */
+} tile_step;
+
+/* Where the sums of a panel come from and where they go; `from` is NULL when they begin. */
+typedef struct places {
+    const char *from;
+    char *to;
+    int64_t from_row, to_row;
+    int64_t cols;
+    bool edge; /* `to` is c, and a tile can't be stored as it is: its columns are too many, or apart in c */
+} places;
+
+static char *sums_at(const tile_job *job, const block *b, int64_t col)
+{
+    return b->sums + (col - b->col) * b->rows * job->kernels->size;
+}
+
+static places places_of(const tile_step *s, int64_t col)
+{
+    const gemm_task *t = s->job->task;
+    const block *b = s->block;
+    const int size = s->job->kernels->size, nr = s->job->kernels->nr;
+    char *c = (char *)t->c + (b->row * t->c_row + col * t->c_col) * size;
+    char *sums = b->sums ? sums_at(s->job, b, col) : NULL;
+    places p = { .cols = min_i64(nr, t->n - col) };
+    const bool whole = p.cols == nr && t->c_col == 1;
+    if (s->first && t->accumulate && sums && !whole) {
+        gemm_copy_matrix(size, b->rows, p.cols, c, t->c_row, t->c_col, sums, nr);
+        p.from = sums;
+    } else if (s->first)
+        p.from = t->accumulate ? c : NULL;
+    else
+        p.from = sums ? sums : c;
+    p.to = sums && !s->last ? sums : c;
+    p.from_row = p.from == c ? t->c_row : nr;
+    p.to_row = p.to == c ? t->c_row : nr;
+    p.edge = p.to == c && !whole;
+    return p;
+}
+
+/* A tile by way of a buffer: for the last columns, and where the columns of c are apart. */
+static void run_edge_tile(const tile_step *s, gemm_tile_fn run, int rows, const places *p, const char *a, const char *b,
+                          const char *from, char *c)
+{
+    const gemm_task *t = s->job->task;
+    _Alignas(64) char tile[GEMM_MAX_ROWS * GEMM_MAX_PANEL_BYTES];
+    const bool add = p->from == p->to;
+    gemm_steps steps = s->steps;
+    steps.c_row = s->job->kernels->nr;
+    run(&steps, a, b, add ? NULL : from, tile);
+    s->job->kernels->store(rows, p->cols, tile, c, t->c_row, t->c_col, add);
+}
+
+/* All rows of the block against `panels` panels of b. The rows are dealt out evenly: 16 rows are 8 and 8, not 14 and
+ * 2, since a low tile runs slower. */
+static void run_tiles(tile_step *s, int64_t col, int panels, const char *b, fetch *next)
+{
+    const gemm_kernels *kernels = s->job->kernels;
+    const int size = kernels->size;
+    const int64_t all = s->block->rows, tiles = s->block->tiles, low = all / tiles, higher = all % tiles;
+    const places p = places_of(s, col);
+    const gemm_tile_fn *run = panels > 1 ? kernels->wide : 2 * p.cols <= kernels->nr ? kernels->narrow : kernels->tile;
+    s->steps.from_row = p.from_row;
+    s->steps.c_row = p.to_row;
+    int64_t row = 0;
+    for (int64_t i = 0; i < tiles; i++) {
+        fetch_next(next, &s->steps);
+        const int rows = (int)(low + (i < higher));
+        const char *a = s->a + row * s->steps.a_row * size;
+        const char *from = p.from ? p.from + row * p.from_row * size : NULL;
+        char *to = p.to + row * p.to_row * size;
+        if (p.edge)
+            run_edge_tile(s, run[rows], rows, &p, a, b, from, to);
+        else
+            run[rows](&s->steps, a, b, from, to);
+        row += rows;
+    }
+}
+
+/* One tile holds all rows, and turns its panel of b itself. */
+static void run_turned_tile(tile_step *s, int64_t col)
+{
+    const gemm_task *t = s->job->task;
+    const gemm_kernels *kernels = s->job->kernels;
+    const gemm_tile_fn run = kernels->turned[s->block->rows];
+    const char *b = (const char *)t->b + (s->k + col * t->b_col) * kernels->size;
+    const places p = places_of(s, col);
+    s->steps.b_panel = t->b_col;
+    s->steps.from_row = p.from_row;
+    s->steps.c_row = p.to_row;
+    if (p.edge)
+        run_edge_tile(s, run, (int)s->block->rows, &p, s->a, b, p.from, p.to);
+    else
+        run(&s->steps, s->a, b, p.from, p.to);
+}
+
+/* How many panels from column `col` on go into one call: several only where a single tile holds all rows. */
+static int panels_at(const tile_step *s, int64_t col)
+{
+    const tile_job *job = s->job;
+    const block *b = s->block;
+    const bool at_hand = job->way == B_DIRECT || (job->factor.packed && !job->factor.states);
+    if (b->rows > job->kernels->mr || job->task->c_col != 1 || !at_hand)
+        return 1;
+    const int wide = job->kernels->wide_panels[b->rows];
+    return wide && col + (int64_t)wide * job->kernels->nr <= b->col_end ? wide : 1;
+}
+
+/* What the block turns to after the panel at `col`, the last of the step or not; or the block after it. */
+static spot spot_after(const tile_step *s, int64_t col, bool last)
+{
+    const block *b = s->block;
+    const int64_t nr = s->job->kernels->nr;
+    if (!last)
+        return (spot){ b->row, s->k, col + nr < b->col_end ? col + nr : b->col };
+    if (!s->last)
+        return (spot){ b->row, s->k + GEMM_STEP_K, b->col + b->first * nr };
+    return b->after;
+}
+
+/* What is needed after the panel at `col`, the i-th of `count`: the next slice of b, the rows of c where its sums will
+ * be stored, and in the second half of the panels a's rows of the next step. */
+static void fetch_after(fetch *f, const tile_step *s, int64_t col, int64_t i, int64_t count)
+{
+    const tile_job *job = s->job;
+    const gemm_task *t = job->task;
+    const block *b = s->block;
+    const int size = job->kernels->size, nr = job->kernels->nr;
+    const spot to = spot_after(s, col, i + 1 >= count), after = spot_after(s, col, true);
+    fetch_slice(f, &job->factor, to.k, to.col);
+    const int64_t rows = min_i64(b->rows, t->m - to.row), cols = min_i64(nr, t->n - to.col);
+    if (b->sums && to.k > 0)
+        fetch_add(f, region_of(size, sums_at(s->job, b, to.col), rows, nr, nr, 1));
+    if (!b->sums || to.k + GEMM_STEP_K >= t->k) {
+        const char *c = (const char *)t->c + (to.row * t->c_row + to.col * t->c_col) * size;
+        fetch_add(f, region_of(size, c, rows, cols, t->c_row, t->c_col));
+    }
+    const int64_t late = i - count / 2, share = ceil_div(b->rows, count - count / 2);
+    if (late >= 0) {
+        const int64_t row = after.row + late * share, end = min_i64(t->m, min_i64(row + share, after.row + b->rows));
+        const char *a = (const char *)t->a + (row * t->a_row + after.k * t->a_col) * size;
+        fetch_add(f, region_of(size, a, end - row, min_i64(GEMM_STEP_K, t->k - after.k), t->a_row, t->a_col));
+    }
+    fetch_spread(f, b->tiles, s->steps.k);
+}
+
+/* One step of k over the columns of a block. */
+static void run_step(tile_step *s)
+{
+    const tile_job *job = s->job;
+    const gemm_task *t = job->task;
+    const block *b = s->block;
+    const int size = job->kernels->size, nr = job->kernels->nr;
+    const int64_t count = ceil_div(b->col_end - b->col, nr);
+    _Alignas(64) char own[GEMM_SLICE_BYTES];
+    fetch next;
+    int panels;
+    for (int64_t i = 0; i < count; i += panels) {
+        const int64_t panel = b->first + i, col = b->col + (panel < count ? panel : panel - count) * nr;
+        panels = panels_at(s, col);
+        if (job->way == B_TURNED && col + nr <= t->n) {
+            run_turned_tile(s, col);
+            continue;
+        }
+        const char *slice;
+        if (job->way == B_DIRECT && col + nr <= t->n) {
+            slice = (const char *)t->b + (s->k * t->b_row + col) * size;
+            s->steps.b_row = t->b_row;
+            s->steps.b_panel = nr;
+        } else {
+            slice = gemm_slice(&job->factor, s->k, col, own);
+            s->steps.b_row = nr;
+            s->steps.b_panel = nr * t->k;
+        }
+        next.count = next.at = 0;
+        if (job->fetches)
+            fetch_after(&next, s, col + (panels - 1) * nr, i + panels - 1, count);
+        run_tiles(s, col, panels, slice, &next);
+    }
+}
+
+/* --- blocks, pieces ------------------------------------------------------------------------------------------- */
+
+static void run_block(const tile_job *job, const block *b)
+{
+    const gemm_task *t = job->task;
+    const int size = job->kernels->size;
+    tile_step s = { .job = job, .block = b, .steps = { .next = t->a } };
+    for (s.k = 0; s.k < t->k; s.k += GEMM_STEP_K) {
+        s.steps.k = min_i64(GEMM_STEP_K, t->k - s.k);
+        s.first = s.k == 0;
+        s.last = s.k + s.steps.k == t->k;
+        s.a = (const char *)t->a + (b->row * t->a_row + s.k * t->a_col) * size;
+        s.steps.a_row = t->a_row;
+        s.steps.a_col = t->a_col;
+        if (b->a_copy) {
+            gemm_copy_matrix(size, b->rows, s.steps.k, s.a, t->a_row, t->a_col, b->a_copy, COPIED_ROW);
+            s.a = b->a_copy;
+            s.steps.a_row = COPIED_ROW;
+            s.steps.a_col = 1;
+        }
+        run_step(&s);
+    }
+}
+
+static int64_t sums_bytes(const tile_job *job)
+{
+    return (int64_t)BLOCK_ROWS * BLOCK_PANELS * job->kernels->nr * job->kernels->size;
+}
+
+static int64_t copy_bytes(const tile_job *job)
+{
+    return job->copy_a ? (int64_t)BLOCK_ROWS * COPIED_ROW * job->kernels->size : 0;
+}
+
+/* A b that stays in L2 leaves c there as well. */
+static bool keeps_sums(const tile_job *job)
+{
+    const gemm_task *t = job->task;
+    return t->k > GEMM_STEP_K && t->m > job->kernels->mr && t->k * t->n * job->kernels->size > FEW_BYTES;
+}
+
+/* One piece of the grid, in equal parts of at most BLOCK_ROWS rows and BLOCK_PANELS panels. */
+static void run_piece(tile_job *job, int64_t piece, char *memory)
+{
+    const gemm_task *t = job->task;
+    const int nr = job->kernels->nr, threads = bk_get_num_threads();
+    const int64_t line = job->by_columns ? piece % job->row_blocks : piece / job->col_blocks;
+    const int64_t column = job->by_columns ? piece / job->row_blocks : piece % job->col_blocks;
+    const int64_t panels = ceil_div(t->n, nr);
+    const int64_t begin = t->m * line / job->row_blocks, end = t->m * (line + 1) / job->row_blocks;
+    const int64_t panel = panels * column / job->col_blocks, panel_end = panels * (column + 1) / job->col_blocks;
+    const int64_t parts = ceil_div(end - begin, BLOCK_ROWS);
+    /* Panels that are turned go by in long runs down the columns: all of k before the next. */
+    const int64_t strips = job->way == B_TURNED ? panel_end - panel : ceil_div(panel_end - panel, BLOCK_PANELS);
+    const bool shares_b = job->factor.states && job->col_blocks == 1;
+    const int64_t thread = line * threads / job->row_blocks;
+    for (int64_t part = 0; part < parts; part++) {
+        block b = { .row = begin + (end - begin) * part / parts };
+        b.rows = begin + (end - begin) * (part + 1) / parts - b.row;
+        b.tiles = ceil_div(b.rows, job->kernels->mr);
+        b.a_copy = job->copy_a ? memory : NULL;
+        b.sums = memory && keeps_sums(job) && b.rows > job->kernels->mr ? memory + copy_bytes(job) : NULL;
+        const bool same_rows = !job->by_columns && part + 1 == parts && panel_end < panels;
+        const spot next_rows = { same_rows ? begin : b.row + b.rows, 0, same_rows ? panel_end * nr : panel * nr };
+        for (int64_t strip = 0; strip < strips; strip++) {
+            const int64_t from = panel + (panel_end - panel) * strip / strips;
+            const int64_t to = panel + (panel_end - panel) * (strip + 1) / strips;
+            b.col = from * nr;
+            b.col_end = min_i64(to * nr, t->n);
+            b.after = strip + 1 < strips ? (spot){ b.row, 0, b.col_end } : next_rows;
+            b.first = shares_b ? (to - from) * thread / threads : 0;
+            run_block(job, &b);
+        }
+        if (t->epilogue && job->col_blocks == 1)
+            t->epilogue(t->epilogue_arg, b.row, b.row + b.rows);
+    }
+    if (t->epilogue && job->col_blocks > 1 && atomic_fetch_sub(&job->blocks_left[line], 1) == 1)
+        t->epilogue(t->epilogue_arg, begin, end);
+}
+
+static void run_pieces(void *arg, int64_t begin, int64_t end)
+{
+    tile_job *job = arg;
+    const size_t bytes = (size_t)(copy_bytes(job) + (keeps_sums(job) ? sums_bytes(job) : 0));
+    char *memory = bytes ? pool_try(bytes) : NULL;
+    for (int64_t piece = begin; piece < end; piece++)
+        run_piece(job, piece, memory);
+    pool_give(memory, bytes);
+}
+
+/* --- choices --------------------------------------------------------------------------------------------------- */
+
+/* Whether a's rows should be copied before use. Kernels read any strides, but when many panels read the same tile,
+ * rows that fall on the same cache sets (4 KB apart) or elements far apart cost more than the copy. */
+static bool should_copy_a(const gemm_task *t, const gemm_kernels *kernels)
+{
+    const int64_t panels = ceil_div(t->n, kernels->nr);
+    if (t->m == 1)
+        return t->a_col != 1 && panels > 4;
+    if (t->a_col == 1)
+        return panels > 4 && t->a_row * kernels->size % 4096 == 0;
+    return panels >= (t->a_row == 1 ? 16 : 3) && t->k > 16;
+}
+
+/* Whether b is packed: when enough rows read it. Fewer read it where it lies if its rows are contiguous, or pack a
+ * slice at a time. So do many if it stays in L2 and its rows lie alike in cache lines, but not all in the same sets. */
+static bool should_pack_b(const gemm_task *t, const gemm_kernels *kernels)
+{
+    const int64_t bytes = t->k * t->n * kernels->size, row = t->b_row * kernels->size;
+    if (t->packed_b || t->m <= 2 * kernels->mr)
+        return false;
+    if (t->b_col != 1 || row % 4096 == 0)
+        return true;
+    const bool aligned = (uintptr_t)t->b % LINE_BYTES == 0;
+    return t->m > 10 * kernels->mr && bytes > (row % LINE_BYTES ? 64 * 1024 : aligned ? FEW_BYTES : FEW_BYTES / 2);
+}
+
+/* How many pieces: one for each thread, of at least 10 us; up to eight as long as they take a quarter of a millisecond,
+ * so that a thread that is held up does not keep the others waiting. More would only read their operands more often. */
+static int64_t choose_pieces(double work_ns)
+{
+    const int threads = bk_get_num_threads();
+    const double quarters = work_ns / threads / 250e3; /* of a millisecond for each thread */
+    const int64_t each = quarters < 1 ? 1 : min_i64((int64_t)quarters, 8);
+    return threads == 1 ? 1 : min_i64(each * threads, 1 + (int64_t)(work_ns / 10e3));
+}
+
+/* Pieces are dealt out column by column. Where b is packed on the way, each thread gets columns of its own: a slice
+ * that another core has just packed is slow to read. Elsewhere rows are cut first, alike for all threads, and whole
+ * rows keep an epilogue local; but not below nine tiles, lest b be read too often. */
+static void choose_grid(tile_job *job, double work_ns)
+{
+    const gemm_task *t = job->task;
+    const int threads = bk_get_num_threads(), mr = job->kernels->mr;
+    const int64_t wanted = choose_pieces(work_ns), panels = ceil_div(t->n, job->kernels->nr);
+    const bool high = (1 + t->m / (9 * mr)) * panels >= wanted;
+    const int64_t most_rows = min_i64(1 + t->m / ((high ? 9 : 4) * mr), MAX_ROW_BLOCKS);
+    const int64_t own = job->factor.states && !t->epilogue ? max_i64(1, min_i64(threads, panels / 8)) : 1;
+    job->by_columns = own > 1;
+    job->row_blocks = min_i64(ceil_div(wanted, own), most_rows);
+    if (own == 1 && job->row_blocks > threads)
+        job->row_blocks -= job->row_blocks % threads;
+    job->col_blocks = min_i64(ceil_div(wanted, job->row_blocks), panels);
+    for (int64_t i = 0; i < job->row_blocks; i++)
+        atomic_store_explicit(&job->blocks_left[i], (int)job->col_blocks, memory_order_relaxed);
+}
+
+static double expected_ns(const tile_job *job)
+{
+    const gemm_task *t = job->task;
+    const int64_t half = job->kernels->nr / 2, n = ceil_div(t->n, half) * half;
+    const double flops = 2.0 * (double)t->m * (double)n * (double)t->k;
+    const double compute_ns = flops / job->kernels->flops_per_ns;
+    const double read_ns = gemm_bytes_ns((double)t->n * (double)t->k * job->kernels->size);
+    const bool turns = !job->factor.packed && t->b_col != 1; /* which takes as long as reading, and waits for it */
+    return turns ? compute_ns + read_ns : t->m < 4 && compute_ns < read_ns ? read_ns : compute_ns;
+}
+
+static gemm_factor factor_of(const gemm_task *t, const gemm_kernels *kernels)
+{
+    return (gemm_factor){ .kernels = kernels, .k = t->k, .n = t->n, .b = t->b, .b_row = t->b_row, .b_col = t->b_col };
+}
+
+void gemm_run_tiled(const gemm_task *t, const gemm_kernels *kernels)
+{
+    tile_job job;
+    job.task = t;
+    job.kernels = kernels;
+    job.factor = factor_of(t, kernels);
+    job.factor.packed = (char *)t->packed_b; /* read only: it has no states */
+    const bool turned = !t->packed_b && t->m <= GEMM_MAX_TURNED_ROWS && t->b_row == 1 && t->b_col != 1;
+    job.copy_a = !turned && should_copy_a(t, kernels);
+    job.fetches = (t->m * t->k + t->k * t->n + t->m * t->n) * kernels->size > 128 * 1024;
+    char *packed = should_pack_b(t, kernels) ? pool_try(gemm_factor_bytes(&job.factor)) : NULL;
+    if (packed)
+        gemm_factor_start(&job.factor, packed);
+    job.way = turned ? B_TURNED : job.factor.packed || t->b_col != 1 ? B_SLICES : B_DIRECT;
+    const double work_ns = expected_ns(&job);
+    choose_grid(&job, work_ns);
+    threads_for(job.row_blocks * job.col_blocks, 1, work_ns, run_pieces, &job);
+    if (packed)
+        pool_give(packed, gemm_factor_bytes(&job.factor));
+}

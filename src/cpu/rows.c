@@ -1,0 +1,90 @@
+/* rows.c: from views to rows. A view whose rows are not dense is copied first, or the result last. */
+#include "cpu/rows.h"
+
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/threads.h"
+#include "cpu/isa.h"
+#include "cpu/move.h"
+#include "cpu/walk.h"
+
+enum { GRAIN = 1 << 13, VIEWS = 3 };
+
+static const row_table *table(void)
+{
+    static const row_table *const of[] = {
+        [ISA_BASELINE] = &row_table_baseline,
+        [ISA_AVX2] = &row_table_avx2,
+        [ISA_AVX512] = &row_table_avx512,
+    };
+    return of[isa_current()];
+}
+
+typedef struct rows {
+    view v[VIEWS]; /* the first elements of the rows: where to, x, g */
+    int64_t n;
+    row_kernel run;
+    double eps;
+} rows;
+
+static void run_rows(void *arg, int64_t begin, int64_t end)
+{
+    const rows *r = arg;
+    walk w = walk_start((const view *const[]){ &r->v[0], &r->v[1], &r->v[2] }, VIEWS, begin);
+    for (; begin < end; begin++, walk_skip(&w, 1))
+        r->run(r->n, w.p[0], w.p[1], w.p[2], r->eps);
+}
+
+static bool rows_are_dense(const view *v, int dims)
+{
+    int64_t expect = 1;
+    for (int d = v->ndim - 1; d >= v->ndim - dims; d--) {
+        if (v->sizes[d] != 1 && v->strides[d] != expect)
+            return false;
+        expect *= v->sizes[d];
+    }
+    return true;
+}
+
+/* The same sizes in memory of its own, row-major. */
+static view dense_like(const view *v)
+{
+    view made = *v;
+    int64_t step = 1;
+    for (int d = v->ndim - 1; d >= 0; d--) {
+        made.strides[d] = step;
+        step *= v->sizes[d];
+    }
+    made.data = pool_take((size_t)step * dtype_size(v->dtype));
+    return made;
+}
+
+int rows_run(row_op op, const view *to, const view *x, const view *g, int dims, double eps)
+{
+    const view *given[VIEWS] = { to, x, g ? g : x };
+    int64_t elements = view_numel(to), bytes = elements * (int64_t)dtype_size(to->dtype);
+    if (!elements)
+        return 0;
+    rows r = { .n = 1, .eps = eps, .run = (to->dtype == BK_FLOAT64 ? table()->wide : table()->single)[op] };
+    bool good = true;
+    for (int i = 0; i < VIEWS; i++) {
+        r.v[i] = rows_are_dense(given[i], dims) ? *given[i] : dense_like(given[i]);
+        good = good && r.v[i].data;
+        if (i && good && r.v[i].data != given[i]->data)
+            move_copy(&r.v[i], given[i]);
+    }
+    for (int d = to->ndim - dims; d < to->ndim; d++)
+        r.n *= to->sizes[d];
+    view whole = r.v[0];
+    for (int i = 0; i < VIEWS; i++)
+        r.v[i].ndim -= dims;
+    if (good)
+        threads_for(elements / r.n, 1 + GRAIN / r.n, (double)elements * 0.6, run_rows, &r);
+    if (good && whole.data != to->data)
+        move_copy(to, &whole);
+    for (int i = 0; i < VIEWS; i++)
+        if (r.v[i].data && r.v[i].data != given[i]->data)
+            pool_give(r.v[i].data, (size_t)bytes);
+    return good ? 0 : -1;
+}

@@ -1,0 +1,33 @@
+/* rows.h: kernels that read a whole row before they write it: normalisation over the last dimensions and its gradient.
+ *
+ * What an elementwise group and reductions would do in several passes over memory is done while a row is in cache. */
+#ifndef BK_CPU_ROWS_H
+#define BK_CPU_ROWS_H
+#include "cpu/view.h"
+
+typedef enum row_op {
+    ROW_STANDARDISE,      /* (x - mean) s, s = 1 / sqrt(var + eps) */
+    ROW_STANDARDISE_BACK, /* s (g - mean(g) - y mean(g y)), y what ROW_STANDARDISE makes of x */
+    ROW_UNIT,             /* x s, s = 1 / sqrt(mean(x^2) + eps) */
+    ROW_UNIT_BACK,        /* s (g - y mean(g y)) */
+    ROW_SOFTMAX,          /* exp(x - max) / sum(exp(x - max)) */
+    ROW_SOFTMAX_BACK,     /* x (g - sum(g x)), x a softmax */
+    ROW_OPS
+} row_op;
+
+/* A row is what the last `dims` dimensions hold. All views have equal sizes and one dtype, float32 or float64; g may be
+ * NULL where nothing reads it. Each row is computed by one thread, in an order that depends on its length alone. -1
+ * when memory is out. */
+int rows_run(row_op op, const view *to, const view *x, const view *g, int dims, double eps);
+
+/* --- the inner loops, one table per ISA -------------------------------------------------------------------- */
+
+typedef void (*row_kernel)(int64_t n, void *to, const void *x, const void *g, double eps);
+
+typedef struct row_table {
+    row_kernel single[ROW_OPS], wide[ROW_OPS]; /* float32, float64 */
+} row_table;
+
+extern const row_table row_table_baseline, row_table_avx2, row_table_avx512;
+
+#endif

@@ -1,0 +1,24 @@
+/* rewrite.h: the log as it is planned: the same values by fewer and larger products. */
+#ifndef BK_GRAPH_REWRITE_H
+#define BK_GRAPH_REWRITE_H
+#include "graph/plan.h"
+
+/* The rewrites; tests switch them off one by one. */
+enum { REWRITE_JOIN = 1, REWRITE_ADD = 2, REWRITE_NARROW = 4, REWRITE_ROWS = 8, REWRITE_ALL = 15 };
+extern int rewrites_done; /* a set of these; plans made before are not asked */
+
+typedef struct rewritten {
+    plan_key key;           /* its leaves are those of the log */
+    const layout **layouts; /* per record */
+    int32_t *origin;        /* per record: that of the log which it stands for, or is made for; NULL: each itself */
+    bool anew;              /* the records are its own */
+} rewritten;
+
+/* Facts go to the report. False: out of memory, nothing is held. */
+bool rewrite(rewritten *out, const op_log *log, const plan_key *key, plan_report *report);
+void rewritten_free(rewritten *r);
+
+/* equal.c: per leaf the first that shows the same memory in the same way. */
+bool share_leaves(const plan_key *key, int32_t *same);
+
+#endif

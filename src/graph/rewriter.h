@@ -1,0 +1,137 @@
+/* rewriter.h: what the parts of the rewriting share: rewrite.c decides, rewrite_rows.c finds runs of rows,
+ * rewrite_emit.c writes the new log. */
+#ifndef BK_GRAPH_REWRITER_H
+#define BK_GRAPH_REWRITER_H
+#include "graph/rewrite.h"
+
+enum { MOST_PARTS = 8 }; /* products that become one */
+
+/* What becomes of a record. */
+enum {
+    ROLE_NONE,
+    ROLE_COLUMNS, /* a product: columns of a joined one */
+    ROLE_TERM,    /* a product or an addition that a sum of products takes in */
+    ROLE_SUM,     /* the addition that ends it */
+    ROLE_NARROW,  /* a product of which some columns are made */
+};
+
+typedef struct mark {
+    int32_t uses, elementwise_uses;
+    int32_t column_uses; /* reads of some of its columns, from `low` to `high` */
+    int32_t low, high;
+    int32_t set;          /* 1 + the set that it is part or the end of */
+    int32_t completes;    /* 1 + the sum whose factors are all there once it is made */
+    int32_t before, term; /* an addition: what it adds to, the product that it adds; the first adds it to anything */
+    int32_t run, place;   /* a product: 1 + the run of rows that it is part of, and which part */
+    uint8_t length;       /* products added up so far, this one included */
+    uint8_t role;
+} mark;
+
+typedef struct part {
+    int32_t weight; /* as value */
+    int32_t record; /* the product */
+    int64_t at;     /* where its share of the joined weight begins */
+} part;
+
+/* Products that become one. */
+typedef struct set {
+    int32_t first; /* the record before which the joined one is made */
+    int32_t result, base;
+    int32_t beside; /* a sum: its factors side by side, once they are written so */
+    int joined;     /* its weight's number */
+    int count;
+    bool adds;
+    part parts[MOST_PARTS]; /* by weight */
+} set;
+
+typedef struct joined_weight {
+    int32_t weights[MOST_PARTS];
+    int count, dim; /* they follow each other along this dimension */
+    int uses;
+    int32_t record; /* -1 until it is made */
+    const layout *layout;
+    int next; /* in its bucket */
+} joined_weight;
+
+/* Products with one weight whose rows follow each other in memory: x[0] W, x[1] W, ... */
+typedef struct run {
+    int32_t root;   /* the value that the rows are part of */
+    int32_t weight; /* a value; -1 - a joined weight */
+    int32_t low;    /* the value that shows the first rows, as they lie in memory */
+    int64_t rows;   /* of each part */
+    int64_t offset; /* of the latest part, in elements */
+    int64_t step;   /* from part to part; 0 while there is one */
+    int64_t at; /* the first of the weight's rows that they are multiplied with: x[t] may be part of cat([x[t], h]) */
+    int64_t width;
+    int32_t count;
+    int32_t product; /* all rows, once they are made */
+    int next;        /* in its bucket */
+} run;
+
+enum { BUCKETS = 64 };
+
+typedef struct rewriter {
+    const plan_key *key;
+    const layout **layouts; /* per record of the log */
+    const op_log *log;
+    mark *marks;
+    int32_t *same_leaf;
+    int32_t *open; /* per value: 1 + the latest set of products that read it first */
+    set *sets;
+    int set_count, set_capacity;
+    joined_weight *joined;
+    int joined_count, joined_capacity;
+    int bucket[BUCKETS];
+    run *runs;
+    int run_count, run_capacity;
+    int run_bucket[BUCKETS];
+    plan_report *report;
+    /* what is made */
+    rewritten *out;
+    int capacity;
+    int32_t *map; /* per record of the log */
+} rewriter;
+
+/* --- values ------------------------------------------------------------------------------------------------------- */
+
+static inline int32_t value_of(const rewriter *w, int32_t record, int k)
+{
+    int32_t in = w->key->record[record].in[k];
+    return in >= 0 ? in : w->key->records + w->same_leaf[-1 - in];
+}
+
+static inline const layout *layout_of(const rewriter *w, int32_t v)
+{
+    return v < w->key->records ? w->layouts[v] : w->log->leaves[v - w->key->records]->layout;
+}
+
+static inline bool is_needed(const rewriter *w, int32_t i) { return w->key->bits[i] & RECORD_NEEDED; }
+static inline bool is_kept(const rewriter *w, int32_t i) { return w->key->bits[i] & RECORD_KEPT; }
+
+/* The dimension of the weight as it lies in memory that is the columns, or the rows, as the product reads it. */
+static inline int columns_dim(const record_key *key) { return key->attr.product.turned & 2 ? 0 : 1; }
+static inline int rows_dim(const record_key *key) { return key->attr.product.turned & 2 ? 1 : 0; }
+
+static inline void note_of(rewriter *w, plan_fact fact, int32_t record)
+{
+    report_fact(w->report, fact, record, op_get(w->key->record[record].op)->name);
+}
+
+/* A product of matrices that is not held afterwards. */
+bool is_free_product(const rewriter *w, int32_t v);
+/* Whether only some of its columns are read. */
+bool is_narrow(const rewriter *w, int32_t i);
+
+/* Two values side by side, as cat makes them: what the rows of x[t] are part of, and the rest. */
+typedef struct halves {
+    int32_t known, rest; /* values: rows of something larger, and what else there is; rest -1: x[t] stands alone */
+    int64_t at, rest_at; /* their first columns */
+} halves;
+
+/* rewrite_rows.c. False: out of memory. */
+bool find_runs(rewriter *w);
+halves halves_of(const rewriter *w, int32_t product);
+/* rewrite_emit.c: the log written anew. */
+bool write_anew(rewriter *w);
+
+#endif

@@ -1,0 +1,457 @@
+"""Hooks on tensors and on functions of the graph, and what a graph shows of itself, against PyTorch.
+
+Every test is one program, run in both libraries; what it returns is compared, and where PyTorch raises, so must we, in
+the same words."""
+
+import importlib
+
+import pytest
+
+from tests.torch.compare import REF, SUT, Raised, check_same, outcome
+
+PROGRAMS = []
+
+
+def program(fn):
+    PROGRAMS.append(fn)
+    return fn
+
+
+def graph_of(m):
+    return importlib.import_module(f"{m.__name__}.autograd.graph")
+
+
+def leaf(m, n=3):
+    return m.arange(1.0, n + 1).requires_grad_()
+
+
+def values(gradients):
+    return [None if g is None else g.tolist() for g in gradients]
+
+
+# --- order
+
+
+@program
+def hooks_run_in_the_order_of_pytorch(m):
+    log, w = [], leaf(m)
+    y = w * 2
+    z = y * y
+    y.register_hook(lambda g: log.append("tensor 1"))
+    y.retain_grad()
+    y.register_hook(lambda g: log.append(("tensor 2", y.grad is None)))
+    y.grad_fn.register_prehook(lambda gs: log.append(("before", values(gs), y.grad is None)))
+    y.grad_fn.register_hook(lambda gi, go: log.append(("after", values(gi), values(go))))
+    accumulate = y.grad_fn.next_functions[0][0]
+    w.register_post_accumulate_grad_hook(lambda t: log.append(("accumulated", t is w, t.grad.tolist())))
+    accumulate.register_prehook(lambda gs: log.append(("before the leaf", values(gs), w.grad is None)))
+    accumulate.register_hook(lambda gi, go: log.append(("after the leaf", values(gi), values(go))))
+    w.register_hook(lambda g: log.append("leaf"))
+    z.sum().backward()
+    return str(log)
+
+
+@program
+def a_post_accumulate_hook_may_use_up_the_gradient(m):
+    w = leaf(m)
+
+    def step(p):
+        with m.no_grad():
+            p -= 0.1 * p.grad
+        p.grad = None
+
+    w.register_post_accumulate_grad_hook(step)
+    for _ in range(3):
+        (w * w).sum().backward()
+    return w.detach(), w.grad
+
+
+@program
+def autograd_grad_runs_tensor_hooks_but_not_those_of_accumulation(m):
+    log, w = [], leaf(m)
+    w.register_hook(lambda g: g * 10)
+    w.register_post_accumulate_grad_hook(lambda t: log.append("accumulated"))
+    (g,) = m.autograd.grad((w * 3).sum(), w)
+    return g, w.grad, log
+
+
+@program
+def hooks_that_replace_gradients_are_chained(m):
+    w = leaf(m)
+    y = w * 2
+    y.register_hook(lambda g: g + 1)
+    y.register_hook(lambda g: g * 10)
+    y.grad_fn.register_prehook(lambda gs: (gs[0] + 0.5,))
+    y.grad_fn.register_hook(lambda gi, go: (gi[0] - 1, None))
+    y.sum().backward()
+    return w.grad
+
+
+@program
+def hooks_taken_off_do_not_run(m):
+    log, w = [], leaf(m)
+    y = w * 2
+    handles = [
+        y.register_hook(lambda g: log.append(1)),
+        y.grad_fn.register_prehook(lambda g: log.append(2)),
+        y.grad_fn.register_hook(lambda a, b: log.append(3)),
+        w.register_post_accumulate_grad_hook(lambda t: log.append(4)),
+    ]
+    for handle in handles:
+        handle.remove()
+        handle.remove()
+    with y.register_hook(lambda g: log.append(5)):
+        pass
+    y.sum().backward()
+    return log
+
+
+@program
+def a_hook_sees_a_gradient_of_a_gradient(m):
+    w = leaf(m)
+    y = w**3
+    y.register_hook(lambda g: g * 2)
+    (g,) = m.autograd.grad(y.sum(), w, create_graph=True)
+    g.sum().backward()
+    return g.detach(), w.grad
+
+
+@program
+def hooks_of_a_custom_function_see_all_its_results(m):
+    class Two(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, k):
+            ctx.k = k
+            return x * k, x + k
+
+        @staticmethod
+        def backward(ctx, a, b):
+            return a * ctx.k + b, None
+
+    log, w = [], leaf(m)
+    a, b = Two.apply(w, 4)
+    assert a.grad_fn is b.grad_fn
+    a.grad_fn.register_prehook(lambda gs: log.append(values(gs)))
+    a.grad_fn.register_hook(lambda gi, go: (log.append((values(gi), values(go))), (gi[0] * 2,))[1])
+    a.sum().backward()
+    return log, w.grad, a.grad_fn.k, type(a.grad_fn).__name__, a.grad_fn.name(), a.grad_fn.next_functions[0][1]
+
+
+# --- views
+
+
+@program
+def a_hook_on_a_view_sees_what_views_of_it_send(m):
+    seen, w = [], leaf(m, 6)
+    a = (w * 2)[2:]
+    a.register_hook(lambda g: seen.append(g.tolist()))
+    (a[1:] * 3).sum().backward()
+    return seen, w.grad
+
+
+@program
+def a_hook_on_a_view_replaces_what_views_of_it_send(m):
+    w = leaf(m, 6)
+    a = (w * 2).view(2, 3)
+    b = a.t()
+    a.register_hook(lambda g: g * 10)
+    (b * 3 + b[0]).sum().backward()
+    return w.grad
+
+
+@program
+def a_view_of_all_elements_keeps_its_own_gradient(m):
+    w = leaf(m, 4)
+    h = w * 2
+    a = h.view(4)
+    a.retain_grad()
+    (a.view(2, 2).sum() + h.sum() * 5).backward()
+    return a.grad, w.grad
+
+
+@program
+def a_view_of_a_leaf_keeps_its_own_gradient(m):
+    w = leaf(m, 4)
+    a = w.view(2, 2)
+    a.retain_grad()
+    b = a[0]
+    b.register_hook(lambda g: g * 3)
+    (a * 2 + b[1:]).sum().backward()
+    return a.grad, w.grad
+
+
+@program
+def a_hook_after_a_function_that_makes_a_view(m):
+    w = leaf(m, 4)
+    a = (w * 2)[1:]
+    a.grad_fn.register_hook(lambda gi, go: (gi[0] * 2,))
+    a.sum().backward()
+    return w.grad
+
+
+# --- errors
+
+
+def failing(line):
+    def run(m):
+        w = leaf(m)
+        y = w * 2
+        z = y.exp()
+        exec(line, {"w": w, "y": y, "z": z, "torch": m})
+        z.sum().backward()
+        return w.grad
+
+    run.__name__ = line
+    PROGRAMS.append(run)
+
+
+for _line in (
+    "y.grad_fn.register_hook(lambda gi, go: 3)",
+    "y.grad_fn.register_hook(lambda gi, go: (1, 2, 3))",
+    "y.grad_fn.register_hook(lambda gi, go: (None, None))",
+    "y.grad_fn.register_hook(lambda gi, go: [gi[0], gi[1]])",
+    "y.grad_fn.register_hook(lambda gi, go: (torch.ones(7), None))",
+    "y.grad_fn.register_prehook(lambda gs: gs[0] * 2)",
+    "y.grad_fn.register_prehook(lambda gs: (None, None))",
+    "y.grad_fn.register_prehook(lambda gs: (None,))",
+    "y.grad_fn.register_prehook(lambda gs: (torch.ones(7),))",
+    "y.register_hook(lambda g: torch.ones(7))",
+    "y.register_hook(lambda g: g.double())",
+    "y.register_hook(lambda g: 'no')",
+    "y.register_post_accumulate_grad_hook(print)",
+    "w.detach().register_post_accumulate_grad_hook(print)",
+    "w.detach().register_hook(print)",
+    "w.register_post_accumulate_grad_hook(lambda t: 3)",
+):
+    failing(_line)
+
+
+# --- what is saved
+
+
+def logging_hooks(m, log, pack=lambda t: t, unpack=lambda t: t):
+    def packs(t):
+        log.append(("pack", tuple(t.shape)))
+        return pack(t)
+
+    def unpacks(kept):
+        log.append("unpack")
+        return unpack(kept)
+
+    return graph_of(m).saved_tensors_hooks(packs, unpacks)
+
+
+@program
+def values_are_packed_when_an_op_is_called_and_unpacked_in_backward(m):
+    log, x, y = [], leaf(m), leaf(m) + 1
+    with logging_hooks(m, log):
+        z = x * y
+        log.append("multiplied")
+        z = z.exp()
+        log.append("exp")
+    z = z * 2
+    z.sum().backward()
+    return log, x.grad
+
+
+@program
+def gradients_are_those_of_the_values_that_unpack_gives(m):
+    x = m.tensor([1.3, 2.6, 3.1], requires_grad=True)
+    with graph_of(m).saved_tensors_hooks(lambda t: t.round(), lambda t: t):
+        z = (x * x).sin() * x
+    z.sum().backward(retain_graph=True)
+    first = x.grad.clone()
+    z.sum().backward()
+    return first, x.grad
+
+
+@program
+def what_was_packed_may_be_an_object_of_any_kind(m):
+    x = leaf(m, 4)
+    with graph_of(m).saved_tensors_hooks(lambda t: t.tolist(), lambda kept: m.tensor(kept)):
+        y = x.tanh() * x.view(2, 2).exp().reshape(4)
+    y.sum().backward()
+    return x.grad
+
+
+@program
+def a_second_derivative_through_packed_values(m):
+    x = leaf(m)
+    with logging_hooks(m, []):
+        z = (x * x).tanh() * x
+    (g,) = m.autograd.grad(z.sum(), x, create_graph=True)
+    return g.detach(), m.autograd.grad(g.sum(), x)[0]
+
+
+@program
+def a_custom_function_s_values_are_packed_too(m):
+    class Exp(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x.exp()
+            ctx.save_for_backward(x, y, None)
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            x, y, nothing = ctx.saved_tensors
+            assert nothing is None
+            return g * y + 0 * x
+
+    log, x = [], leaf(m)
+    with logging_hooks(m, log, lambda t: t.double(), lambda t: t.float()):
+        y = Exp.apply(x)
+    (g,) = m.autograd.grad(y.sum(), x, create_graph=True)
+    (h,) = m.autograd.grad(g.sum(), x)
+    return log, g.detach(), h
+
+
+@program
+def inner_hooks_take_over(m):
+    log, x = [], leaf(m)
+    with logging_hooks(m, log):
+        with graph_of(m).saved_tensors_hooks(lambda t: log.append("inner") or t, lambda t: t):
+            y = x.sin()
+        y = y.cos()
+    y.sum().backward()
+    return log
+
+
+@program
+def unpack_must_give_a_tensor(m):
+    x = leaf(m)
+    with logging_hooks(m, [], unpack=lambda t: 3):
+        y = x * x
+    y.sum().backward()
+
+
+@program
+def a_pack_that_raises_raises_where_the_op_is_called(m):
+    def pack(t):
+        raise ValueError("no room")
+
+    with graph_of(m).saved_tensors_hooks(pack, lambda t: t):
+        leaf(m).exp()
+
+
+@program
+def hooks_can_be_forbidden(m):
+    with graph_of(m).disable_saved_tensors_hooks("not here"), logging_hooks(m, []):
+        pass
+
+
+@program
+def packed_values_are_freed_by_backward(m):
+    import weakref
+
+    class Box:
+        def __init__(self, t):
+            self.t = t
+            boxes.append(weakref.ref(self))
+
+    boxes, x = [], leaf(m)
+    with graph_of(m).saved_tensors_hooks(Box, lambda box: box.t):
+        y = x.sin()
+    y.sum().backward()
+    gone = [box() is None for box in boxes]
+    y.sum().backward()
+    return gone
+
+
+# --- what a graph shows
+
+
+def walked(fn):
+    """Names of the functions behind fn, as programs that draw graphs collect them."""
+    return [type(fn).__name__, [None if f is None else (walked(f), k) for f, k in fn.next_functions]]
+
+
+@program
+def a_graph_can_be_walked(m):
+    w, b = leaf(m), leaf(m)
+    y = ((w * b).exp() + 1).tanh().sum()
+    return str(walked(y.grad_fn))
+
+
+@program
+def leaves_are_found_from_the_graph(m):
+    w = leaf(m)
+    (accumulate, _), (nothing, _) = (w * 2).grad_fn.next_functions
+    return accumulate.variable is w, accumulate.name(), accumulate.next_functions, nothing, hasattr(accumulate, "saved")
+
+
+@program
+def a_function_of_the_graph_is_one_object(m):
+    y = leaf(m) * 2
+    y.grad_fn.metadata["seen"] = 1
+    z = y + 1
+    fn = z.grad_fn.next_functions[0][0]
+    return y.grad_fn is y.grad_fn, fn is y.grad_fn, isinstance(fn, graph_of(m).Node), hasattr(fn, "variable")
+
+
+@program
+def saved_values_can_be_looked_at(m):
+    x, y = leaf(m), leaf(m) + 1
+    product, e = x * y, x.exp()
+    names = [n for n in dir(product.grad_fn) if n.startswith("_saved")]
+    return names, product.grad_fn._saved_self is x, product.grad_fn._saved_other, e.grad_fn._saved_result.detach()
+
+
+@program
+def saved_values_are_gone_after_backward(m):
+    y = leaf(m).exp()
+    y.sum().backward()
+    return y.grad_fn._saved_result
+
+
+@program
+def gradient_edges_stand_for_tensors(m):
+    g = graph_of(m)
+    x = leaf(m)
+    y = x * 3
+    z = (y * y).sum()
+    edges = [g.get_gradient_edge(t) for t in (x, y)]
+    gradients = m.autograd.grad(z, edges, retain_graph=True)
+    return [(type(e.node).__name__, e.output_nr) for e in edges], gradients, m.autograd.grad(g.get_gradient_edge(z), x)
+
+
+@program
+def no_gradient_edge_without_gradients(m):
+    return graph_of(m).get_gradient_edge(m.ones(2))
+
+
+@program
+def a_version_counted_by_hand_is_checked(m):
+    x = leaf(m)
+    y = x * x
+    graph_of(m).increment_version(x)
+    y.sum().backward()
+
+
+@program
+def a_hook_on_several_tensors(m):
+    log, (a, b, c) = [], (leaf(m, 2) for _ in range(3))
+    g = graph_of(m)
+    handle = g.register_multi_grad_hook((a, b, c), lambda gs: log.append(values(gs)))
+    (a * 2 + b * 3).sum().backward()
+    (a * 2 + b * 3 + c).sum().backward()
+    handle.remove()
+    (a * b).sum().backward()
+    g.register_multi_grad_hook((a, b), lambda gradient: log.append(gradient.tolist()), mode="any")
+    (a * 2 + b * 2).sum().backward()
+    return log
+
+
+@program
+def a_batch_of_gradients(m):
+    x, w = leaf(m), leaf(m)
+    return m.autograd.grad(x * x, (x, w), m.eye(3), is_grads_batched=True, allow_unused=True)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__.replace("_", " "))
+def test_hooks(fn):
+    ours, theirs = outcome(fn, SUT), outcome(fn, REF)
+    check_same(ours, theirs, fn.__name__)
+    if isinstance(theirs, Raised):
+        assert str(ours.error) == str(theirs.error)
