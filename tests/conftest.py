@@ -13,7 +13,7 @@ import pytest
 
 MODULE = os.environ.get("BRISK_TEST_MODULE", "brisk")
 
-# Some virtual machines name AMX without granting it: PyTorch's oneDNN then fails in a product of bfloat16, and after that
+# Some virtual machines name AMX without granting it: PyTorch then fails in a product of bfloat16, and after that
 # in every convolution of the process. Without AMX it works everywhere.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
