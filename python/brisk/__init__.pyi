@@ -24,6 +24,7 @@ from brisk import hub as hub
 from brisk import jit as jit
 from brisk import linalg as linalg
 from brisk import nn as nn
+from brisk import onnx as onnx
 from brisk import optim as optim
 from brisk import random as random
 from brisk import return_types as return_types
