@@ -31,6 +31,7 @@ from brisk import random as random
 from brisk import return_types as return_types
 from brisk import safetensors as safetensors
 from brisk import serialization as serialization
+from brisk import testing as testing
 from brisk import utils as utils
 from brisk._storage import TypedStorage as TypedStorage
 from brisk._tail import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
