@@ -7,7 +7,7 @@
  *     result NULL and keeps the first message, so a chain of calls is checked once, at its end.
  *   - Functions that return int return 0, or -1 on failure.
  *   - Nothing is computed when it is recorded: bk_item, bk_data, bk_eval and friends evaluate.
- *   - Names follow PyTorch; a trailing underscore writes in place and returns its (borrowed) argument.
+ *   - Names follow PyTorch; a trailing underscore writes in place.
  */
 #ifndef BRISK_H
 #define BRISK_H
@@ -178,8 +178,7 @@ BK_API int bk_random_(bk_tensor *t, bk_generator *g); /* over the range of the d
 BK_API int bk_random_range_(bk_tensor *t, int64_t lo, int64_t hi, bk_generator *g);
 BK_API int bk_bernoulli_(bk_tensor *t, double p, bk_generator *g);
 BK_API int bk_bernoulli_tensor_(bk_tensor *t, const bk_tensor *p, bk_generator *g);
-/* Drops with probability p and scales what is kept: single elements or whole features, to 0 or to SELU's lower limit.
- */
+/* Drops with probability p and scales what is kept: single elements or whole features, to 0 or to SELU's lower end. */
 typedef enum bk_dropout_kind { BK_DROPOUT = 0, BK_DROPOUT_FEATURES = 1, BK_DROPOUT_ALPHA = 2 } bk_dropout_kind;
 BK_API bk_tensor *bk_dropout(const bk_tensor *x, double p, bool train, bk_dropout_kind kind);
 BK_API int bk_dropout_(bk_tensor *x, double p, bool train, bk_dropout_kind kind);
@@ -276,8 +275,7 @@ BK_API bk_tensor *bk_diag(const bk_tensor *t, int64_t offset);
 BK_API bk_tensor *bk_diag_embed(const bk_tensor *t, int64_t offset, int dim1, int dim2);
 BK_API bk_tensor *bk_block_diag(bk_tensor *const *tensors, int count);
 
-/* --- indexing --------------------------------------------------------------------------------------------------------
- */
+/* --- indexing ----------------------------------------------------------------------------------------------------- */
 
 typedef enum bk_index_kind {
     BK_INDEX_INT,   /* start */
@@ -450,8 +448,7 @@ BK_API bk_tensor *bk_kron(const bk_tensor *a, const bk_tensor *b);
 /* "ij,jk->ik" and the like; letters, repeated letters, "...", spaces. */
 BK_API bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count);
 
-/* --- linear algebra: matrices in the last two dimensions, batches of them before; float32 and float64 ---------------
- */
+/* --- linear algebra: matrices in the last two dimensions, batches of them before; float32 and float64 ------------- */
 
 /* x with A x = b, or (left == false) x A = b; b may be a vector. check: a singular matrix is an error
  * (BK_LINALG_ERROR), which evaluates; without it the result has infinities or NaN. */
@@ -555,8 +552,7 @@ BK_API int bk_kaiming_normal_(bk_tensor *t, double gain, bool fan_out, bk_genera
 /* An orthogonal matrix along the shorter side of t, seen as (first dimension, all others), times gain. */
 BK_API int bk_orthogonal_(bk_tensor *t, double gain, bk_generator *g);
 
-/* --- losses ---------------------------------------------------------------------------------------------------------
- */
+/* --- losses ------------------------------------------------------------------------------------------------------- */
 
 /* What becomes of the losses of the elements (of the samples, where there are classes). */
 typedef enum bk_reduction { BK_REDUCE_NONE, BK_REDUCE_MEAN, BK_REDUCE_SUM } bk_reduction;
@@ -579,10 +575,10 @@ BK_API bk_tensor *bk_binary_cross_entropy_with_logits(const bk_tensor *x, const 
                                                       const bk_tensor *weight, const bk_tensor *pos_weight,
                                                       bk_reduction reduction);
 
-/* --- optimisers: a step moves every parameter that has a gradient, and is recorded like any other op
- * ------------------ */
+/* --- optimisers --------------------------------------------------------------------------------------------------- */
 
-/* State starts as zeros: a step makes the tensors that it needs (owned by the struct). */
+/* A step moves every parameter that has a gradient, and is recorded like any other op. State starts as zeros: a step
+ * makes the tensors that it needs (owned by the struct). */
 typedef struct bk_sgd_options {
     double lr, momentum, dampening, weight_decay;
     bool nesterov, maximize;
@@ -612,8 +608,7 @@ BK_API int bk_rmsprop_step(bk_tensor *const *params, bk_rmsprop_state *states, i
                            const bk_rmsprop_options *options);
 BK_API void bk_rmsprop_state_release(bk_rmsprop_state *states, int count);
 
-/* --- gradients ------------------------------------------------------------------------------------------------------
- */
+/* --- gradients ---------------------------------------------------------------------------------------------------- */
 
 BK_API bool bk_requires_grad(const bk_tensor *t);
 BK_API int bk_set_requires_grad(bk_tensor *t, bool on);
@@ -632,9 +627,9 @@ BK_API bool bk_retains_grad(const bk_tensor *t);
  * one-element t. */
 BK_API int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph);
 
-/* A function of the user's own. forward gets the inputs and returns 0 after setting outputs (owned); backward gets the
- * gradients of the outputs (NULL: zero) and sets those of the inputs (owned; NULL: none). Each is called once, when the
- * values are needed by the caller's next line, not when they are evaluated. `free` is called with data at the end. */
+/* A function of the user's own: its values are computed without a tape, and bk_function_apply puts them on it. backward
+ * gets the gradients of the outputs (NULL: zero), sets those of the inputs (owned; NULL: none) and returns 0, or -1
+ * with the error set. It records, and is called once in a pass. `free` is called with data at the end. */
 typedef struct bk_function {
     const char *name;
     int (*backward)(void *data, bk_tensor *const *output_grads, int outputs, bk_tensor **input_grads, int inputs);
