@@ -178,7 +178,8 @@ BK_API int bk_random_(bk_tensor *t, bk_generator *g); /* over the range of the d
 BK_API int bk_random_range_(bk_tensor *t, int64_t lo, int64_t hi, bk_generator *g);
 BK_API int bk_bernoulli_(bk_tensor *t, double p, bk_generator *g);
 BK_API int bk_bernoulli_tensor_(bk_tensor *t, const bk_tensor *p, bk_generator *g);
-/* Drops with probability p and scales what is kept: single elements or whole features, to 0 or to SELU's lower end. */
+/* Drops with probability p and scales what is kept: single elements or whole features, to 0 or to SELU's lower limit.
+ */
 typedef enum bk_dropout_kind { BK_DROPOUT = 0, BK_DROPOUT_FEATURES = 1, BK_DROPOUT_ALPHA = 2 } bk_dropout_kind;
 BK_API bk_tensor *bk_dropout(const bk_tensor *x, double p, bool train, bk_dropout_kind kind);
 BK_API int bk_dropout_(bk_tensor *x, double p, bool train, bk_dropout_kind kind);
@@ -275,7 +276,8 @@ BK_API bk_tensor *bk_diag(const bk_tensor *t, int64_t offset);
 BK_API bk_tensor *bk_diag_embed(const bk_tensor *t, int64_t offset, int dim1, int dim2);
 BK_API bk_tensor *bk_block_diag(bk_tensor *const *tensors, int count);
 
-/* --- indexing ----------------------------------------------------------------------------------------------------- */
+/* --- indexing --------------------------------------------------------------------------------------------------------
+ */
 
 typedef enum bk_index_kind {
     BK_INDEX_INT,   /* start */
@@ -448,7 +450,8 @@ BK_API bk_tensor *bk_kron(const bk_tensor *a, const bk_tensor *b);
 /* "ij,jk->ik" and the like; letters, repeated letters, "...", spaces. */
 BK_API bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count);
 
-/* --- linear algebra: matrices in the last two dimensions, batches of them before; float32 and float64 ------------- */
+/* --- linear algebra: matrices in the last two dimensions, batches of them before; float32 and float64 ---------------
+ */
 
 /* x with A x = b, or (left == false) x A = b; b may be a vector. check: a singular matrix is an error
  * (BK_LINALG_ERROR), which evaluates; without it the result has infinities or NaN. */
@@ -552,7 +555,8 @@ BK_API int bk_kaiming_normal_(bk_tensor *t, double gain, bool fan_out, bk_genera
 /* An orthogonal matrix along the shorter side of t, seen as (first dimension, all others), times gain. */
 BK_API int bk_orthogonal_(bk_tensor *t, double gain, bk_generator *g);
 
-/* --- losses ------------------------------------------------------------------------------------------------------- */
+/* --- losses ---------------------------------------------------------------------------------------------------------
+ */
 
 /* What becomes of the losses of the elements (of the samples, where there are classes). */
 typedef enum bk_reduction { BK_REDUCE_NONE, BK_REDUCE_MEAN, BK_REDUCE_SUM } bk_reduction;
@@ -608,7 +612,8 @@ BK_API int bk_rmsprop_step(bk_tensor *const *params, bk_rmsprop_state *states, i
                            const bk_rmsprop_options *options);
 BK_API void bk_rmsprop_state_release(bk_rmsprop_state *states, int count);
 
-/* --- gradients ---------------------------------------------------------------------------------------------------- */
+/* --- gradients ------------------------------------------------------------------------------------------------------
+ */
 
 BK_API bool bk_requires_grad(const bk_tensor *t);
 BK_API int bk_set_requires_grad(bk_tensor *t, bool on);
