@@ -38,7 +38,6 @@ def _cosine_window(name, coefficients):
         w = w[:-1].clone() if periodic else w
         return w.requires_grad_() if requires_grad else w
 
-    window.__name__ = window.__qualname__ = f"{name.lower()}_window"
     window.__doc__ = f"{name}'s window: 1 in the middle, falling off as cosines do."
     return window
 
