@@ -717,11 +717,25 @@ static node *update_node(const bk_tensor *t, operand value, node *place, bool ad
     return n;
 }
 
+/* A place for t, which takes a value that was made at `edge`: that one, if the value was made for t. Another tensor's
+ * place is not t's, for they have gradients and hooks of their own. */
+static node *place_for(const bk_tensor *t, node *edge)
+{
+    if (edge->op != OP_leaf && !edge->tape_refs && !edge->cache_refs)
+        return node_retain(edge);
+    node *n = node_new(OP_view, tensor_dtype(t), t->layout->plain);
+    if (!n)
+        return NULL;
+    n->attr.region.layout = t->layout->plain;
+    node_edge(n, 0, edge);
+    return n;
+}
+
 /* The write as the tape sees it, where the track is only a part of its cell. */
 static node *update_edge(const bk_tensor *t, node *place, node *edge, bool add)
 {
     if (is_extent(t) && !add && edge)
-        return node_retain(edge);
+        return place_for(t, edge);
     node *n = node_new(OP_update, tensor_dtype(t), t->track->layout);
     if (!n)
         return NULL;
@@ -791,7 +805,7 @@ static int write(bk_tensor *t, operand value, bool add, bool over)
     if (!n)
         return -1;
     if (place || edge) {
-        node *moved = together ? node_retain(replaces ? edge : n) : update_edge(t, place, edge, add);
+        node *moved = !together ? update_edge(t, place, edge, add) : replaces ? place_for(t, edge) : node_retain(n);
         if (!moved) {
             node_release(n);
             return -1;

@@ -729,7 +729,8 @@ def keeps_gradient(g):
     names = [n for n in on_tape(g) if dense(g.tensor(n))]  # docs/DIFFERENCES.md says why
     if names:
         x = g.rng.choice(names)
-        g.emit(f"{x}.retain_grad()" if g.rng.random() < 0.5 else f"_ = {x}.register_hook(lambda g: g * 0.5)")
+        hook = f"_ = {x}.grad_fn, {x}.register_hook(lambda g: g * 0.5)"  # PyTorch crashes if it has to make the grad_fn
+        g.emit(f"{x}.retain_grad()" if g.rng.random() < 0.5 else hook)
 
 
 def early_backward(g):

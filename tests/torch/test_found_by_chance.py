@@ -354,3 +354,49 @@ def test_a_gradient_that_is_asked_for_has_been_through_its_hooks():
     y.register_hook(lambda g: g * 3)
     for inputs in ((y,), (y, x)):
         assert brisk.autograd.grad(y.sum(), inputs, retain_graph=True)[0].tolist() == [3] * 3
+
+
+@pytest.mark.parametrize(
+    "write", ["y = m.zeros(3).copy_(z)", "y = m.cat([z])", "y = m.zeros(3).copy_(x)", "y = m.cat([x])"]
+)
+def test_a_tensor_that_took_the_value_of_another_has_a_gradient_and_hooks_of_its_own(write):
+    def run(module):
+        x = module.ones(3, requires_grad=True)
+        scope = {"m": module, "x": x, "z": x * 2}
+        exec(write, scope)
+        y, z = scope["y"], scope["z"]
+        loss = y.sum() + (z * 5).sum() + (x * 7).sum()
+        asked = [g.tolist() for g in module.autograd.grad(loss, (y, z, x), retain_graph=True)]
+        y.retain_grad()
+        y.register_hook(lambda g: g * 10)
+        loss.backward()
+        return asked, x.grad.tolist(), y.grad.tolist()
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+def test_who_keeps_the_gradient_of_a_functions_output_gets_that_of_the_output_that_was_saved():
+    def run(module):
+        class Square(module.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                y = x * x
+                ctx.save_for_backward(x, y)
+                return y
+
+            @staticmethod
+            def backward(ctx, g):
+                x, y = ctx.saved_tensors
+                return g * y / x * 2
+
+        x = module.full((3,), 2.0, requires_grad=True)
+        y = Square.apply(x)
+        y.retain_grad()
+        (g,) = module.autograd.grad(y.sum(), x, create_graph=True)
+        y.grad = None
+        g.sum().backward()
+        return y.grad.tolist(), x.grad.tolist()
+
+    ours, theirs = both(run)
+    assert ours == theirs
