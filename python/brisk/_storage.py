@@ -8,6 +8,7 @@ import brisk
 from brisk import _C
 from brisk._C import Tensor, UntypedStorage
 from brisk._memory import _contiguous_strides
+from brisk._sharing import is_shared, share_memory_
 
 
 def _elements(memory):
@@ -244,3 +245,5 @@ def _is_set_to(self, tensor):
 Tensor.storage = _storage
 Tensor.set_ = _set_
 Tensor.is_set_to = _is_set_to
+Tensor.is_shared = is_shared
+Tensor.share_memory_ = share_memory_

@@ -338,7 +338,13 @@ bk_tensor *bk_diagonal(const bk_tensor *t, int64_t offset, int dim1, int dim2)
  * foreign owner: reads are evaluated at once and writes go to the memory, as with NumPy's arrays, until one is gone. */
 
 static void release_other(void *memory) { storage_unexport(memory); }
-static bool other_held(void *memory) { return ((storage *)memory)->refs > 1; }
+
+/* One of its references and one of its exports are ours; others may come from tensors, arrays, or an address. */
+static bool other_held(void *memory)
+{
+    storage *s = memory;
+    return s->refs > 1 || s->pinned || (storage_shared(s) && s->exports > 1);
+}
 
 /* A handle on t's memory, with offset and layout in elements of the new dtype. */
 static bk_tensor *see_as(const bk_tensor *t, bk_dtype dtype, const layout *l, int64_t offset)

@@ -145,3 +145,24 @@ def test_torch_tensor_copies_and_as_tensor_does_not(torch):
     copied, shared = torch.tensor(a), torch.as_tensor(a)
     a[0] = 1
     assert copied.tolist() == [0, 0] and shared.tolist() == [1, 0]
+
+
+def test_an_array_sees_what_is_written_through_another_dtype_when_the_first_tensor_is_gone(torch):
+    a = np.zeros(8, dtype="uint8")
+    t = torch.from_numpy(a).view(torch.float32)  # the tensor of bytes ends here; the array does not
+    t.copy_(torch.ones(2))
+    assert a.tolist() == [0, 0, 128, 63] * 2
+    a[:] = 0
+    assert t.tolist() == [0, 0]
+    u = torch.from_numpy(a).view(torch.float32).view(torch.int32).view(torch.int16)
+    u += 1
+    assert a.tolist() == [1, 0] * 4
+
+
+def test_writes_stay_at_an_address_that_was_handed_out_when_the_first_tensor_is_gone(torch):
+    t = torch.zeros(2)
+    address = t.data_ptr()
+    t = t.view(torch.int32)
+    t.copy_(torch.tensor([1, 2], dtype=torch.int32))
+    assert t.data_ptr() == address
+    assert t.tolist() == [1, 2]

@@ -400,3 +400,34 @@ def test_who_keeps_the_gradient_of_a_functions_output_gets_that_of_the_output_th
 
     ours, theirs = both(run)
     assert ours == theirs
+
+
+def test_a_view_of_what_a_function_wrote_and_returned_leads_the_gradient_into_the_next_function():
+    """Solvers of differential equations keep their slopes so: written past the version counter, returned unmarked."""
+
+    def run(module):
+        class Put(module.autograd.Function):
+            @staticmethod
+            def forward(ctx, scratch, value, index):
+                ctx.index = index
+                scratch.data[index] = value
+                return scratch
+
+            @staticmethod
+            def backward(ctx, grad):
+                return grad, grad[ctx.index], None
+
+        def step(y, slope):
+            slopes = Put.apply(module.empty(2, 3), slope, (..., 0))
+            for i in range(2):
+                y = y + (slopes[..., : i + 1] * 0.5).sum(dim=-1).view_as(y)
+                slopes = Put.apply(slopes, y * y, (..., i + 1))
+            return y, slopes[..., -1]
+
+        x = module.tensor([0.5, 0.25], requires_grad=True)
+        y, slope = step(*step(x, x * x))
+        (y.sum() + slope.sum()).backward()
+        return y.tolist(), slope.tolist(), x.grad.tolist()
+
+    ours, theirs = both(run)
+    assert ours == theirs

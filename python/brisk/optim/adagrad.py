@@ -31,7 +31,10 @@ class Adagrad(PerParameter):
                 self._init_state(p, self.state[p], group)
 
     def share_memory(self):
-        """Nothing to do: the state is not shared between processes."""
+        """The state moves into memory that processes forked from now on have in common with this one."""
+        for state in self.state.values():
+            state["step"].share_memory_()
+            state["sum"].share_memory_()
 
     def _init_state(self, p, state, group):
         state["step"] = counter()

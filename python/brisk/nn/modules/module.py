@@ -358,7 +358,9 @@ class Module(ModuleBase):
                 p.grad.zero_()
 
     def share_memory(self):
-        """Nothing to do: worker processes get copies."""
+        """Parameters and buffers move into memory that processes forked from now on have in common with this one."""
+        for tensor in (*self.parameters(), *self.buffers()):
+            tensor.share_memory_()
         return self
 
     def _apply(self, fn, recurse=True):
