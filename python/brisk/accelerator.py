@@ -9,10 +9,12 @@ _MISSING = "Cannot access accelerator device when none is available."
 
 
 def is_available():
+    """False: there is no accelerator."""
     return False
 
 
 def device_count():
+    """0: there is no accelerator."""
     return 0
 
 
@@ -26,6 +28,7 @@ def _refused(name):
         raise RuntimeError(_MISSING)
 
     function.__name__ = function.__qualname__ = name
+    function.__doc__ = "Refused: there is no accelerator."
     return function
 
 

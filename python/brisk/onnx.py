@@ -4,8 +4,10 @@ __all__ = ["export", "is_in_onnx_export"]
 
 
 def export(*args, **kwargs):
+    """Refused: brisk writes no ONNX files."""
     raise NotImplementedError("torch.onnx.export is not there; torch.save writes a checkpoint that PyTorch can export")
 
 
 def is_in_onnx_export():
+    """False: nothing is ever exported."""
     return False

@@ -19,8 +19,9 @@ typedef struct closure {
     void (*free_saved)(void *data); /* NULL: nothing is kept that a backward could let go of */
     hooks *hooks;                   /* NULL: none */
     int inputs, outputs;
-    node **edges; /* few, or behind the closure */
-    node *few[FEW_EDGES];
+    node **edges;  /* few, or behind the closure */
+    node **places; /* of the outputs, while those lead here; not owned */
+    node *few[FEW_EDGES], *few_places[FEW_EDGES];
 } closure;
 
 static freelist closures; /* of those with few edges */
@@ -63,15 +64,16 @@ void function_free(node *n)
 
 static closure *closure_new(int inputs, int outputs)
 {
-    bool few = inputs <= FEW_EDGES;
-    size_t edges = (size_t)inputs * sizeof(node *);
-    closure *c = few ? freelist_take(&closures, sizeof *c) : mem_alloc(sizeof *c + edges);
+    bool few = inputs <= FEW_EDGES && outputs <= FEW_EDGES;
+    size_t room = (size_t)(inputs + outputs) * sizeof(node *);
+    closure *c = few ? freelist_take(&closures, sizeof *c) : mem_alloc(sizeof *c + room);
     if (!c)
         return NULL;
     *c = (closure){ .inputs = inputs, .outputs = outputs };
     c->edges = few ? c->few : (node **)(c + 1);
+    c->places = few ? c->few_places : c->edges + inputs;
     if (!few)
-        memset(c->edges, 0, edges);
+        memset(c->edges, 0, room);
     return c;
 }
 
@@ -109,17 +111,36 @@ static bk_tensor *output_handle(bk_tensor *out, bk_tensor *const *inputs, int co
     return bk_retain(out);
 }
 
-int function_place_output(node *call, bk_tensor *out, int number)
+/* The place of an output: one for all that stand for it, so that its hooks see what each of them sends. Owned. */
+static node *output_place(node *call, const bk_tensor *out, int number)
 {
+    closure *c = call->extra;
+    if (c->places[number])
+        return node_retain(c->places[number]);
     node *place = node_new(OP_output, tensor_dtype(out), out->layout);
     if (!place)
-        return -1;
+        return NULL;
     place->attr.i[0] = number;
     place->edge[0] = node_retain(call);
     call->tape_refs++;
     place->flags = NODE_TAPED;
-    int status = tensor_set_place(out, place);
-    node_release(place);
+    c->places[number] = place;
+    return place;
+}
+
+void function_output_gone(const node *place)
+{
+    closure *c = place->edge[0] ? place->edge[0]->extra : NULL;
+    if (c && c->places[place->attr.i[0]] == place)
+        c->places[place->attr.i[0]] = NULL;
+}
+
+int function_place_output(node *call, bk_tensor *out, int number)
+{
+    node *place = output_place(call, out, number);
+    int status = place ? tensor_set_place(out, place) : -1;
+    if (place)
+        node_release(place);
     return status;
 }
 

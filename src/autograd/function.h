@@ -29,6 +29,7 @@ int function_beside(const node *call, const bk_function *fn, bk_tensor *t);
  * value that has been evaluated meanwhile is not known: then it counts as computed from them. */
 bool function_depends(node *value, node *const *sources, int count, uint64_t start);
 void function_free_saved(node *n);
-void function_free(node *n); /* its closure; the edges are the caller's to drop */
+void function_output_gone(const node *place); /* an OP_output that is about to be freed */
+void function_free(node *n);                  /* its closure; the edges are the caller's to drop */
 
 #endif

@@ -124,6 +124,8 @@ static void drop_edges(node *const *edges, int count, node **work)
 
 static void unlink_node(node *n, node **work)
 {
+    if (n->op == OP_output)
+        function_output_gone(n);
     for (int k = 0; k < MAX_INPUTS; k++)
         drop(n->in[k], work);
     drop_edges(n->edge, MAX_INPUTS, work);

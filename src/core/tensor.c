@@ -166,9 +166,27 @@ static node *leaf_new(track *k, bk_dtype dtype)
 
 static void edge_forget(bk_tensor *t)
 {
-    if (t->own_edge)
-        node_release(t->own_edge);
+    node *n = t->own_edge;
     t->own_edge = NULL;
+    if (!n)
+        return;
+    n->tape_refs--;
+    node_release(n);
+}
+
+/* Takes over the reference to n, t's place on the tape while its track is at `place`. */
+static void edge_keep(bk_tensor *t, node *n, node *place)
+{
+    n->tape_refs++;
+    edge_forget(t);
+    t->own_edge = n;
+    t->own_edge_place = place;
+    t->own_edge_version = t->cell->version;
+}
+
+static bool edge_kept(const bk_tensor *t, const node *place)
+{
+    return t->own_edge && t->own_edge_place == place && t->own_edge_version == t->cell->version;
 }
 
 /* Where gradients of t's track go. A leaf node that nobody has yet is kept by the handle. */
@@ -184,9 +202,7 @@ static node *track_place(bk_tensor *t)
     if (!leaf)
         return NULL;
     leaf_cell(k, t->cell);
-    edge_forget(t);
-    t->own_edge = leaf;
-    t->own_edge_place = NULL;
+    edge_keep(t, leaf, NULL);
     return leaf;
 }
 
@@ -276,14 +292,6 @@ bk_tensor *tensor_at(node *value, node *edge)
 }
 
 bk_tensor *tensor_same(const bk_tensor *t) { return t ? scope_add(bk_retain((bk_tensor *)t)) : NULL; }
-
-int tensor_set_place(bk_tensor *t, node *place)
-{
-    if (!tensor_track(t))
-        return -1;
-    place_set(t->track, place);
-    return 0;
-}
 
 bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, bool differentiable)
 {
@@ -378,6 +386,26 @@ static void forget(bk_tensor *t)
     t->seen = NULL;
 }
 
+/* The same, of a value alone: where the node is t's place on the tape, it stays that. */
+static void forget_value(bk_tensor *t)
+{
+    const node *now = t->track ? t->track->place ? t->track->place : t->track->leaf : NULL;
+    if (t->seen && now && t->seen_place == now && t->seen->flags & NODE_TAPED)
+        edge_keep(t, node_retain(t->seen), t->seen_place);
+    forget(t);
+}
+
+/* What handles remember of the cell's value is no longer there; counts: nor are they where they were on the tape. A
+ * place alone keeps no value. */
+static void forget_all(cell *c, bool counts)
+{
+    while (c->seers) {
+        node *n = node_retain(c->seers->seen);
+        (counts ? forget : forget_value)(c->seers);
+        node_release_value(n);
+    }
+}
+
 void cell_release(cell *c)
 {
     if (--c->refs)
@@ -453,7 +481,8 @@ static node *make_view(int op, node *base, node *edge, const layout *whole, cons
     return n;
 }
 
-/* An update that leaves the region alone is read through: bounded, since every step costs at each read. */
+/* An update that leaves the region alone is read through: bounded, since every step costs at each read. On the tape it
+ * is not: hooks at the update, now or later, see what the region's readers send. */
 static node *read_through(node *base, const layout *l, int64_t offset)
 {
     for (int steps = 0; steps < 8 && base->op == OP_update && base->flags & NODE_PENDING; steps++) {
@@ -465,26 +494,11 @@ static node *read_through(node *base, const layout *l, int64_t offset)
     return base;
 }
 
-/* The same for the tape, up to the last update: what is read from a tensor on the tape is on the tape, though nothing
- * under the region may want a gradient. */
-static node *read_through_tape(node *edge, const layout *l, int64_t offset)
-{
-    for (int steps = 0; steps < 8 && edge->op == OP_update && edge->edge[0] && l->numel; steps++) {
-        const attr *a = &edge->attr;
-        if (layout_meets(a->region.layout, a->region.offset, a->region.offset, l, offset))
-            break;
-        edge = edge->edge[0];
-    }
-    return edge;
-}
-
 node *node_view(node *base, node *edge, const layout *l, int64_t offset)
 {
     if (!l || log_look() < 0)
         return NULL;
-    const layout *whole = base->layout;
-    return make_view(OP_view, read_through(base, l, offset), edge ? read_through_tape(edge, l, offset) : NULL, whole, l,
-                     offset);
+    return make_view(OP_view, read_through(base, l, offset), edge, base->layout, l, offset);
 }
 
 node *node_region(node *base, node *edge, const layout *l, int64_t offset)
@@ -497,20 +511,22 @@ node *node_expand(node *base, node *edge, const layout *l)
     return l ? make_view(OP_expand, base, edge, base->layout, l, 0) : NULL;
 }
 
-/* The view's node, made anew when the cell or the place on the tape has moved since the last read. A read without the
- * tape takes what there is: the view's place on the tape stays the one that its hooks are at. */
+/* The view's node, made anew when the cell or the place on the tape has moved since the last read, or a flush has taken
+ * it off the tape since nothing there led to it. A read without the tape takes what there is: the view's place on the
+ * tape stays the one that its hooks are at. */
 static node *see(bk_tensor *t, node *place)
 {
     if (log_look() < 0)
         return NULL;
-    bool good = t->seen && t->seen_stamp == t->cell->stamp && (t->seen_place == place || !place) &&
+    bool good = t->seen && t->seen_stamp == t->cell->stamp &&
+                (!place || (t->seen_place == place && t->seen->flags & NODE_TAPED)) &&
                 (node_evaluated(t->seen) || t->seen->flags & NODE_PENDING);
     if (good)
         return t->seen;
     node *n = node_view(t->cell->value, place, t->layout, t->offset);
     if (!n)
         return NULL;
-    forget(t);
+    (place ? forget : forget_value)(t);
     remember(t, n, place, t->cell->stamp);
     return n;
 }
@@ -519,19 +535,15 @@ static node *see(bk_tensor *t, node *place)
  */
 static node *view_edge(bk_tensor *t, node *place, const layout *whole, int64_t offset)
 {
-    if (t->own_edge && t->own_edge_place == place)
+    if (edge_kept(t, place))
         return t->own_edge;
     node *n = node_new(OP_view, tensor_dtype(t), t->layout);
     if (!n)
         return NULL;
     n->attr.region.layout = whole;
     n->attr.region.offset = t->offset - offset;
-    node_edge(n, 0, place);
-    node_retain(place); /* own_edge may be what keeps it */
-    edge_forget(t);
-    node_release(place);
-    t->own_edge = n;
-    t->own_edge_place = place;
+    node_edge(n, 0, place); /* own_edge may be what keeps it */
+    edge_keep(t, n, place);
     return n;
 }
 
@@ -559,12 +571,10 @@ track *tensor_keeper(bk_tensor *t)
 static void keep_place(bk_tensor *t, node *place)
 {
     node *n = t->seen;
-    if (!n || t->seen_stamp != t->cell->stamp || t->seen_place != place || node_evaluated(n) || n->flags & NODE_PENDING)
+    if (!n || t->seen_stamp != t->cell->stamp || t->seen_place != place || node_evaluated(n) ||
+        n->flags & NODE_PENDING || !(n->flags & NODE_TAPED))
         return;
-    node_retain(n);
-    edge_forget(t);
-    t->own_edge = n;
-    t->own_edge_place = place;
+    edge_keep(t, node_retain(n), place);
     forget(t);
 }
 
@@ -590,7 +600,7 @@ static bool read_with(bk_tensor *t, bool with_edge, operand *out)
     bool apart = place && (above || !is_extent(t) || t->flags & TENSOR_VIEW); /* a view has a place of its own */
     if (apart)
         keep_place(t, place);
-    bool kept = t->own_edge && t->own_edge_place == place;
+    bool kept = edge_kept(t, place);
     bool together = apart && !above && !kept && !is_extent(t) && covers_cell(t); /* one node is value and place */
     out->value = tensor_whole(t) ? t->cell->value : see(t, together ? place : NULL);
     if (!out->value)
@@ -673,10 +683,9 @@ void tensor_count_write(bk_tensor *t)
     lock_give();
 }
 
-void cell_move(cell *c, node *value)
+void cell_move(cell *c, node *value, bool counts)
 {
-    while (c->seers)
-        forget(c->seers);
+    forget_all(c, counts);
     node_release_value(c->value);
     c->value = value;
     c->stamp = next_stamp++;
@@ -708,11 +717,25 @@ static node *update_node(const bk_tensor *t, operand value, node *place, bool ad
     return n;
 }
 
+/* A place for t, which takes a value that was made at `edge`: that one, if the value was made for t. Another tensor's
+ * place is not t's, for they have gradients and hooks of their own. */
+static node *place_for(const bk_tensor *t, node *edge)
+{
+    if (edge->op != OP_leaf && !edge->tape_refs && !edge->cache_refs)
+        return node_retain(edge);
+    node *n = node_new(OP_view, tensor_dtype(t), t->layout->plain);
+    if (!n)
+        return NULL;
+    n->attr.region.layout = t->layout->plain;
+    node_edge(n, 0, edge);
+    return n;
+}
+
 /* The write as the tape sees it, where the track is only a part of its cell. */
 static node *update_edge(const bk_tensor *t, node *place, node *edge, bool add)
 {
     if (is_extent(t) && !add && edge)
-        return node_retain(edge);
+        return place_for(t, edge);
     node *n = node_new(OP_update, tensor_dtype(t), t->track->layout);
     if (!n)
         return NULL;
@@ -726,14 +749,24 @@ static node *update_edge(const bk_tensor *t, node *place, node *edge, bool add)
     return n;
 }
 
+int tensor_set_place(bk_tensor *t, node *place)
+{
+    track *k = tensor_track(t);
+    node *moved = k ? update_edge(t, k->place, place, false) : NULL;
+    if (!moved)
+        return -1;
+    place_set(k, moved);
+    node_release(moved);
+    return 0;
+}
+
 char *tensor_open(bk_tensor *t)
 {
     cell *c = t->cell;
     const node *n = c->value;
     if (!n->data || !n->memory || tensor_tracked(t) || t->layout->overlapping || t->flags & TENSOR_INFERENCE)
         return NULL;
-    while (c->seers)
-        forget(c->seers);
+    forget_all(c, !(t->flags & TENSOR_DATA));
     if (n->refs != 1 || n->memory->refs != 1)
         return NULL;
     c->stamp = next_stamp++;
@@ -772,7 +805,7 @@ static int write(bk_tensor *t, operand value, bool add, bool over)
     if (!n)
         return -1;
     if (place || edge) {
-        node *moved = together ? node_retain(replaces ? edge : n) : update_edge(t, place, edge, add);
+        node *moved = !together ? update_edge(t, place, edge, add) : replaces ? place_for(t, edge) : node_retain(n);
         if (!moved) {
             node_release(n);
             return -1;
@@ -783,7 +816,7 @@ static int write(bk_tensor *t, operand value, bool add, bool over)
     if (t->flags & TENSOR_INFERENCE)
         n->flags |= NODE_INFERENCE;
     bool stay = must_stay(t->cell);
-    cell_move(t->cell, n);
+    cell_move(t->cell, n, !(t->flags & TENSOR_DATA));
     count_write(t);
     return stay || log_due() ? log_flush() : 0;
 }
@@ -887,7 +920,7 @@ int tensor_move(bk_tensor *t, node *n)
     if (t->flags & TENSOR_INFERENCE)
         n->flags |= NODE_INFERENCE;
     bool stay = must_stay(t->cell);
-    cell_move(t->cell, n);
+    cell_move(t->cell, n, !(t->flags & TENSOR_DATA));
     count_write(t);
     return stay || log_due() ? log_flush() : 0;
 }

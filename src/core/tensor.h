@@ -80,9 +80,10 @@ struct bk_tensor {
     node *seen;       /* the view node made by the last read, valid while the stamps are equal */
     node *seen_place; /* the track's place at that time */
     uint64_t seen_stamp;
-    node *own_edge;         /* a tape node that only this handle keeps: a leaf's, or that of a view of the track */
-    node *own_edge_place;   /* the track's place when it was made */
-    track *keeps;           /* a view that keeps its gradient: a track of its own, which holds it. NULL: none */
+    node *own_edge;            /* a tape node that only this handle keeps: a leaf's, or that of a view of the track */
+    node *own_edge_place;      /* the track's place when it was made */
+    uint32_t own_edge_version; /* the cell's then: a write that counts gives a view a new place, as in PyTorch */
+    track *keeps;              /* a view that keeps its gradient: a track of its own, which holds it. NULL: none */
     struct bk_tensor *from; /* the view that this is a view of (owned); NULL: it is one of what its track stands for */
     struct bk_tensor *next_seer, **seer_link; /* in the cell's list while `seen` is set */
     void *front;                              /* the front end's object for this handle, not owned */
@@ -119,6 +120,7 @@ bk_tensor *tensor_from_node(node *value);
 bk_tensor *tensor_at(node *value, node *edge);
 /* t itself as a result: one more reference, owned by the scope if one is open. */
 bk_tensor *tensor_same(const bk_tensor *t);
+/* What t holds was made at this place: where t is a view, the rest of its base stays where it was made. */
 int tensor_set_place(bk_tensor *t, node *place);
 /* Another handle on t's cell: differentiable (same track) or not. */
 bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, bool differentiable);
@@ -139,8 +141,9 @@ void cell_release(cell *c);
 bk_tensor *cell_tensor(cell *c, const layout *l, int64_t offset);
 /* The same from numbers that nobody has checked; NULL with the error set where they leave the cell. */
 bk_tensor *cell_tensor_checked(cell *c, int ndim, const int64_t *sizes, const int64_t *strides, int64_t offset);
-/* The cell's value becomes another node, whose reference it takes over. */
-void cell_move(cell *c, node *value);
+/* The cell's value becomes another node, whose reference it takes over: by a write that counts, or by one that the tape
+ * is not to know of, after which views are where they were on it. */
+void cell_move(cell *c, node *value, bool counts);
 /* The write: the elements of t become those of value (same sizes and dtype; both value and edge borrowed). */
 int tensor_write(bk_tensor *t, operand value, bool add);
 /* The same, of a value that has nothing to do with the old one, which gets zeros on the tape: PyTorch's copy_. */

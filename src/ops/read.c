@@ -46,7 +46,7 @@ static int own_memory(cell *c)
     node *own = node_data((bk_dtype)n->dtype, n->layout, s, s->data);
     if (!own)
         return -1;
-    cell_move(c, own); /* the same value at another address: views must look there */
+    cell_move(c, own, false); /* the same value at another address: views must look there */
     return 0;
 }
 

@@ -227,6 +227,181 @@ def test_a_gradient_that_is_kept_has_the_strides_it_came_with(view):
     assert strides[0] == strides[1]
 
 
+@pytest.mark.parametrize("step", ["v.detach().numpy()", "v.data_ptr()", "x.data.mul_(2)", "v.data[0] = 1"])
+@pytest.mark.parametrize("view", ["x.t()", "x.view(2, 2)", "x[0:1]", "(x * 2).t()", "x.t().view_as(x)"])
+def test_the_hook_of_a_view_stays_when_its_memory_moves_or_is_written_behind_the_tape(view, step):
+    def run(module):
+        scope = {"x": module.ones(2, 2, requires_grad=True)}
+        exec(f"v = {view}\nhook = v.register_hook(lambda g: g * 0.5)\n{step}\nv.sum().backward()", scope)
+        return scope["x"].grad.tolist()
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("view", ["x.t()", "x.view(2, 2)", "x[0:1]", "(x * 2).view(4)"])
+def test_the_hook_of_a_view_is_that_of_its_memory_before_it_was_written_without_the_tape(view):
+    def run(module):
+        x = module.ones(2, 2, requires_grad=True)
+        v = eval(view, {"x": x})
+        v.register_hook(lambda g: g * 0.5)
+        with module.no_grad():
+            v.mul_(2)
+        v.sum().backward()
+        return x.grad.tolist()
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_who_keeps_the_gradient_of_a_tensor_that_was_written_gets_that_of_what_was_left_alone(early):
+    def run(module):
+        x = module.ones(3, requires_grad=True)
+        y = x * 1
+        if early:
+            y.retain_grad()
+        y[:1] = 2
+        rest = y[1:]
+        y.retain_grad()
+        y.register_hook(lambda g: g * 10)
+        loss = y.sum() + rest.sum()
+        (by,) = module.autograd.grad(loss, y, retain_graph=True)
+        loss.backward()
+        return x.grad.tolist(), y.grad.tolist(), by.tolist()
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("make", ["x * 2", "x.repeat(2, 1)", "x.repeat_interleave(2, 0)"])
+@pytest.mark.parametrize("view", ["y", "y[0]", "y.t()", "y.view(-1)[1:]", "y[:, 1:].t()", "y.view_as(y)"])
+def test_a_function_may_write_to_a_part_of_a_tensor(make, view):
+    def run(module):
+        class Thrice(module.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.mark_dirty(x)
+                return x.mul_(3)
+
+            @staticmethod
+            def backward(ctx, g):
+                return 3 * g
+
+        x = module.ones(2, 3, requires_grad=True)
+        y = eval(make, {"x": x})
+        v = eval(view, {"y": y})
+        same = Thrice.apply(v) is v
+        ((y * y).sum() + v.sum()).backward()
+        return same, x.grad.tolist(), y.tolist(), v.tolist()
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+def test_an_empty_view_of_any_kind_passes_on_gradients_of_gradients():
+    """PyTorch takes the gradient of an empty as_strided for a constant."""
+    x = brisk.ones(5, requires_grad=True)
+    for view in (x[3:0], x.as_strided((0,), (1,))):
+        (g,) = brisk.autograd.grad(x.sum() + view.exp().sum(), x, create_graph=True)
+        assert g.requires_grad
+        assert brisk.autograd.grad(g.tanh().sum(), x)[0].tolist() == [0] * 5
+
+
+def test_a_hook_on_a_view_sees_the_gradient_of_what_was_there_before_a_write_through_the_view():
+    """PyTorch does not run it."""
+    x = brisk.ones(3, requires_grad=True)
+    view = (x * 1)[1:]
+    view.register_hook(lambda g: g * 10)
+    view.mul_(2)
+    view.sum().backward()
+    assert x.grad.tolist() == [0, 20, 20]
+
+
+def test_a_view_that_was_read_and_then_refused_a_write_is_on_the_tape_still():
+    def run(module):
+        x = module.zeros(3, 4).requires_grad_()
+        view = x.diagonal()
+        with pytest.raises(RuntimeError, match="a view of a leaf Variable"):
+            view[view > 2] = 2
+        view.sum().backward()
+        return x.grad.tolist()
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("base", ["x", "x * 2"])
+def test_a_view_that_was_read_without_the_tape_is_where_it_was_on_the_tape(base):
+    def run(module):
+        x = module.arange(4.0).requires_grad_()
+        view = eval(base, {"x": x})[1:]
+        y = (view * 2).sum()
+        y.item()
+        with module.no_grad():
+            view.sum().item()
+        view.register_hook(lambda g: g * 3)
+        return [module.autograd.grad(y, t, retain_graph=True)[0].tolist() for t in (view, x)]
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+def test_a_gradient_that_is_asked_for_has_been_through_its_hooks():
+    """PyTorch's has not if another tensor is asked for that it leads to."""
+    x = brisk.ones(3, requires_grad=True)
+    y = x * 2
+    y.register_hook(lambda g: g * 3)
+    for inputs in ((y,), (y, x)):
+        assert brisk.autograd.grad(y.sum(), inputs, retain_graph=True)[0].tolist() == [3] * 3
+
+
+@pytest.mark.parametrize(
+    "write", ["y = m.zeros(3).copy_(z)", "y = m.cat([z])", "y = m.zeros(3).copy_(x)", "y = m.cat([x])"]
+)
+def test_a_tensor_that_took_the_value_of_another_has_a_gradient_and_hooks_of_its_own(write):
+    def run(module):
+        x = module.ones(3, requires_grad=True)
+        scope = {"m": module, "x": x, "z": x * 2}
+        exec(write, scope)
+        y, z = scope["y"], scope["z"]
+        loss = y.sum() + (z * 5).sum() + (x * 7).sum()
+        asked = [g.tolist() for g in module.autograd.grad(loss, (y, z, x), retain_graph=True)]
+        y.retain_grad()
+        y.register_hook(lambda g: g * 10)
+        loss.backward()
+        return asked, x.grad.tolist(), y.grad.tolist()
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+def test_who_keeps_the_gradient_of_a_functions_output_gets_that_of_the_output_that_was_saved():
+    def run(module):
+        class Square(module.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                y = x * x
+                ctx.save_for_backward(x, y)
+                return y
+
+            @staticmethod
+            def backward(ctx, g):
+                x, y = ctx.saved_tensors
+                return g * y / x * 2
+
+        x = module.full((3,), 2.0, requires_grad=True)
+        y = Square.apply(x)
+        y.retain_grad()
+        (g,) = module.autograd.grad(y.sum(), x, create_graph=True)
+        y.grad = None
+        g.sum().backward()
+        return y.grad.tolist(), x.grad.tolist()
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
 def test_a_view_of_what_a_function_wrote_and_returned_leads_the_gradient_into_the_next_function():
     """Solvers of differential equations keep their slopes so: written past the version counter, returned unmarked."""
 
