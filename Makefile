@@ -72,7 +72,7 @@ install: $(BUILD)/build.ninja
 	@chmod +x $(BIN)/brisk
 
 demo: install
-	@ninja -C $(BUILD) --quiet examples/c/branches examples/c/char_lstm examples/c/floats examples/c/gradients examples/c/save_load examples/c/training
+	@ninja -C $(BUILD) --quiet $(patsubst %.c,%,$(wildcard examples/c/*.c))
 	@$(BIN)/python examples/demo.py $(BUILD)/examples/c
 
 test: test-c test-python

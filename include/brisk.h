@@ -7,7 +7,7 @@
  *     result NULL and keeps the first message, so a chain of calls is checked once, at its end.
  *   - Functions that return int return 0, or -1 on failure.
  *   - Nothing is computed when it is recorded: bk_item, bk_data, bk_eval and friends evaluate.
- *   - Names follow PyTorch; a trailing underscore writes in place and returns its (borrowed) argument.
+ *   - Names follow PyTorch; a trailing underscore writes in place.
  */
 #ifndef BRISK_H
 #define BRISK_H
@@ -579,10 +579,10 @@ BK_API bk_tensor *bk_binary_cross_entropy_with_logits(const bk_tensor *x, const 
                                                       const bk_tensor *weight, const bk_tensor *pos_weight,
                                                       bk_reduction reduction);
 
-/* --- optimisers: a step moves every parameter that has a gradient, and is recorded like any other op
- * ------------------ */
+/* --- optimisers --------------------------------------------------------------------------------------------------- */
 
-/* State starts as zeros: a step makes the tensors that it needs (owned by the struct). */
+/* A step moves every parameter that has a gradient, and is recorded like any other op. State starts as zeros: a step
+ * makes the tensors that it needs (owned by the struct). */
 typedef struct bk_sgd_options {
     double lr, momentum, dampening, weight_decay;
     bool nesterov, maximize;
@@ -632,9 +632,9 @@ BK_API bool bk_retains_grad(const bk_tensor *t);
  * one-element t. */
 BK_API int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph);
 
-/* A function of the user's own. forward gets the inputs and returns 0 after setting outputs (owned); backward gets the
- * gradients of the outputs (NULL: zero) and sets those of the inputs (owned; NULL: none). Each is called once, when the
- * values are needed by the caller's next line, not when they are evaluated. `free` is called with data at the end. */
+/* A function of the user's own: its values are computed without a tape, and bk_function_apply puts them on it. backward
+ * gets the gradients of the outputs (NULL: zero), sets those of the inputs (owned; NULL: none) and returns 0, or -1
+ * with the error set. It records, and is called once in a pass. `free` is called with data at the end. */
 typedef struct bk_function {
     const char *name;
     int (*backward)(void *data, bk_tensor *const *output_grads, int outputs, bk_tensor **input_grads, int inputs);

@@ -13,6 +13,7 @@ import inspect
 import pathlib
 import re
 import sys
+import textwrap
 import types
 
 BEGIN, END = "<!-- coverage: begin -->", "<!-- coverage: end -->"
@@ -155,16 +156,12 @@ def read_frequencies(file):
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
-def wrap(names, width=116):
-    lines, line = [], ""
-    for name in names:
-        word = f"`{name}`"
-        if line and len(line) + len(word) + 2 > width:
-            lines.append(line + ",")
-            line = word
-        else:
-            line = f"{line}, {word}" if line else word
-    return "\n".join([*lines, line])
+def wrap(text):
+    return "\n".join(textwrap.wrap(text, 118, break_long_words=False, break_on_hyphens=False))
+
+
+def listed(names):
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def namespace_section():
@@ -175,7 +172,7 @@ def namespace_section():
         there, missing, excepted = compare_namespace(path)
         rows.append(f"| `{path}` | {there} | {len(missing)} | {len(excepted)} |")
         if missing:
-            lists.append(f"**{path}**: {wrap(missing)}\n")
+            lists.append(wrap(f"**{path}**: {listed(missing)}") + "\n")
     version = torch.__version__.split("+")[0]
     return [
         f"## PyTorch {version}'s public names",
@@ -184,10 +181,10 @@ def namespace_section():
         "|---|---:|---:|---:|",
         *rows,
         "",
-        "Out of scope: "
-        + "; ".join(EXCEPTED)
-        + ". Using such a name, or one that is missing, raises an AttributeError",
-        "or NotImplementedError that names it.",
+        wrap(
+            f"Out of scope: {'; '.join(EXCEPTED)}. Using such a name, or one that is missing, raises an AttributeError "
+            "or NotImplementedError that names it."
+        ),
         "",
         "### Missing",
         "",
@@ -204,10 +201,10 @@ def program_section(rows):
         f"## Names that at least {COMMON} of 229 programs use",
         "",
         f"{there} are there, {len(missing)} are missing" + (": " + ", ".join(named) if named else "") + ".",
-        "Out of scope: " + (", ".join(f"`{path}` ({programs})" for path, programs in beyond) or "none") + ".",
+        wrap("Out of scope: " + (", ".join(f"`{path}` ({programs})" for path, programs in beyond) or "none") + "."),
         "",
         f"Of the names that fewer programs use, {rest_there} are there and {len(rest_missing)} are not:",
-        wrap([path for path, _ in rest_missing]) + ".",
+        wrap(listed(path for path, _ in rest_missing) + "."),
         "",
     ]
 

@@ -52,7 +52,7 @@ _ELSEWHERE = {
 }
 
 # Submodules that are imported when they are first named, so that a program which does without them starts faster.
-_LATER = frozenset(("accelerator", "amp", "backends", "cuda", "distributions", "jit", "optim"))
+_LATER = frozenset(("accelerator", "amp", "backends", "cuda", "distributions", "jit", "onnx", "optim"))
 
 
 _find = finder(__name__, _ELSEWHERE)

@@ -12,6 +12,7 @@ _dtype = dtype
 _layout = layout
 _memory_format = memory_format
 __version__: str
+from brisk import accelerator as accelerator
 from brisk import amp as amp
 from brisk import autograd as autograd
 from brisk import backends as backends
@@ -23,6 +24,7 @@ from brisk import hub as hub
 from brisk import jit as jit
 from brisk import linalg as linalg
 from brisk import nn as nn
+from brisk import onnx as onnx
 from brisk import optim as optim
 from brisk import random as random
 from brisk import return_types as return_types
@@ -1355,6 +1357,7 @@ def bernoulli(input: Tensor, *, generator: Optional[Generator] = ..., out: Optio
 @overload
 def bernoulli(input: Tensor, p: _float, *, generator: Optional[Generator] = ...) -> Tensor: ...
 def bincount(input: Tensor, weights: Optional[Tensor] = ..., minlength: _int = ...) -> Any: ...
+def binomial(count: Tensor, prob: Tensor, generator: Optional[Generator] = ...) -> Tensor: ...
 @overload
 def bitwise_and(input: Tensor, other: Tensor, *, out: Optional[Tensor] = ...) -> Tensor: ...
 @overload

@@ -27,7 +27,7 @@ def vander(x, N=None, increasing=False):
     return x.reshape(-1, 1) ** powers
 
 
-def _cosine_window(coefficients):
+def _cosine_window(name, coefficients):
     def window(window_length, periodic=True, *, dtype=None, device=None, requires_grad=False):
         dtype = dtype or _C.get_default_dtype()
         if window_length < 2:
@@ -38,11 +38,12 @@ def _cosine_window(coefficients):
         w = w[:-1].clone() if periodic else w
         return w.requires_grad_() if requires_grad else w
 
+    window.__doc__ = f"{name}'s window: 1 in the middle, falling off as cosines do."
     return window
 
 
-hann_window = _cosine_window((0.5, -0.5))
-hamming_window = _cosine_window((0.54, -0.46))
-blackman_window = _cosine_window((0.42, -0.5, 0.08))
+hann_window = _cosine_window("Hann", (0.5, -0.5))
+hamming_window = _cosine_window("Hamming", (0.54, -0.46))
+blackman_window = _cosine_window("Blackman", (0.42, -0.5, 0.08))
 
 __all__ = ["blackman_window", "hamming_window", "hann_window", "meshgrid", "vander"]

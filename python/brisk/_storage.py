@@ -134,7 +134,7 @@ for _name in ("float", "double", "half", "bfloat16", "long", "int", "short", "ch
 
 
 def _named(name, dtype):
-    return type(name, (TypedStorage,), {"__module__": "brisk", "_kind": dtype})
+    return type(name, (TypedStorage,), {"__module__": "brisk", "__doc__": f"A storage of {dtype}.", "_kind": dtype})
 
 
 FloatStorage = _named("FloatStorage", brisk.float32)

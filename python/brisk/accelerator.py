@@ -1,32 +1,39 @@
-"""Devices beside the CPU: there are none, and asking is answered as PyTorch answers on a machine without one."""
+"""The accelerator of this machine, of which there is none: what programs ask before they use it."""
 
-__all__ = [
-    "current_accelerator", "current_device_index", "device_count", "empty_cache", "is_available", "set_device_index",
-    "synchronize",
+__all__ = [  # noqa: F822  (those refused are set below)
+    "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count",
+    "empty_cache", "is_available", "set_device_idx", "set_device_index", "set_stream", "synchronize",
 ]  # fmt: skip
+
+_MISSING = "Cannot access accelerator device when none is available."
 
 
 def is_available():
-    """False."""
+    """False: there is no accelerator."""
     return False
 
 
 def device_count():
-    """0."""
+    """0: there is no accelerator."""
     return 0
 
 
 def current_accelerator(check_available=False):
-    """None."""
+    """None: there is no accelerator."""
     return None
 
 
-def _refuse(*args, **kwargs):
-    raise RuntimeError("there is no accelerator here: tensors are on the CPU")
+def _refused(name):
+    def function(*args, **kwargs):
+        raise RuntimeError(_MISSING)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = "Refused: there is no accelerator."
+    return function
 
 
-current_device_index = set_device_index = synchronize = _refuse
-
-
-def empty_cache():
-    """Nothing: no accelerator's memory is held."""
+for _name in (
+    "current_device_idx", "current_device_index", "current_stream", "empty_cache", "set_device_idx",
+    "set_device_index", "set_stream", "synchronize",
+):  # fmt: skip
+    globals()[_name] = _refused(_name)

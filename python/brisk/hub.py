@@ -13,6 +13,7 @@ def _refuse(name):
         )
 
     refuse.__name__ = name
+    refuse.__doc__ = "Refused: brisk does not use the network."
     return refuse
 
 
@@ -31,5 +32,6 @@ def get_dir():
 
 
 def set_dir(d):
+    """Where downloads would be kept from now on."""
     global _directory
     _directory = d

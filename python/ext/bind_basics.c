@@ -1,4 +1,4 @@
-/* bind_basics.c: the first functions of the module. */
+/* bind_basics.c: products, writes of a whole tensor, and evaluation on demand. */
 #include "binds.h"
 #include "core/memory.h"
 #include "graph/plan.h"
@@ -16,9 +16,10 @@ static PyObject *py_sync(const arg *a)
 }
 
 const binding basics_rows[] = {
-    { AS_FUNCTION | AS_METHOD, "matmul(Tensor self, Tensor other, *, Tensor? out=None)", py_matmul, NULL },
-    { AS_METHOD, "zero_(Tensor self)", py_zero_, NULL },
-    { AS_METHOD, "copy_(Tensor self, Tensor other)", py_copy_, NULL },
+    { AS_FUNCTION | AS_METHOD, "matmul(Tensor self, Tensor other, *, Tensor? out=None)", py_matmul,
+      "The product of two matrices, vectors, or batches of matrices." },
+    { AS_METHOD, "zero_(Tensor self)", py_zero_, "Writes 0 to every element." },
+    { AS_METHOD, "copy_(Tensor self, Tensor other)", py_copy_, "Writes the elements of other, broadcast and cast." },
     { AS_FUNCTION, "sync()", py_sync, "Evaluates everything recorded so far." },
 };
 const size_t basics_row_count = sizeof basics_rows / sizeof *basics_rows;

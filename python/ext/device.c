@@ -228,6 +228,7 @@ static PyMethodDef device_methods[] = {
 };
 
 static PyType_Slot device_slots[] = {
+    { Py_tp_doc, "Where a tensor lives. Every device can be named; tensors live on cpu." },
     { Py_tp_new, device_new },
     { Py_tp_repr, device_repr },
     { Py_tp_str, device_str },

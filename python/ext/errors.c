@@ -7,7 +7,8 @@ static PyObject *linalg_error; /* torch.linalg.LinAlgError */
 
 int errors_init(PyObject *module)
 {
-    linalg_error = PyErr_NewException("brisk._C._LinAlgError", PyExc_RuntimeError, NULL);
+    linalg_error = PyErr_NewExceptionWithDoc("brisk._C._LinAlgError", "A matrix that has no answer: singular, say.",
+                                             PyExc_RuntimeError, NULL);
     return linalg_error ? PyModule_AddObjectRef(module, "_LinAlgError", linalg_error) : -1;
 }
 

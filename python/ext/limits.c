@@ -141,6 +141,7 @@ static PyGetSetDef iinfo_attributes[] = {
 };
 
 static PyType_Slot finfo_slots[] = {
+    { Py_tp_doc, "The limits of a floating-point dtype." },
     { Py_tp_new, finfo_new },
     { Py_tp_repr, finfo_repr },
     { Py_tp_getset, finfo_attributes },
@@ -149,6 +150,7 @@ static PyType_Slot finfo_slots[] = {
     { 0, NULL },
 };
 static PyType_Slot iinfo_slots[] = {
+    { Py_tp_doc, "The limits of an integer dtype." },
     { Py_tp_new, iinfo_new },
     { Py_tp_repr, iinfo_repr },
     { Py_tp_getset, iinfo_attributes },

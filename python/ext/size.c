@@ -126,6 +126,7 @@ static PyMethodDef size_methods[] = {
 
 static PyType_Slot size_slots[] = {
     { Py_tp_base, NULL }, /* tuple: filled in below, its address is not a constant everywhere */
+    { Py_tp_doc, "The sizes of a tensor: a tuple of ints." },
     { Py_tp_new, size_new },
     { Py_tp_repr, size_repr },
     { Py_tp_methods, size_methods },

@@ -204,6 +204,7 @@ static PyMethodDef storage_methods[] = {
 };
 
 static PyType_Slot storage_slots[] = {
+    { Py_tp_doc, "The memory that tensors share, as bytes." },
     { Py_tp_dealloc, storage_dealloc },
     { Py_tp_methods, storage_methods },
     { Py_sq_length, storage_length },

@@ -541,6 +541,7 @@ static PyMemberDef members[] = {
 };
 
 static PyType_Slot slots[] = {
+    { Py_tp_doc, "Elements of one dtype in a grid. Recorded when it is made, evaluated when a value is asked for." },
     { Py_tp_new, py_tensor_new },
     { Py_tp_dealloc, tensor_dealloc },
     { Py_tp_traverse, tensor_traverse },

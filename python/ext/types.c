@@ -107,6 +107,7 @@ static PyMethodDef dtype_methods[] = {
 static PyMethodDef named_methods[] = { { "__reduce__", named_reduce, METH_NOARGS, NULL }, { 0 } };
 
 static PyType_Slot dtype_slots[] = {
+    { Py_tp_doc, "The type of a tensor's elements." },
     { Py_tp_repr, named_repr },
     { Py_tp_getset, dtype_attributes },
     { Py_tp_methods, dtype_methods },

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 typedef struct interpreter_lock {
-    void *(*leave)(
-        bool runs); /* gives it up, if this thread holds it, to run or to wait; NULL: there was nothing to do */
+    /* Gives it up, if this thread holds it, to run or to wait. NULL: there was nothing to do. */
+    void *(*leave)(bool runs);
     void (*enter)(void *left); /* takes it back; `left` is what leave returned */
 } interpreter_lock;
 

@@ -1,4 +1,4 @@
-/* gemm_kernels.h: what gemm.c needs of an instruction set: one table of micro-kernels per element type.
+/* gemm_kernels.h: what the products need of an instruction set: one table of micro-kernels per element type.
  *
  * A micro-kernel computes a tile of c of a fixed number of rows, and one panel (`nr` columns) or several panels wide.
  * It keeps the whole tile in registers and adds up k in ascending order. */

@@ -12,22 +12,30 @@
 typedef uint32_t word32 __attribute__((may_alias));
 typedef uint64_t word64 __attribute__((may_alias));
 
-/* cols times one element. */
-static void repeat(int size, int64_t cols, const char *from, char *to)
+/* n times one element: a few, and copies of what is there, twice as many each time. */
+static void repeat(int size, int64_t n, const char *from, char *to)
 {
+    enum { FEW = 64 };
     const word32 narrow = *(const word32 *)from;
     const word64 wide = size == 8 ? *(const word64 *)from : 0;
+    const int64_t few = min_i64(n, FEW);
     if (size == 4)
-        for (int64_t j = 0; j < cols; j++)
+        for (int64_t j = 0; j < few; j++)
             ((word32 *)to)[j] = narrow;
     else
-        for (int64_t j = 0; j < cols; j++)
+        for (int64_t j = 0; j < few; j++)
             ((word64 *)to)[j] = wide;
+    for (int64_t done = few; done < n; done *= 2)
+        memcpy(to + done * size, to, (size_t)(min_i64(done, n - done) * size));
 }
 
 static void copy_strided(int size, int64_t rows, int64_t cols, const char *from, int64_t from_row, int64_t from_col,
                          char *to, int64_t to_row)
 {
+    if (from_row == 0 && from_col == 0 && to_row == cols) {
+        repeat(size, rows * cols, from, to);
+        return;
+    }
     for (int64_t i = 0; i < rows; i++) {
         const char *source = from + i * from_row * size;
         char *target = to + i * to_row * size;

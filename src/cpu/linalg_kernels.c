@@ -1,4 +1,4 @@
-/* linalg_kernels.c: the loops of linalg.h for one instruction set, compiled once per level with ISA_NAME set to it. */
+/* linalg_kernels.c: the loops of linalg_loops.h, compiled once per ISA level with ISA_NAME set to it. */
 #include <math.h>
 
 #include "cpu/linalg.h"

@@ -1,4 +1,4 @@
-/* rows.h: kernels that read a whole row before they write it: normalisation over the last dimensions and its gradient.
+/* rows.h: kernels that read a whole row before they write it: standardising, softmax, and the gradients of both.
  *
  * What an elementwise group and reductions would do in several passes over memory is done while a row is in cache. */
 #ifndef BK_CPU_ROWS_H

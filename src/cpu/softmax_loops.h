@@ -1,4 +1,4 @@
-/* softmax_loops.h: the loops of softmax.c, included once per compute type with T, EXP (its exponential) and NAME.
+/* softmax_loops.h: the loops of softmax.c, included once per compute type with T and NAME.
  *
  * Sums are taken in T over SLICE elements in LANES interleaved parts, slices in double: the order never changes. A NaN
  * or an infinite maximum makes every x - top a NaN, and so the sum. */

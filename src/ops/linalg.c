@@ -17,7 +17,7 @@
 /* --- recording ------------------------------------------------------------------------------------------------------
  */
 
-static bk_tensor *record(int op, bk_dtype dtype, const layout *l, int64_t how, const operand *in, int count)
+static node *recorded(int op, bk_dtype dtype, const layout *l, int64_t how, const operand *in, int count)
 {
     node *n = l ? node_new(op, dtype, l) : NULL;
     if (!n)
@@ -26,10 +26,16 @@ static bk_tensor *record(int op, bk_dtype dtype, const layout *l, int64_t how, c
     n->attr.i[0] = how;
     for (int k = 0; k < count; k++)
         node_input(n, k, in[k].value, in[k].edge);
-    return tensor_from_node(record_node(n));
+    return record_node(n);
 }
 
-/* A kernel of two results, of which neither is on the tape. */
+static bk_tensor *record(int op, bk_dtype dtype, const layout *l, int64_t how, const operand *in, int count)
+{
+    return tensor_from_node(recorded(op, dtype, l, how, in, count));
+}
+
+/* A kernel of two results, of which neither is on the tape. Both are recorded before either gets a handle, which may
+ * evaluate the log. */
 static bk_tensor *record_pair(int op, const bk_tensor *a, const layout *first, const layout *second, bk_dtype dtype,
                               bk_tensor **out)
 {
@@ -37,10 +43,16 @@ static bk_tensor *record_pair(int op, const bk_tensor *a, const layout *first, c
     if (!first || !second || !tensor_read(a, &in))
         return NULL;
     in.edge = NULL;
-    bk_tensor *made = record(op, tensor_dtype(a), first, 0, &in, 1);
-    operand from;
-    *out = made && tensor_read(made, &from) ? record(OP_second, dtype, second, 0, &from, 1) : NULL;
-    return *out ? made : NULL;
+    node *made = recorded(op, tensor_dtype(a), first, 0, &in, 1);
+    node *other = made ? recorded(OP_second, dtype, second, 0, &(operand){ .value = made }, 1) : NULL;
+    if (!other) {
+        if (made)
+            node_release(made);
+        return NULL;
+    }
+    bk_tensor *result = tensor_from_node(made);
+    *out = tensor_from_node(other);
+    return *out ? result : NULL;
 }
 
 /* The sizes of t without its last `drop`, followed by others. */

@@ -6,7 +6,7 @@ from brisk import _C
 from brisk._C import Size, Tensor
 from brisk.autograd.grad_mode import no_grad
 from brisk.distributions import constraints
-from brisk.distributions.utils import lazy_property
+from brisk.distributions.utils import broadcast_all, lazy_property
 
 __all__ = ["Distribution"]
 
@@ -166,6 +166,26 @@ class Distribution:
             for name, value in ((name, self.__dict__[name]) for name in names)
         ]
         return type(self).__name__ + "(" + ", ".join(texts) + ")"
+
+
+class LocationScale(Distribution):
+    """Around loc, by multiples of scale; symmetric."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc, scale, validate_args=None):
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.size(), validate_args=validate_args)
+
+    @property
+    def mean(self):
+        return self.loc
+
+    @property
+    def mode(self):
+        return self.loc
 
 
 def _kind(value):

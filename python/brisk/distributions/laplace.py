@@ -1,31 +1,13 @@
 """The Laplace distribution."""
 
 from brisk import _C
-from brisk.distributions import constraints
-from brisk.distributions.distribution import Distribution
-from brisk.distributions.utils import broadcast_all
+from brisk.distributions.distribution import LocationScale
 
 __all__ = ["Laplace"]
 
 
-class Laplace(Distribution):
+class Laplace(LocationScale):
     """Exponential to both sides of loc."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc, scale, validate_args=None):
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.size(), validate_args=validate_args)
-
-    @property
-    def mean(self):
-        return self.loc
-
-    @property
-    def mode(self):
-        return self.loc
 
     @property
     def variance(self):

@@ -4,31 +4,13 @@ import math
 
 from brisk import _C
 from brisk.autograd.grad_mode import no_grad
-from brisk.distributions import constraints
-from brisk.distributions.distribution import LOG_SQRT_2PI, Distribution, standard_normal
-from brisk.distributions.utils import broadcast_all
+from brisk.distributions.distribution import LOG_SQRT_2PI, LocationScale, standard_normal
 
 __all__ = ["Normal"]
 
 
-class Normal(Distribution):
+class Normal(LocationScale):
     """Of mean loc and standard deviation scale."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc, scale, validate_args=None):
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.size(), validate_args=validate_args)
-
-    @property
-    def mean(self):
-        return self.loc
-
-    @property
-    def mode(self):
-        return self.loc
 
     @property
     def stddev(self):

@@ -6,7 +6,7 @@ from brisk import _C
 from brisk.distributions import constraints
 from brisk.distributions.categorical import Categorical, OneHotCategorical
 from brisk.distributions.counts import _OfProbability
-from brisk.distributions.distribution import Distribution, standard_normal, sum_rightmost
+from brisk.distributions.distribution import Distribution, LocationScale, standard_normal, sum_rightmost
 from brisk.distributions.exponential import Exponential
 from brisk.distributions.gamma import Gamma
 from brisk.distributions.independent import Independent
@@ -163,27 +163,19 @@ class LogNormal(_Named):
         return self.base_dist.entropy() + self.loc
 
 
-class HalfNormal(_Named):
-    """The size of a normal number."""
+class _Folded(_Named):
+    """The size of a number whose distribution is symmetric around 0."""
 
     arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative
     scale = property(lambda self: self.base_dist.scale)
 
-    def __init__(self, scale, validate_args=None):
-        super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
-
-    @property
-    def mean(self):
-        return self.scale * math.sqrt(2 / math.pi)
+    def __init__(self, base, validate_args):
+        super().__init__(base, AbsTransform(), validate_args=validate_args)
 
     @property
     def mode(self):
         return _C.zeros_like(self.scale)
-
-    @property
-    def variance(self):
-        return self.scale.pow(2) * (1 - 2 / math.pi)
 
     def log_prob(self, value):
         if self._validate_args:
@@ -201,24 +193,27 @@ class HalfNormal(_Named):
         return self.base_dist.entropy() - math.log(2)
 
 
-class Cauchy(Distribution):
+class HalfNormal(_Folded):
+    """The size of a normal number."""
+
+    def __init__(self, scale, validate_args=None):
+        super().__init__(Normal(0, scale, validate_args=False), validate_args=validate_args)
+
+    @property
+    def mean(self):
+        return self.scale * math.sqrt(2 / math.pi)
+
+    @property
+    def variance(self):
+        return self.scale.pow(2) * (1 - 2 / math.pi)
+
+
+class Cauchy(LocationScale):
     """The ratio of two normal numbers: it has no mean."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc, scale, validate_args=None):
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.size(), validate_args=validate_args)
 
     @property
     def mean(self):
         return _C.full_like(self.loc, math.nan)
-
-    @property
-    def mode(self):
-        return self.loc
 
     @property
     def variance(self):
@@ -246,42 +241,19 @@ class Cauchy(Distribution):
         return math.log(4 * math.pi) + self.scale.log()
 
 
-class HalfCauchy(_Named):
+class HalfCauchy(_Folded):
     """The size of a Cauchy number."""
 
-    arg_constraints = {"scale": constraints.positive}
-    support = constraints.nonnegative
-    scale = property(lambda self: self.base_dist.scale)
-
     def __init__(self, scale, validate_args=None):
-        super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
+        super().__init__(Cauchy(0, scale, validate_args=False), validate_args=validate_args)
 
     @property
     def mean(self):
         return _C.full(self._extended_shape(), math.inf, dtype=self.scale.dtype)
 
     @property
-    def mode(self):
-        return _C.zeros_like(self.scale)
-
-    @property
     def variance(self):
         return self.base_dist.variance
-
-    def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        log_prob = self.base_dist.log_prob(value) + math.log(2)
-        return _C.where(value >= 0, log_prob, _C.full_like(log_prob, -math.inf))
-
-    def cdf(self, value):
-        return 2 * self.base_dist.cdf(value) - 1
-
-    def icdf(self, prob):
-        return self.base_dist.icdf((prob + 1) / 2)
-
-    def entropy(self):
-        return self.base_dist.entropy() - math.log(2)
 
 
 class Gumbel(_Named):

@@ -26,42 +26,62 @@ class _MaybeInPlace(Module):
 
 
 class Sigmoid(Module):
+    """1 / (1 + exp(-x))."""
+
     forward = _C.layer_forward(_C.sigmoid)
 
 
 class Tanh(Module):
+    """(exp(x) - exp(-x)) / (exp(x) + exp(-x))."""
+
     forward = _C.layer_forward(_C.tanh)
 
 
 class LogSigmoid(Module):
+    """log(1 / (1 + exp(-x)))."""
+
     forward = _C.layer_forward(F.logsigmoid)
 
 
 class Softsign(Module):
+    """x / (1 + |x|)."""
+
     forward = _C.layer_forward(F.softsign)
 
 
 class Tanhshrink(Module):
+    """x - tanh(x)."""
+
     forward = _C.layer_forward(F.tanhshrink)
 
 
 class ReLU(_MaybeInPlace):
+    """max(x, 0)."""
+
     forward = _C.layer_forward(F.relu, "inplace")
 
 
 class SiLU(_MaybeInPlace):
+    """x sigmoid(x)."""
+
     forward = _C.layer_forward(F.silu, "inplace")
 
 
 class Mish(_MaybeInPlace):
+    """x tanh(softplus(x))."""
+
     forward = _C.layer_forward(F.mish, "inplace")
 
 
 class SELU(_MaybeInPlace):
+    """ELU with the slopes that keep mean 0 and variance 1."""
+
     forward = _C.layer_forward(F.selu, "inplace")
 
 
 class Hardswish(_MaybeInPlace):
+    """x times Hardsigmoid."""
+
     forward = _C.layer_forward(F.hardswish, "inplace")
 
     def extra_repr(self):
@@ -69,10 +89,14 @@ class Hardswish(_MaybeInPlace):
 
 
 class Hardsigmoid(Hardswish):
+    """x / 6 + 1/2, between 0 and 1."""
+
     forward = _C.layer_forward(F.hardsigmoid, "inplace")
 
 
 class Threshold(Module):
+    """x above the threshold, else a value."""
+
     def __init__(self, threshold, value, inplace=False):
         super().__init__()
         self.threshold, self.value, self.inplace = threshold, value, inplace
@@ -85,6 +109,8 @@ class Threshold(Module):
 
 
 class RReLU(Module):
+    """LeakyReLU whose slope is drawn at random in training."""
+
     def __init__(self, lower=1.0 / 8, upper=1.0 / 3, inplace=False):
         super().__init__()
         self.lower, self.upper, self.inplace = lower, upper, inplace
@@ -97,6 +123,8 @@ class RReLU(Module):
 
 
 class Hardtanh(Module):
+    """x, between two bounds."""
+
     def __init__(self, min_val=-1.0, max_val=1.0, inplace=False, min_value=None, max_value=None):
         super().__init__()
         self.min_val = min_val if min_value is None else min_value
@@ -113,6 +141,8 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
+    """x, between 0 and 6."""
+
     def __init__(self, inplace=False):
         super().__init__(0.0, 6.0, inplace)
 
@@ -135,14 +165,20 @@ class _WithAlpha(Module):
 
 
 class ELU(_WithAlpha):
+    """x above 0, else alpha (exp(x) - 1)."""
+
     function = F.elu
 
 
 class CELU(_WithAlpha):
+    """x above 0, else alpha (exp(x / alpha) - 1)."""
+
     function = F.celu
 
 
 class LeakyReLU(Module):
+    """x above 0, else a small slope times x."""
+
     def __init__(self, negative_slope=1e-2, inplace=False):
         super().__init__()
         self.negative_slope, self.inplace = negative_slope, inplace
@@ -155,6 +191,8 @@ class LeakyReLU(Module):
 
 
 class GLU(Module):
+    """One half along a dimension times the sigmoid of the other."""
+
     def __init__(self, dim=-1):
         super().__init__()
         self.dim = dim
@@ -167,6 +205,8 @@ class GLU(Module):
 
 
 class GELU(Module):
+    """x times the normal distribution function of x, or nearly so by tanh."""
+
     def __init__(self, approximate="none"):
         super().__init__()
         self.approximate = approximate
@@ -193,14 +233,20 @@ class _Shrink(Module):
 
 
 class Hardshrink(_Shrink):
+    """x outside of [-lambd, lambd], else 0."""
+
     function = F.hardshrink
 
 
 class Softshrink(_Shrink):
+    """x moved towards 0 by lambd."""
+
     function = F.softshrink
 
 
 class Softplus(Module):
+    """log(1 + exp(beta x)) / beta."""
+
     def __init__(self, beta=1.0, threshold=20.0):
         super().__init__()
         self.beta, self.threshold = beta, threshold
@@ -213,6 +259,8 @@ class Softplus(Module):
 
 
 class PReLU(Module):
+    """x above 0, else a learnt slope times x."""
+
     def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
         super().__init__()
         self.num_parameters, self.init = num_parameters, init
@@ -252,18 +300,26 @@ class _Along(Module):
 
 
 class Softmin(_Along):
+    """Softmax of -x."""
+
     function = F.softmin
 
 
 class Softmax(_Along):
+    """Exponentials along a dimension over their sum."""
+
     function = F.softmax
 
 
 class LogSoftmax(_Along):
+    """The logarithm of Softmax."""
+
     function = F.log_softmax
 
 
 class Softmax2d(Module):
+    """Softmax over the channels of each place."""
+
     def forward(self, input):
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")

@@ -35,18 +35,26 @@ class _MaxPoolNd(Module):
 
 
 class MaxPool1d(_MaxPoolNd):
+    """The largest element of each window."""
+
     function = F.max_pool1d
 
 
 class MaxPool2d(_MaxPoolNd):
+    """The largest element of each window."""
+
     function = F.max_pool2d
 
 
 class MaxPool3d(_MaxPoolNd):
+    """The largest element of each window."""
+
     function = F.max_pool3d
 
 
 class AvgPool1d(Module):
+    """The mean of each window."""
+
     def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
         super().__init__()
         self.kernel_size = _single(kernel_size)
@@ -62,6 +70,8 @@ class AvgPool1d(Module):
 
 
 class AvgPool2d(Module):
+    """The mean of each window."""
+
     function = F.avg_pool2d
 
     def __init__(
@@ -84,6 +94,8 @@ class AvgPool2d(Module):
 
 
 class AvgPool3d(AvgPool2d):
+    """The mean of each window."""
+
     function = F.avg_pool3d
 
 
@@ -105,14 +117,20 @@ class _LPPoolNd(Module):
 
 
 class LPPool1d(_LPPoolNd):
+    """The norm of each window."""
+
     function = F.lp_pool1d
 
 
 class LPPool2d(_LPPoolNd):
+    """The norm of each window."""
+
     function = F.lp_pool2d
 
 
 class LPPool3d(_LPPoolNd):
+    """The norm of each window."""
+
     function = F.lp_pool3d
 
 
@@ -141,11 +159,15 @@ class _FractionalMaxPoolNd(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
+    """The largest element of windows whose places are random."""
+
     n = 2
     function = F.fractional_max_pool2d
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
+    """The largest element of windows whose places are random."""
+
     n = 3
     function = F.fractional_max_pool3d
 
@@ -165,14 +187,20 @@ class _Adaptive(Module):
 
 
 class AdaptiveAvgPool1d(_Adaptive):
+    """The mean of each of output_size windows."""
+
     function = F.adaptive_avg_pool1d
 
 
 class AdaptiveAvgPool2d(_Adaptive):
+    """The mean of each of output_size windows."""
+
     function = F.adaptive_avg_pool2d
 
 
 class AdaptiveAvgPool3d(_Adaptive):
+    """The mean of each of output_size windows."""
+
     function = F.adaptive_avg_pool3d
 
 
@@ -186,14 +214,20 @@ class _AdaptiveMax(_Adaptive):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMax):
+    """The largest element of each of output_size windows."""
+
     function = F.adaptive_max_pool1d
 
 
 class AdaptiveMaxPool2d(_AdaptiveMax):
+    """The largest element of each of output_size windows."""
+
     function = F.adaptive_max_pool2d
 
 
 class AdaptiveMaxPool3d(_AdaptiveMax):
+    """The largest element of each of output_size windows."""
+
     function = F.adaptive_max_pool3d
 
 
@@ -216,15 +250,21 @@ class _MaxUnpoolNd(Module):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
+    """Elements put back where a MaxPool found them; 0 elsewhere."""
+
     function = F.max_unpool1d
     each = _single
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
+    """Elements put back where a MaxPool found them; 0 elsewhere."""
+
     function = F.max_unpool2d
     each = _pair
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
+    """Elements put back where a MaxPool found them; 0 elsewhere."""
+
     function = F.max_unpool3d
     each = _triple

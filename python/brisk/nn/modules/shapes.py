@@ -48,7 +48,8 @@ class _ZeroPad(_ConstantPad):
 
 
 def _pads(base, name, mode, dims):
-    return [type(f"{name}{n}d", (base,), {"n": n, "mode": mode, "__module__": __name__}) for n in dims]
+    common = {"mode": mode, "__module__": __name__, "__doc__": f"Padding on every side, in the mode {mode!r}."}
+    return [type(f"{name}{n}d", (base,), {"n": n, **common}) for n in dims]
 
 
 ConstantPad1d, ConstantPad2d, ConstantPad3d = _pads(_ConstantPad, "ConstantPad", "constant", (1, 2, 3))
