@@ -49,37 +49,49 @@ static bool operands(const arg *a, int n, operand *out)
     return true;
 }
 
+/* The last of n is a factor: a number, also where a tensor of one element was given for it. No gradient goes there. */
+static bool operands_and_factor(const arg *a, int n, operand *out)
+{
+    PyObject *factor = a[n - 1].object;
+    if (factor && py_is_tensor(factor) && bk_requires_grad(((py_tensor *)factor)->t)) {
+        PyErr_SetString(PyExc_TypeError, "a factor (alpha or value) must be Number, not Tensor that requires grad");
+        return false;
+    }
+    out[n - 1] = py_number_operand(&a[n - 1].scalar);
+    return operands(a, n - 1, out);
+}
+
 /* --- sums
  * ------------------------------------------------------------------------------------------------------------- */
 
 static bk_tensor *compute_add(const arg *a)
 {
     operand in[3] = { { 0 } };
-    return operands(a, 3, in) ? add_scaled(in[0], in[1], in[2], false) : NULL;
+    return operands_and_factor(a, 3, in) ? add_scaled(in[0], in[1], in[2], false) : NULL;
 }
 
 static bk_tensor *compute_sub(const arg *a)
 {
     operand in[3] = { { 0 } };
-    return operands(a, 3, in) ? add_scaled(in[0], in[1], in[2], true) : NULL;
+    return operands_and_factor(a, 3, in) ? add_scaled(in[0], in[1], in[2], true) : NULL;
 }
 
 static bk_tensor *compute_rsub(const arg *a)
 {
     operand in[3] = { { 0 } };
-    return operands(a, 3, in) ? add_scaled(in[1], in[0], in[2], true) : NULL;
+    return operands_and_factor(a, 3, in) ? add_scaled(in[1], in[0], in[2], true) : NULL;
 }
 
 static bk_tensor *compute_addcmul(const arg *a)
 {
     operand in[4] = { { 0 } };
-    return operands(a, 4, in) ? addcmul(in[0], in[1], in[2], in[3]) : NULL;
+    return operands_and_factor(a, 4, in) ? addcmul(in[0], in[1], in[2], in[3]) : NULL;
 }
 
 static bk_tensor *compute_addcdiv(const arg *a)
 {
     operand in[4] = { { 0 } };
-    return operands(a, 4, in) ? addcdiv(in[0], in[1], in[2], in[3]) : NULL;
+    return operands_and_factor(a, 4, in) ? addcdiv(in[0], in[1], in[2], in[3]) : NULL;
 }
 
 FUNCTION_AND_IN_PLACE(add, 3)

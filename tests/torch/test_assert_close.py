@@ -53,3 +53,18 @@ def test_what_is_close_and_what_is_said_when_not_are_pytorchs(case):
     assert (ours and ours[0]) == (theirs and theirs[0])
     if ours and ours[0] is AssertionError:
         assert ours[1] == theirs[1]
+
+
+@pytest.mark.parametrize("distance", [0, 1e-6, 3e-5, 3e-4])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_the_older_name_has_wider_tolerances(distance, dtype):
+    def passes(module):
+        x = module.ones(2, dtype=getattr(module, dtype))
+        with pytest.warns(FutureWarning):
+            try:
+                module.testing.assert_allclose(x + distance, [1.0, 1.0])
+            except AssertionError:
+                return False
+        return True
+
+    assert passes(brisk) == passes(torch)

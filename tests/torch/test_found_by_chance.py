@@ -431,3 +431,30 @@ def test_a_view_of_what_a_function_wrote_and_returned_leads_the_gradient_into_th
 
     ours, theirs = both(run)
     assert ours == theirs
+
+
+@pytest.mark.parametrize("factor", [0.5, 2, True, [0.5]])
+@pytest.mark.parametrize("learned", [False, True])
+def test_a_factor_may_be_a_tensor_of_one_element_without_gradient(factor, learned):
+    def run(module):
+        t = module.tensor(factor)
+        if learned and t.is_floating_point():
+            t.requires_grad_()
+        x, y = module.ones(2), module.tensor([3.0, 5.0])
+        said = []
+        for f in (
+            lambda: x.add(y, alpha=t),
+            lambda: module.sub(y, x, alpha=t),
+            lambda: module.ones(2).add_(y, alpha=t),
+            lambda: x.add(1, alpha=t),
+            lambda: x.addcmul(y, y, value=t),
+            lambda: module.ones(2).addcdiv_(y, y, value=t),
+        ):
+            try:
+                said.append(f().tolist())
+            except (RuntimeError, TypeError) as error:
+                said.append(type(error))
+        return said
+
+    ours, theirs = both(run)
+    assert ours == theirs
