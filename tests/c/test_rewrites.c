@@ -51,7 +51,7 @@ static bk_tensor *weight(world *w, int ndim, int64_t rows, int64_t columns)
 {
     bk_tensor *t = sample(ndim, ndim == 1 ? &columns : (int64_t[]){ rows, columns }, w->dtype, w->weights + 2, 0.2);
     bk_set_requires_grad(t, true);
-    return w->w[w->weights++] = t;
+    return w->w[w->weights++] = bk_retain(t); /* outlives the scope of the form */
 }
 
 static bk_tensor *zeros(const world *w) { return bk_zeros(2, (int64_t[]){ w->n.b, w->n.h }, w->dtype); }
@@ -215,6 +215,8 @@ static int run(form f, const world *like, bk_tensor **results)
     if (w.wants_x && bk_grad_of(w.x))
         results[count++] = bk_retain(bk_clone(bk_grad_of(w.x)));
     bk_sync();
+    for (int k = 0; k < w.weights; k++)
+        bk_release(w.w[k]);
     bk_scope_pop();
     return count;
 }

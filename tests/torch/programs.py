@@ -174,6 +174,7 @@ class Generator:
         self.pool, self.count = [], 0
         self.taint = {}  # storage address -> tolerance
         self.keep = []  # storages named in taint stay alive, so that no address is used twice
+        self.hooked = set()  # storage addresses of views with hooks
         self.steps = []
 
     def program(self, seed):
@@ -242,6 +243,8 @@ class Generator:
 
     def write(self, target, line, sources=(), rounds=False):
         """A line that writes to a tensor of the pool."""
+        if self.scope[target]._is_view() and self.scope[target].untyped_storage().data_ptr() in self.hooked:
+            return  # docs/DIFFERENCES.md
         tolerances = [self.tolerance(s) for s in (*sources, target)]
         if self.emit(line):
             self.mark(self.scope[target], tolerances, rounds)
@@ -730,7 +733,10 @@ def keeps_gradient(g):
     if names:
         x = g.rng.choice(names)
         hook = f"_ = {x}.grad_fn, {x}.register_hook(lambda g: g * 0.5)"  # PyTorch crashes if it has to make the grad_fn
-        g.emit(f"{x}.retain_grad()" if g.rng.random() < 0.5 else hook)
+        keeps = g.rng.random() < 0.5
+        if g.emit(f"{x}.retain_grad()" if keeps else hook) and not keeps and g.tensor(x)._is_view():
+            g.hooked.add(g.tensor(x).untyped_storage().data_ptr())
+            g.keep.append(g.tensor(x).untyped_storage())
 
 
 def early_backward(g):
