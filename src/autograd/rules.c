@@ -184,7 +184,7 @@ static bk_tensor *region_copy(const bk_tensor *whole, const attr *a)
     operand in;
     if (!tensor_read(whole, &in))
         return NULL;
-    return bk_clone(tensor_from_node(node_region(in.value, in.edge, a->region.layout, a->region.offset)));
+    return bk_clone(tensor_from_node(node_view(in.value, in.edge, a->region.layout, a->region.offset)));
 }
 
 /* Both gradients are tensors of their own where the old value gets 0 in the region: the region is copied before it is

@@ -481,29 +481,9 @@ static node *make_view(int op, node *base, node *edge, const layout *whole, cons
     return n;
 }
 
-/* An update that leaves the region alone is read through: bounded, since every step costs at each read. On the tape it
- * is not: hooks at the update, now or later, see what the region's readers send. */
-static node *read_through(node *base, const layout *l, int64_t offset)
-{
-    for (int steps = 0; steps < 8 && base->op == OP_update && base->flags & NODE_PENDING; steps++) {
-        const attr *a = &base->attr;
-        if (layout_meets(a->region.layout, a->region.offset, a->region.offset, l, offset))
-            break;
-        base = base->in[0];
-    }
-    return base;
-}
-
 node *node_view(node *base, node *edge, const layout *l, int64_t offset)
 {
-    if (!l || log_look() < 0)
-        return NULL;
-    return make_view(OP_view, read_through(base, l, offset), edge, base->layout, l, offset);
-}
-
-node *node_region(node *base, node *edge, const layout *l, int64_t offset)
-{
-    return make_view(OP_view, base, edge, base->layout, l, offset);
+    return l ? make_view(OP_view, base, edge, base->layout, l, offset) : NULL;
 }
 
 node *node_expand(node *base, node *edge, const layout *l)

@@ -197,7 +197,5 @@ bool grad_mode(void);                /* the grad mode alone */
  * node_view: a region of a cell's whole value, in the cell's own strides. node_expand: sizes of 1 repeated. */
 node *node_view(node *base, node *edge, const layout *l, int64_t offset);
 node *node_expand(node *base, node *edge, const layout *l);
-/* As node_view, but of this very node, not of what lies under updates elsewhere: for who is to write there next. */
-node *node_region(node *base, node *edge, const layout *l, int64_t offset);
 
 #endif

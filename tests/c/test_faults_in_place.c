@@ -176,7 +176,7 @@ static void test_interrupts(uint64_t expected)
     tap_ok(wrong == 0, "an evaluation that goes on after interrupts gives the same bits (%d did not)", wrong);
 }
 
-/* What is read through updates must not be what the stopped plan has dropped. */
+/* What is read beside updates must not be what the stopped plan has dropped. */
 static void test_views_meanwhile(void)
 {
     int wrong = 0, stopped = 0;

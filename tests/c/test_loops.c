@@ -416,6 +416,25 @@ static void reads_within(void)
     tap_ok(good, "a sum of products whose partial sums are read, and whose factors are overwritten");
 }
 
+/* Rows of one buffer, each computed from the row before the last one. */
+static void rows_of_a_buffer(void)
+{
+    enum { T = 50 };
+    bk_scope_push();
+    bk_tensor *buffer = bk_zeros(2, (int64_t[]){ T, 8 }, BK_FLOAT32), *w = bk_ones(1, (int64_t[]){ 8 }, BK_FLOAT32);
+    bk_set_requires_grad(w, true);
+    for (int64_t t = 0; t < T; t++) {
+        bk_scope_push();
+        bk_tensor *row = t < 2 ? w : bk_add(bk_mul_s(bk_select(buffer, 0, t - 2), 0.5), w);
+        bk_copy_(bk_select(buffer, 0, t), row);
+        bk_scope_pop();
+    }
+    bk_backward(bk_sum(buffer, 0, false), NULL, false, false);
+    tap_ok(log_is_eager || report_last().count[FACT_OLD_HELD] == 0,
+           "rows that read rows before the last write copy no buffer");
+    bk_scope_pop();
+}
+
 int main(void)
 {
     compares();
@@ -427,5 +446,6 @@ int main(void)
     writes_after();
     parts_of_zeros();
     reads_within();
+    rows_of_a_buffer();
     return tap_done();
 }
