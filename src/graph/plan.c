@@ -118,7 +118,7 @@ static bool may_overwrite(planner *p, int32_t old, const layout *region, int64_t
         bool live = x->last_use > at;
         if (live && layout_meets(x->layout, x->offset, x->offset, region, offset) && !is_stack_of(p, *link, old, at))
             return false;
-        bool counts = live || x->touched >= 0;
+        bool counts = x->last_use >= at || x->touched >= 0; /* what record `at` reads, it may yet touch */
         if (!counts || ++watched > WATCHED_VALUES) { /* the latest stand first: it is older ones that are folded */
             if (counts)
                 fold(b, x, live);
@@ -152,7 +152,8 @@ static bool untouched_since(const planner *p, plan_view region, int32_t since)
     return true;
 }
 
-/* Whether nothing but reads of v itself touches its region from instruction g on. */
+/* Whether nothing but reads of v itself touches its region from instruction g on. Another member of the group that has
+ * its memory there may be read from it by a reduction, tile by tile, as the group runs. */
 static bool only_read_as(const planner *p, const value *v, int32_t g)
 {
     const draft_buffer *b = &p->buffers[v->buffer];
@@ -165,7 +166,7 @@ static bool only_read_as(const planner *p, const value *v, int32_t g)
     for (int32_t w = b->values; w >= 0; w = p->values[w].next) {
         const value *x = &p->values[w];
         bool same = x->layout == v->layout && x->offset == v->offset;
-        if (++watched > 2 * WATCHED_VALUES || x->touched > g || (x->touched == g && !same))
+        if (++watched > 2 * WATCHED_VALUES || x->group == g || x->touched > g || (x->touched == g && !same))
             return false;
     }
     return true;

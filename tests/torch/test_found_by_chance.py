@@ -458,3 +458,34 @@ def test_a_factor_may_be_a_tensor_of_one_element_without_gradient(factor, learne
 
     ours, theirs = both(run)
     assert ours == theirs
+
+
+def test_a_mean_of_what_a_later_op_takes_the_memory_of():
+    def run(module):
+        x = module.tensor([[-1.75], [2.25], [1.75]])
+        x[x > 2] = -1
+        y = x.to(module.float32)
+        part = y[1, 1::3, None]
+        mean = y.mean(-2)
+        del x
+        joined = module.cat([part], 0)
+        del part
+        kept = y.relu()
+        del y
+        return mean.tolist(), kept.tolist(), joined.tolist()
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+def test_what_is_copied_before_a_write_is_read_before_it_is_overwritten():
+    def run(module):
+        x = module.tensor([[-1.5, -2.0, 0.75], [3.0, 1.0, 0.5]])
+        other = x.tanh()  # an earlier group of the same sizes, which the product below joins
+        stacked = module.stack([x.unsqueeze(1)], 2)
+        stacked[0, :, :, 2:] = 3
+        x.mul_(3)
+        return stacked.tolist(), x.tolist(), other.shape
+
+    ours, theirs = both(run)
+    assert ours == theirs
