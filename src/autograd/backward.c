@@ -495,8 +495,11 @@ static bool reads_saved(const node *n) { return place_values_read(n) != 0; }
 /* The leaf that an edge leads to through views only; NULL: none. */
 static const track *leaf_under(const node *edge)
 {
-    for (int depth = 0; depth < 4 && (edge->op == OP_view || edge->op == OP_expand); depth++)
+    for (int depth = 0; depth < 4 && (edge->op == OP_view || edge->op == OP_expand); depth++) {
+        if (edge->op == OP_view && edge->attr.region.add) /* a copy: what is written to the leaf is not seen there */
+            return NULL;
         edge = edge->edge[0];
+    }
     return edge->op == OP_leaf ? edge->extra : NULL;
 }
 

@@ -707,6 +707,7 @@ static node *place_for(const bk_tensor *t, node *edge)
     if (!n)
         return NULL;
     n->attr.region.layout = t->layout->plain;
+    n->attr.region.add = true; /* memory of t's own, unlike a view's */
     node_edge(n, 0, edge);
     return n;
 }

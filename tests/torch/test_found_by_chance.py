@@ -489,3 +489,18 @@ def test_what_is_copied_before_a_write_is_read_before_it_is_overwritten():
 
     ours, theirs = both(run)
     assert ours == theirs
+
+
+def test_a_copy_of_a_leaf_does_not_see_what_is_written_to_the_leaf():
+    def run(module):
+        x = module.tensor([1.0, 2.0], requires_grad=True)
+        joined, filled = module.stack([x], -1), module.zeros(2)
+        filled.copy_(x)
+        loss = (joined * joined).sum() + (filled * filled).sum()
+        with module.no_grad():
+            x.mul_(10)
+        loss.backward()
+        return x.grad.tolist()
+
+    ours, theirs = both(run)
+    assert ours == theirs
