@@ -98,28 +98,30 @@ static PyObject *py_put_(const arg *a)
     return py_in_place(&a[0], bk_put_(a[0].tensor, a[1].tensor, a[2].tensor, a[3].b));
 }
 
-/* The tensors of a tuple or list, None as NULL; -1 with an exception set. */
+/* The tensors of a tuple or list, None as NULL, borrowed from it; -1 with an exception set. Of anything else that can
+ * be iterated over, nobody would hold the items. */
 static int optional_tensors(PyObject *o, bk_tensor *v[static BK_MAX_NDIM])
 {
-    PyObject *fast = PySequence_Fast(o, "index_put_(): argument 'indices' must be tuple of Tensors");
-    if (!fast)
+    if (!PyTuple_Check(o) && !PyList_Check(o)) {
+        PyErr_Format(PyExc_TypeError, "index_put_(): argument 'indices' must be tuple of Tensors, not %s",
+                     py_type_name(o));
         return -1;
-    Py_ssize_t n = PySequence_Fast_GET_SIZE(fast);
+    }
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
     if (n > BK_MAX_NDIM) {
         PyErr_Format(PyExc_IndexError, "too many indices for tensor (got %zd)", n);
         n = -1;
     }
     for (Py_ssize_t k = 0; k < n; k++) {
-        PyObject *item = PySequence_Fast_GET_ITEM(fast, k);
+        PyObject *item = PySequence_Fast_GET_ITEM(o, k);
         if (item != Py_None && !py_is_tensor(item)) {
             PyErr_Format(PyExc_TypeError, "index_put_(): argument 'indices' must be tuple of Tensors, not %s",
                          py_type_name(item));
             n = -1;
         } else {
-            v[k] = item == Py_None ? NULL : ((py_tensor *)item)->t; /* alive as long as the caller's sequence */
+            v[k] = item == Py_None ? NULL : ((py_tensor *)item)->t;
         }
     }
-    Py_DECREF(fast);
     return (int)n;
 }
 

@@ -504,3 +504,11 @@ def test_a_copy_of_a_leaf_does_not_see_what_is_written_to_the_leaf():
 
     ours, theirs = both(run)
     assert ours == theirs
+
+
+@pytest.mark.parametrize("indices", ["x.long()", "iter([x.long()])"])
+def test_index_put_takes_no_indices_that_nobody_holds(indices):
+    for module in (brisk, REF):
+        x = module.tensor([0.0, 1.0])
+        with pytest.raises(TypeError):
+            x.index_put(eval(indices), module.tensor(1.0))
