@@ -226,12 +226,11 @@ static bool is_input(arguments args, PyObject *o)
 
 static bk_tensor *handle_of(PyObject *o) { return ((py_tensor *)o)->t; }
 
-/* A saved output as memory on no tape. */
+/* A saved output, or an input that is returned, as memory on no tape. */
 static PyObject *apart(PyObject *output)
 {
-    bk_tensor *t = handle_of(output);
     lock_take();
-    bk_tensor *alias = tensor_alias(t, t->layout, t->offset, false);
+    bk_tensor *alias = function_input_again(handle_of(output));
     lock_give();
     return py_wrap(alias);
 }

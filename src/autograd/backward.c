@@ -307,6 +307,13 @@ static int send_view(pass *p, node *n, bk_tensor *g)
     return 0;
 }
 
+/* Zeros, of which a second derivative knows nothing. */
+static int send_constant(pass *p, node *edge, const layout *whole)
+{
+    bk_tensor *zeros = rule_zeros(whole, (bk_dtype)edge->dtype);
+    return zeros ? send(p, edge, zeros) : -1;
+}
+
 /* A track's gradient is a tensor of its own: that of a leaf in the leaf's strides, one that was asked to be kept as it
  * came. in_place: more goes into the tensor that is there. */
 static int accumulate(track *k, bk_tensor *g, bool in_place)
@@ -700,6 +707,8 @@ static int run_step(pass *p, step *s)
     case OP_view:
         if (!s->grad)
             return 0;
+        if (s->node->attr.region.fresh) /* no gradient flows on, but zeros do */
+            return send_constant(p, s->node->edge[0], s->node->attr.region.layout);
         return h && h->lists[HOOK_AFTER] ? send_rule(p, s) : send_view(p, s->node, s->grad);
     default: return s->grad ? send_rule(p, s) : 0;
     }

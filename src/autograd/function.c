@@ -103,11 +103,20 @@ static node *call_node(const bk_function *fn, bk_tensor *const *inputs, int coun
     return n;
 }
 
+bk_tensor *function_input_again(const bk_tensor *t)
+{
+    const layout *l = t->layout;
+    int64_t strides[BK_MAX_NDIM];
+    if (!l->settled && layout_view_strides(l, l->ndim, l->sizes, strides))
+        l = layout_get(l->ndim, l->sizes, strides);
+    return l ? tensor_alias(t, l, t->offset, false) : NULL;
+}
+
 static bk_tensor *output_handle(bk_tensor *out, bk_tensor *const *inputs, int count, bool same)
 {
     for (int i = 0; i < count && !same; i++)
-        if (inputs[i] == out) /* the function returned its input: another place on the tape for the same memory */
-            return scope_own(tensor_alias(out, out->layout, out->offset, false));
+        if (inputs[i] == out)
+            return scope_own(function_input_again(out));
     return bk_retain(out);
 }
 

@@ -20,6 +20,9 @@ int function_backward(node *n, bk_tensor *const *output_grads, bk_tensor **input
  * place on the tape (borrowed: fn.free is called when it goes), NULL when no output is on it. */
 int function_record(const bk_function *fn, void (*free_saved)(void *data), bk_tensor *const *inputs, int input_count,
                     bk_tensor **outputs, const bool *same, int output_count, node **call_place);
+/* What a function returns for an input that it was given: the same memory, on no tape yet. It is a view by the same
+ * sizes, which gives dimensions of one element other strides. */
+bk_tensor *function_input_again(const bk_tensor *t);
 /* Another handle on output `number` of a call. */
 int function_place_output(node *call, bk_tensor *out, int number);
 /* Places t on the tape as the one result of fn, a function of the call's inputs that only its backward knows of. Owns

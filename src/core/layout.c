@@ -89,6 +89,7 @@ static void describe(layout *l)
     l->contiguous = is_contiguous(l);
     int order[BK_MAX_NDIM], n = by_stride(l, order);
     int64_t expect = 1, span = 1;
+    bool small = n < l->ndim; /* has a size below 2 */
     l->dense = true;
     l->overlapping = false;
     for (int i = 0; i < n; i++) {
@@ -102,9 +103,10 @@ static void describe(layout *l)
     }
     l->span = l->numel ? span : 0;
     if (!l->numel) {
-        l->dense = l->contiguous = true;
+        l->dense = l->contiguous = small = true;
         l->overlapping = false;
     }
+    l->settled = l->numel && (l == l->plain || (l->dense && !small));
 }
 
 static bool is(const layout *l, int ndim, const int64_t *sizes, const int64_t *strides)
@@ -388,4 +390,84 @@ const layout *layout_packed(const layout *l)
         step *= l->sizes[order[i]] > 1 ? l->sizes[order[i]] : 1;
     }
     return layout_get(l->ndim, l->sizes, strides);
+}
+
+bool layout_view_strides(const layout *l, int ndim, const int64_t *sizes, int64_t strides[static BK_MAX_NDIM])
+{
+    if (l->numel == 0) {
+        int64_t step = 1;
+        for (int d = ndim - 1; d >= 0; d--) {
+            strides[d] = step;
+            step *= sizes[d] > 1 ? sizes[d] : 1;
+        }
+        if (ndim == l->ndim && !memcmp(sizes, l->sizes, (size_t)ndim * sizeof *sizes))
+            memcpy(strides, l->strides, (size_t)ndim * sizeof *strides);
+        return true;
+    }
+    int at = ndim - 1;
+    int64_t base = l->ndim ? l->strides[l->ndim - 1] : 1, chunk = 1, viewed = 1;
+    for (int d = l->ndim - 1; d >= 0; d--) {
+        chunk *= l->sizes[d];
+        bool ends = d == 0 || (l->sizes[d - 1] != 1 && l->strides[d - 1] != chunk * base);
+        if (!ends)
+            continue;
+        while (at >= 0 && (viewed < chunk || sizes[at] == 1)) {
+            strides[at] = viewed * base;
+            viewed *= sizes[at--];
+        }
+        if (viewed != chunk)
+            return false;
+        if (d > 0) {
+            base = l->strides[d - 1];
+            chunk = viewed = 1;
+        }
+    }
+    for (; at >= 0; at--)
+        strides[at] = 1;
+    return true;
+}
+
+/* --- channels last ---------------------------------------------------------------------------------------------- */
+
+/* The i-th dimension from the fastest: channels, the inner ones, the batch. */
+static int channels_order(int ndim, int i) { return i == 0 ? 1 : i == ndim - 1 ? 0 : ndim - i; }
+
+bool layout_is_channels_last(const layout *l)
+{
+    int64_t expect = 1;
+    for (int i = 0; l->ndim == 4 && i < 4; i++) {
+        int d = channels_order(4, i);
+        if (l->sizes[d] == 1)
+            continue;
+        if (l->strides[d] != expect)
+            return false;
+        expect *= l->sizes[d];
+    }
+    return l->ndim == 4;
+}
+
+/* A batch that is no further apart than channels is taken for row-major, as PyTorch takes it. */
+bool layout_looks_channels_last(const layout *l)
+{
+    if ((l->ndim != 4 && l->ndim != 5) || l->strides[1] == 0)
+        return false;
+    int64_t least = 0;
+    for (int i = 0; i < l->ndim; i++) {
+        int d = channels_order(l->ndim, i);
+        if (l->sizes[d] == 0 || l->strides[d] < least || (d == 0 && least == l->strides[1]))
+            return false;
+        least = l->strides[d] * l->sizes[d];
+    }
+    return true;
+}
+
+const layout *layout_channels_last(const layout *plain)
+{
+    int64_t strides[BK_MAX_NDIM], step = 1;
+    for (int i = 0; i < plain->ndim; i++) {
+        int d = channels_order(plain->ndim, i);
+        strides[d] = step;
+        step *= plain->sizes[d];
+    }
+    return layout_get(plain->ndim, plain->sizes, strides);
 }

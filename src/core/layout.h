@@ -19,6 +19,7 @@ typedef struct layout {
     bool contiguous;  /* row-major, strides of size-1 dimensions aside */
     bool dense;       /* a permutation of row-major: every address in [0, numel) exactly once */
     bool overlapping; /* two elements may share an address (an expanded view) */
+    bool settled;     /* plain, or dense with no size below 2: what an elementwise op makes of it has its strides */
     int64_t numel;
     int64_t span; /* elements from the first to one past the last address reached; 0 when empty */
     const struct layout *plain;
@@ -63,6 +64,17 @@ int layout_dim(const layout *l, int64_t d);
 /* The dense layout of the same sizes that keeps the order of l's strides: l itself when it is dense. What PyTorch gives
  * a clone, and the order in which it fills l. */
 const layout *layout_packed(const layout *l);
+
+/* Strides for other sizes over the same elements, where they exist: runs of dimensions that lie densely in each other
+ * are split and merged at will, nothing else is. */
+bool layout_view_strides(const layout *l, int ndim, const int64_t *sizes, int64_t strides[static BK_MAX_NDIM]);
+
+/* PyTorch's other memory formats: channels before the inner dimensions, of images (4 dimensions) and of volumes (5).
+ * A layout is one of images, strides of single elements aside; or only looks like one of either, by the order of its
+ * strides: then what is joined of such takes the format. */
+bool layout_is_channels_last(const layout *l);
+bool layout_looks_channels_last(const layout *l);
+const layout *layout_channels_last(const layout *plain);
 
 /* Whether the addresses of a at any offset in [a_low, a_high] can meet those of b at offset `b_at`. May say true for
  * regions that do not meet, never false for ones that do. */

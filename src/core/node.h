@@ -94,7 +94,8 @@ typedef union attr {
         const layout *layout; /* VIEW: that of the input; UPDATE: of the region */
         int64_t offset;       /* elements from the first element of the whole */
         int64_t add;          /* UPDATE: increase the region instead of replacing it */
-        int64_t fresh;        /* UPDATE: nobody wrote the region before; for the tape, set after recording */
+        int64_t fresh;        /* UPDATE: nobody wrote the region before; VIEW: an empty one, whose gradient is a
+                                 constant. For the tape, set after recording */
     } region;
     struct {
         int64_t dims; /* a bit for each dimension that is reduced */

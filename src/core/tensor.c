@@ -306,6 +306,7 @@ bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, boo
     t->cell->refs++;
     if (k)
         k->refs++;
+    v->made_version = t->cell->version;
     v->flags = (uint8_t)((differentiable ? TENSOR_VIEW : 0) | (t->flags & (TENSOR_DATA | TENSOR_INFERENCE)));
     if (k && t->flags & TENSOR_VIEW && tensor_tracked(t))
         v->from = bk_retain((bk_tensor *)t);
@@ -491,6 +492,13 @@ node *node_expand(node *base, node *edge, const layout *l)
     return l ? make_view(OP_expand, base, edge, base->layout, l, 0) : NULL;
 }
 
+/* PyTorch takes the gradient of an empty as_strided for a constant, and any view whose memory was written to since for
+ * an as_strided. */
+static bool is_constant(const bk_tensor *t)
+{
+    return t->layout->numel == 0 && (t->made_by == VIEW_as_strided || t->made_version != t->cell->version);
+}
+
 /* The view's node, made anew when the cell or the place on the tape has moved since the last read, or a flush has taken
  * it off the tape since nothing there led to it. A read without the tape takes what there is: the view's place on the
  * tape stays the one that its hooks are at. */
@@ -506,6 +514,8 @@ static node *see(bk_tensor *t, node *place)
     node *n = node_view(t->cell->value, place, t->layout, t->offset);
     if (!n)
         return NULL;
+    if (place)
+        n->attr.region.fresh = is_constant(t);
     (place ? forget : forget_value)(t);
     remember(t, n, place, t->cell->stamp);
     return n;
@@ -522,16 +532,19 @@ static node *view_edge(bk_tensor *t, node *place, const layout *whole, int64_t o
         return NULL;
     n->attr.region.layout = whole;
     n->attr.region.offset = t->offset - offset;
+    n->attr.region.fresh = is_constant(t);
     node_edge(n, 0, place); /* own_edge may be what keeps it */
     edge_keep(t, n, place);
     return n;
 }
 
 /* The view that t is a part of, whose gradient gets t's: NULL where t is one of what its track stands for. Elements of
- * a view that share memory have no gradients of their own to add to; as_strided may reach beyond its view. */
+ * a view that share memory have no gradients of their own to add to; as_strided may reach beyond its view, and a view
+ * whose memory was written to since counts as one. */
 static bk_tensor *view_above(const bk_tensor *t)
 {
-    bk_tensor *up = t->made_by == VIEW_as_strided ? NULL : t->from;
+    bool direct = t->made_by == VIEW_as_strided || t->made_version != t->cell->version;
+    bk_tensor *up = direct ? NULL : t->from;
     while (up && (up->layout->overlapping || up->track != t->track))
         up = up->from;
     return up;

@@ -315,11 +315,13 @@ const layout *strides_of_result(const layout *const *in, int count, const layout
     int perm[BK_MAX_NDIM];
     order_dimensions(in, count, plain, perm);
     int64_t strides[BK_MAX_NDIM], step = 1;
+    bool turned = false;
     for (int i = 0; i < plain->ndim; i++) {
+        turned |= perm[i] != plain->ndim - 1 - i;
         strides[perm[i]] = step;
-        step *= plain->sizes[perm[i]] > 1 ? plain->sizes[perm[i]] : 1;
+        step *= plain->sizes[perm[i]];
     }
-    return layout_get(plain->ndim, plain->sizes, strides);
+    return turned ? layout_get(plain->ndim, plain->sizes, strides) : plain;
 }
 
 /* Whether an operand of this layout, as the first, leaves nothing about the result's strides to the others. */
@@ -331,26 +333,63 @@ static bool decides_strides(const layout *l)
     return l->dense;
 }
 
-static const layout *result_layout(const operand *in, int count, const layout *plain)
+/* Whether PyTorch keeps a number beside the operands of this op, not among them. */
+static bool keeps_number(int op)
 {
-    const layout *sized[MAX_INPUTS];
+    switch (op) {
+    case EW_pow:
+    case EW_leaky_relu:
+    case EW_elu:
+    case EW_celu:
+    case EW_softplus:
+    case EW_lerp:
+    case EW_add_scaled:
+    case EW_sub_scaled:
+    case EW_clamp:
+    case EW_clamp_min:
+    case EW_clamp_max: return true;
+    default: return false;
+    }
+}
+
+/* The strides of a result whose operands all have its sizes, where no look at single dimensions is needed; NULL where
+ * it is. */
+static const layout *strides_alike(const layout *const *in, int count, const layout *plain)
+{
+    bool contiguous = true, channels_last = true, same = true;
+    for (int k = 0; k < count; k++) {
+        contiguous &= in[k]->contiguous;
+        channels_last &= layout_is_channels_last(in[k]);
+        same &= in[k] == in[0];
+    }
+    if (contiguous)
+        return plain;
+    return channels_last ? layout_channels_last(plain) : same && in[0]->dense ? in[0] : NULL;
+}
+
+/* PyTorch's TensorIterator again: operands of other sizes, numbers among them, take the long way. */
+static const layout *result_layout(int op, const operand *in, int count, const layout *plain)
+{
+    const layout *sized[MAX_INPUTS], *quick = NULL;
     int n = 0;
     bool alike = true;
     for (int k = 0; k < count; k++) {
-        if (!in[k].value || in[k].value->flags & NODE_CONSTANT)
+        if (!in[k].value || in[k].value->flags & NODE_CONSTANT) {
+            alike &= keeps_number(op);
             continue;
+        }
         sized[n] = repeated_layout(in[k].value->layout, plain);
         if (!sized[n])
             return NULL;
-        alike &= sized[n++] == sized[0];
+        alike &= in[k].value->layout->plain == plain;
+        n++;
     }
-    if (!n || (alike && sized[0]->contiguous))
+    if (!n)
         return plain;
     if (sized[0]->plain == plain && decides_strides(sized[0]))
         return sized[0];
-    if (alike && sized[0]->dense && sized[0]->plain == plain)
-        return sized[0];
-    return strides_of_result(sized, n, plain);
+    quick = alike ? strides_alike(sized, n, plain) : NULL;
+    return quick ? quick : strides_of_result(sized, n, plain);
 }
 
 /* --- recording --------------------------------------------------------------------------------------------------- */
@@ -397,7 +436,7 @@ static node *record_elementwise(int op, bk_dtype dtype, const owned *in, const o
     for (int k = 0; k < arity; k++)
         ready[k] = owned_operand(in[k]);
     /* PyTorch casts operands before it looks at their strides, except for logic, which reads any dtype. */
-    const layout *l = result_layout(ew_infos[op].rule == EW_LOGIC ? given : ready, arity, plain);
+    const layout *l = result_layout(op, ew_infos[op].rule == EW_LOGIC ? given : ready, arity, plain);
     node *n = l ? node_new(op, dtype, l) : NULL;
     if (!n)
         return NULL;
@@ -442,14 +481,14 @@ static bool fits_under(const layout *l, const layout *first)
     return decides_strides(first);
 }
 
-/* Operands of one dtype, the first dense and the others of its layout or repeated to it, or numbers (also as the first
- * of two) of no higher category: nothing to promote or cast. This is nearly every op of nearly every program, and worth
- * half the cost of recording one. NULL without an error when it does not apply. */
+/* Operands of one dtype, the first settled and the others of its layout or repeated to it, or numbers (also as the
+ * first of two) of no higher category: nothing to promote or cast. This is nearly every op of nearly every program, and
+ * worth half the cost of recording one. NULL without an error when it does not apply. */
 static inline __attribute__((always_inline)) node *apply_alike(int op, int arity, const operand *in, bool *failed)
 {
     int lead = arity == 2 && !in[0].value;
     const node *first = in[lead].value;
-    if (!first || !first->layout->dense || first->flags & NODE_CONSTANT ||
+    if (!first || !first->layout->settled || first->flags & NODE_CONSTANT ||
         (first->layout->numel == 1 && first->data && !in[lead].edge)) /* it may be computed at once */
         return NULL;
     uint8_t result = plain_result[op][first->dtype];
@@ -692,8 +731,22 @@ static int check_choices(const operand *in)
     return narrow || (number_check(in[1], d) == 0 && number_check(in[2], d) == 0) ? 0 : -1;
 }
 
+/* PyTorch's number / tensor is the tensor's reciprocal times the number: rounded twice, and with a place on the tape
+ * between the two. Of a plain 1 off the tape none of it can be seen. */
+static bk_tensor *divide_number(const operand *in)
+{
+    operand part[2] = { { 0 }, in[0] };
+    if (in[0].d == 1 && !in[1].edge && in[1].value->layout->settled)
+        return ew_apply(EW_div, in);
+    bk_scope_push();
+    bk_tensor *inverse = ew_apply(EW_reciprocal, &in[1]);
+    return scope_return(inverse && tensor_read(inverse, &part[0]) ? ew_apply(EW_mul, part) : NULL);
+}
+
 bk_tensor *ew_apply_python(int op, const operand *in)
 {
+    if (op == EW_div && !in[0].value)
+        return divide_number(in);
     if (op == EW_where && check_choices(in) < 0)
         return NULL;
     if (op != EW_pow)

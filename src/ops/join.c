@@ -38,7 +38,16 @@ static bk_dtype joint_dtype(bk_tensor *const *tensors, int count)
     return d;
 }
 
-/* The sizes of the whole; NULL with the error set. */
+/* What is joined of images or volumes whose channels come last keeps their format. */
+static const layout *joint_format(bk_tensor *const *tensors, int count, const layout *plain)
+{
+    for (int i = 0; i < count; i++)
+        if (!layout_looks_channels_last(tensors[i]->layout) || tensors[i]->layout->ndim != plain->ndim)
+            return plain;
+    return layout_channels_last(plain);
+}
+
+/* The layout of the whole; NULL with the error set. */
 static const layout *joint_layout(bk_tensor *const *tensors, int count, int64_t at, int *dim)
 {
     const layout *first = NULL;
@@ -65,7 +74,8 @@ static const layout *joint_layout(bk_tensor *const *tensors, int count, int64_t 
     int64_t sizes[BK_MAX_NDIM];
     memcpy(sizes, first->sizes, sizeof sizes);
     sizes[*dim] = length;
-    return layout_get(first->ndim, sizes, NULL);
+    const layout *plain = layout_get(first->ndim, sizes, NULL);
+    return plain && plain->ndim > 3 ? joint_format(tensors, count, plain) : plain;
 }
 
 /* The part of `whole` that starts at `from` along dim takes the tensor's elements. */
@@ -98,10 +108,9 @@ static int write_nothing(bk_tensor *whole, int dim, int64_t from, const bk_tenso
     return empty ? write_part(whole, dim, from, empty, sizes) : -1;
 }
 
-static bk_tensor *join(bk_tensor *const *tensors, int count, int64_t at)
+/* Of tensors as joint_layout has checked them. */
+static bk_tensor *join(bk_tensor *const *tensors, int count, int dim, const layout *l)
 {
-    int dim = 0;
-    const layout *l = joint_layout(tensors, count, at, &dim);
     if (!l)
         return NULL;
     bk_tensor *whole = tensor_from_node(record_node(node_new(OP_empty, joint_dtype(tensors, count), l)));
@@ -136,9 +145,27 @@ bk_tensor *bk_cat(bk_tensor *const *tensors, int count, int dim)
         return NULL;
     lock_take();
     bk_scope_push();
-    bk_tensor *t = scope_return(join(tensors, count, dim));
+    int at = 0;
+    const layout *l = joint_layout(tensors, count, dim, &at);
+    bk_tensor *t = scope_return(join(tensors, count, at, l));
     lock_give();
     return t;
+}
+
+/* The layout of `count` tensors stacked along dim: PyTorch joins them along dim and splits it, but for a new last
+ * dimension, where what it joins has that dimension already. */
+static const layout *stacked_layout(bk_tensor *const *tensors, bk_tensor *const *raised, int count, int dim)
+{
+    const layout *first = tensors[0]->layout;
+    if (dim == first->ndim || first->ndim < 4)
+        return joint_layout(raised, count, dim, &dim);
+    const layout *l = joint_layout(tensors, count, dim, &dim);
+    int64_t sizes[BK_MAX_NDIM], strides[BK_MAX_NDIM];
+    for (int d = 0; l && d <= first->ndim; d++) {
+        sizes[d] = d == dim ? count : first->sizes[d - (d > dim)];
+        strides[d] = d == dim ? first->sizes[dim] * l->strides[dim] : l->strides[d - (d > dim)];
+    }
+    return l ? layout_get(first->ndim + 1, sizes, strides) : NULL;
 }
 
 bk_tensor *bk_stack(bk_tensor *const *tensors, int count, int dim)
@@ -162,8 +189,10 @@ bk_tensor *bk_stack(bk_tensor *const *tensors, int count, int dim)
         if (!raised[i])
             break;
     }
-    if (i == count)
-        t = join(raised, count, dim < 0 ? dim + first->ndim + 1 : dim);
+    if (i == count) {
+        dim += dim < 0 ? first->ndim + 1 : 0;
+        t = join(raised, count, dim, stacked_layout(tensors, raised, count, dim));
+    }
     t = scope_return(t);
     lock_give();
     return t;

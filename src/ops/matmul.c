@@ -2,6 +2,8 @@
  *
  * One node stands for a batch of products of matrices with any strides, so transposes cost nothing. A batch times one
  * matrix is a single product of folded rows: one GEMM forward, and one for each gradient. */
+#include <string.h>
+
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/scope.h"
@@ -274,16 +276,29 @@ static bool check_batches(const layout *a, const layout *b)
     return true;
 }
 
+/* PyTorch turns a product of a matrix that requires gradients round, and leaves one row or one column so: it can be
+ * told by the stride of that dimension. */
+static bk_tensor *turned_twice(bk_tensor *c)
+{
+    int64_t sizes[BK_MAX_NDIM];
+    int last = c ? c->layout->ndim - 1 : 0;
+    if (!c || (c->layout->sizes[last] != 1 && c->layout->sizes[last - 1] != 1))
+        return c;
+    memcpy(sizes, c->layout->sizes, sizeof sizes);
+    sizes[last] = c->layout->sizes[last - 1], sizes[last - 1] = c->layout->sizes[last];
+    return bk_transpose(bk_view(c, last + 1, sizes), -2, -1);
+}
+
 static bk_tensor *batched(const bk_tensor *a, const bk_tensor *b)
 {
-    bool vector = a->layout->ndim == 1;
+    bool vector = a->layout->ndim == 1, turns = a->layout->ndim == 2 && bk_requires_grad(a);
     int ndim = a->layout->ndim > b->layout->ndim ? a->layout->ndim : b->layout->ndim;
     a = raise(a, ndim);
     b = raise(b, ndim);
     if (!a || !b || !check_batches(a->layout, b->layout) || !check_product_dtype(a, b))
         return NULL;
     bk_tensor *c = multiply(a, b);
-    return vector ? bk_squeeze(c, -2) : c;
+    return vector ? bk_squeeze(c, -2) : turns ? turned_twice(c) : c;
 }
 
 static bk_tensor *matmul(const bk_tensor *a, const bk_tensor *b)

@@ -280,7 +280,7 @@ static bool join(const subscript *s, const layout *l, joint *out)
 static const layout *joint_layout(const layout *x, const layout *index, int64_t dims)
 {
     const layout *plain = index_result(x, index, dims);
-    if (!plain || x == x->plain)
+    if (!plain || (x == x->plain && plain->numel))
         return plain;
     uint32_t bits = index_dims_bits(dims);
     int64_t read[BK_MAX_NDIM] = { 0 }, steps[BK_MAX_NDIM] = { 0 };
