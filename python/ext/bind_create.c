@@ -205,7 +205,7 @@ static PyObject *py_fill_(const arg *a)
 {
     operand value = py_number_operand(&a[1].scalar);
     lock_take();
-    int status = tensor_assign(a[0].tensor, value, "fill_");
+    int status = tensor_assign(a[0].tensor, value, WRITE_fill);
     lock_give();
     return py_in_place(&a[0], status);
 }
@@ -216,7 +216,11 @@ static PyObject *py_fill_tensor_(const arg *a)
         return PyErr_Format(PyExc_RuntimeError,
                             "fill_ only supports 0-dimension value tensor but got tensor with %d dimensions.",
                             a[1].tensor->layout->ndim);
-    return py_in_place(&a[0], bk_copy_(a[0].tensor, a[1].tensor));
+    operand value;
+    lock_take();
+    int status = tensor_read(a[1].tensor, &value) ? tensor_assign(a[0].tensor, value, WRITE_fill_tensor) : -1;
+    lock_give();
+    return py_in_place(&a[0], status);
 }
 
 /* --- sequences ------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 #include "binds.h"
 #include "core/scope.h"
+#include "ops/sort.h"
 #include "return_types.h"
 
 enum { BOTH = AS_FUNCTION | AS_METHOD };
@@ -10,24 +11,26 @@ enum { BOTH = AS_FUNCTION | AS_METHOD };
 /* --- orders ----------------------------------------------------------------------------------------------------------
  */
 
-static PyObject *sorted_pair(const arg *self, const arg *dim, const arg *descending, const arg *out)
+static sort_ties ties_of(const arg *stable) { return stable && stable->b ? TIES_STABLE : TIES_AS_PYTORCH; }
+
+static PyObject *sorted_pair(const arg *self, const arg *stable, const arg *dim, const arg *descending, const arg *out)
 {
-    bk_tensor *places = NULL, *values = bk_sort(self->tensor, (int)dim->i, descending->b, &places);
+    bk_tensor *places = NULL;
+    bk_tensor *values = sort_with(self->tensor, (int)dim->i, descending->b, ties_of(stable), &places);
     return py_return_two(RETURN_SORT, values, places, out);
 }
 
-static PyObject *sorted_places(const arg *self, const arg *dim, const arg *descending)
+static PyObject *sorted_places(const arg *self, const arg *stable, const arg *dim, const arg *descending)
 {
     bk_tensor *places = NULL;
-    bk_release(bk_sort(self->tensor, (int)dim->i, descending->b, &places));
+    bk_release(sort_with(self->tensor, (int)dim->i, descending->b, ties_of(stable), &places));
     return py_wrap(places);
 }
 
-/* Every sort is stable: `stable` asks for what it gets anyway. */
-static PyObject *py_sort(const arg *a) { return sorted_pair(&a[0], &a[1], &a[2], &a[3]); }
-static PyObject *py_sort_stable(const arg *a) { return sorted_pair(&a[0], &a[2], &a[3], &a[4]); }
-static PyObject *py_argsort(const arg *a) { return sorted_places(&a[0], &a[1], &a[2]); }
-static PyObject *py_argsort_stable(const arg *a) { return sorted_places(&a[0], &a[2], &a[3]); }
+static PyObject *py_sort(const arg *a) { return sorted_pair(&a[0], NULL, &a[1], &a[2], &a[3]); }
+static PyObject *py_sort_stable(const arg *a) { return sorted_pair(&a[0], &a[1], &a[2], &a[3], &a[4]); }
+static PyObject *py_argsort(const arg *a) { return sorted_places(&a[0], NULL, &a[1], &a[2]); }
+static PyObject *py_argsort_stable(const arg *a) { return sorted_places(&a[0], &a[1], &a[2], &a[3]); }
 static PyObject *py_msort(const arg *a) { return py_out(bk_sort(a[0].tensor, 0, false, NULL), &a[1]); }
 
 static PyObject *py_topk(const arg *a)

@@ -64,7 +64,7 @@ static PyTypeObject *type_named(const char *name, bool leaf)
 static PyTypeObject *type_of(const node *place, const char *name)
 {
     if (place->op != OP_function)
-        return type_named(name ? name : op_get(place->op)->grad_name, place->op == OP_leaf);
+        return type_named(name ? name : place_grad_name(place), place->op == OP_leaf);
     char backward[200];
     bool python = py_function_context(place); /* else it is a C program's, under the name it gave */
     snprintf(backward, sizeof backward, "%s%s", function_name(place), python ? "Backward" : "");

@@ -667,7 +667,7 @@ static int send_rule(pass *p, step *s)
         return refuse_second_time();
     if (apply_rule(n, s->grad, grads) < 0)
         return -1;
-    if (look_at(n, op_get(n->op)->grad_name, grads, MAX_INPUTS) < 0 || (n->extra && run_after_rule(s, grads) < 0))
+    if (look_at(n, place_grad_name(n), grads, MAX_INPUTS) < 0 || (n->extra && run_after_rule(s, grads) < 0))
         return -1;
     for (int k = 0; k < MAX_INPUTS; k++)
         if (grads[k] && n->edge[k] && send_as(p, n->edge[k], grads[k], n->op == OP_update && update_clears(n)) < 0)
@@ -707,7 +707,7 @@ static int run_step(pass *p, step *s)
     case OP_view:
         if (!s->grad)
             return 0;
-        if (s->node->attr.region.fresh) /* no gradient flows on, but zeros do */
+        if (s->node->attr.region.tape & REGION_FRESH) /* no gradient flows on, but zeros do */
             return send_constant(p, s->node->edge[0], s->node->attr.region.layout);
         return h && h->lists[HOOK_AFTER] ? send_rule(p, s) : send_view(p, s->node, s->grad);
     default: return s->grad ? send_rule(p, s) : 0;

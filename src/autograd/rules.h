@@ -11,7 +11,7 @@ bool reorder_gradient(const node *n, bk_tensor *g, bk_tensor **out);
 
 /* Whether the gradient of an update's old value is 0 in the region: then both its gradients are tensors of their own.
  */
-static inline bool update_clears(const node *n) { return !n->attr.region.add && !n->attr.region.fresh; }
+static inline bool update_clears(const node *n) { return !n->attr.region.add && !(n->attr.region.tape & REGION_FRESH); }
 
 int grad_elementwise(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_cast(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);

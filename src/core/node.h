@@ -94,8 +94,7 @@ typedef union attr {
         const layout *layout; /* VIEW: that of the input; UPDATE: of the region */
         int64_t offset;       /* elements from the first element of the whole */
         int64_t add;          /* UPDATE: increase the region instead of replacing it */
-        int64_t fresh;        /* UPDATE: nobody wrote the region before; VIEW: an empty one, whose gradient is a
-                                 constant. For the tape, set after recording */
+        int64_t tape;         /* for the tape alone, set after recording: REGION_FRESH, and a write_op */
     } region;
     struct {
         int64_t dims; /* a bit for each dimension that is reduced */
@@ -115,6 +114,26 @@ typedef union attr {
         int64_t dims;         /* gather, scatter: the dimension; else index_dims of ops/index.h */
     } index;
 } attr;
+
+/* An update of a region that nobody wrote before; a view that is empty, and whose gradient is a constant. */
+enum { REGION_FRESH = 1, REGION_OP_SHIFT = 1 };
+
+/* What an update stands for on the tape, and what PyTorch calls the gradient of that. `part`: nobody has named it, a
+ * part is written; `slice`: all of a tensor is, but through a view, which is a slice to PyTorch. */
+#define WRITE_OPS(X)                                                                                                   \
+    X(part, "CopySlices")                                                                                              \
+    X(slice, "CopySlices")                                                                                             \
+    X(copy, "CopyBackwards")                                                                                           \
+    X(fill, "FillBackward2")                                                                                           \
+    X(fill_tensor, "FillBackward3")                                                                                    \
+    X(zero, "ZeroBackward0")                                                                                           \
+    X(cat, "CatBackward0")                                                                                             \
+    X(stack, "StackBackward0")
+typedef enum write_op {
+#define WRITE_OP(name, grad_name) WRITE_##name,
+    WRITE_OPS(WRITE_OP)
+#undef WRITE_OP
+} write_op;
 
 typedef struct source_line {
     const void *code; /* CPython's code object, borrowed by address; NULL from C */

@@ -515,7 +515,7 @@ static node *see(bk_tensor *t, node *place)
     if (!n)
         return NULL;
     if (place)
-        n->attr.region.fresh = is_constant(t);
+        n->attr.region.tape = is_constant(t) ? REGION_FRESH : 0;
     (place ? forget : forget_value)(t);
     remember(t, n, place, t->cell->stamp);
     return n;
@@ -532,7 +532,7 @@ static node *view_edge(bk_tensor *t, node *place, const layout *whole, int64_t o
         return NULL;
     n->attr.region.layout = whole;
     n->attr.region.offset = t->offset - offset;
-    n->attr.region.fresh = is_constant(t);
+    n->attr.region.tape = is_constant(t) ? REGION_FRESH : 0;
     node_edge(n, 0, place); /* own_edge may be what keeps it */
     edge_keep(t, n, place);
     return n;
@@ -710,26 +710,32 @@ static node *update_node(const bk_tensor *t, operand value, node *place, bool ad
     return n;
 }
 
-/* A place for t, which takes a value that was made at `edge`: that one, if the value was made for t. Another tensor's
- * place is not t's, for they have gradients and hooks of their own. */
-static node *place_for(const bk_tensor *t, node *edge)
+/* Whether a place is that of a tensor that took another's value: place_for. */
+static bool place_is_copy(const node *n) { return n->op == OP_view && n->attr.region.add; }
+
+/* A place for t, which takes a value that was made at `edge`: that one, if the value was made for t and not copied to
+ * it
+ * (`over`). Another tensor's place is not t's, for they have gradients and hooks of their own. */
+static node *place_for(const bk_tensor *t, node *edge, bool over)
 {
-    if (edge->op != OP_leaf && !edge->tape_refs && !edge->cache_refs)
+    bool view = t->flags & TENSOR_VIEW;
+    if (edge->op != OP_leaf && !edge->tape_refs && !edge->cache_refs && !view && !over)
         return node_retain(edge);
     node *n = node_new(OP_view, tensor_dtype(t), t->layout->plain);
     if (!n)
         return NULL;
     n->attr.region.layout = t->layout->plain;
     n->attr.region.add = true; /* memory of t's own, unlike a view's */
+    n->attr.region.tape = view ? WRITE_slice << REGION_OP_SHIFT : 0;
     node_edge(n, 0, edge);
     return n;
 }
 
 /* The write as the tape sees it, where the track is only a part of its cell. */
-static node *update_edge(const bk_tensor *t, node *place, node *edge, bool add)
+static node *update_edge(const bk_tensor *t, node *place, node *edge, bool add, bool over)
 {
     if (is_extent(t) && !add && edge)
-        return place_for(t, edge);
+        return place_for(t, edge, over);
     node *n = node_new(OP_update, tensor_dtype(t), t->track->layout);
     if (!n)
         return NULL;
@@ -746,7 +752,7 @@ static node *update_edge(const bk_tensor *t, node *place, node *edge, bool add)
 int tensor_set_place(bk_tensor *t, node *place)
 {
     track *k = tensor_track(t);
-    node *moved = k ? update_edge(t, k->place, place, false) : NULL;
+    node *moved = k ? update_edge(t, k->place, place, false, false) : NULL;
     if (!moved)
         return -1;
     place_set(k, moved);
@@ -799,7 +805,9 @@ static int write(bk_tensor *t, operand value, bool add, bool over)
     if (!n)
         return -1;
     if (place || edge) {
-        node *moved = !together ? update_edge(t, place, edge, add) : replaces ? place_for(t, edge) : node_retain(n);
+        node *moved = !together  ? update_edge(t, place, edge, add, over)
+                      : replaces ? place_for(t, edge, over)
+                                 : node_retain(n);
         if (!moved) {
             node_release(n);
             return -1;
@@ -817,6 +825,13 @@ static int write(bk_tensor *t, operand value, bool add, bool over)
 
 int tensor_write(bk_tensor *t, operand value, bool add) { return write(t, value, add, false); }
 int tensor_overwrite(bk_tensor *t, operand value) { return write(t, value, false, true); }
+
+void tensor_written_by(const bk_tensor *t, write_op op)
+{
+    node *place = t->track && grad_enabled() ? t->track->place : NULL;
+    if (place && !(t->flags & TENSOR_VIEW) && (place->op == OP_update || place_is_copy(place)))
+        place->attr.region.tape = (place->attr.region.tape & REGION_FRESH) | (int64_t)op << REGION_OP_SHIFT;
+}
 
 int tensor_become(bk_tensor *t, const bk_tensor *view)
 {
@@ -929,6 +944,20 @@ char *tensor_data(const bk_tensor *t)
     return whole->data + t->offset * (int64_t)dtype_size((bk_dtype)whole->dtype);
 }
 
+const char *place_grad_name(const node *n)
+{
+    static const char *const write_names[] = {
+#define WRITE_OP(name, grad_name) [WRITE_##name] = grad_name,
+        WRITE_OPS(WRITE_OP)
+#undef WRITE_OP
+    };
+    bool copy = place_is_copy(n);
+    if (!copy && n->op != OP_update)
+        return n->op == OP_cast && n->attr.i[0] == n->dtype ? "CloneBackward0" : op_get(n->op)->grad_name;
+    write_op op = (write_op)(n->attr.region.tape >> REGION_OP_SHIFT);
+    return copy && op == WRITE_part ? place_grad_name(n->edge[0]) : write_names[op];
+}
+
 const char *tensor_grad_name(const bk_tensor *t)
 {
     static const char *const view_names[] = {
@@ -939,7 +968,8 @@ const char *tensor_grad_name(const bk_tensor *t)
     if (bk_is_leaf(t))
         return NULL;
     bool view = t->flags & TENSOR_VIEW || !is_extent(t);
-    return view ? view_names[t->made_by] : op_get(t->track->place->op)->grad_name;
+    view_op made_by = t->made_version == t->cell->version ? t->made_by : VIEW_as_strided;
+    return view ? view_names[made_by] : place_grad_name(t->track->place);
 }
 
 int bk_ndim(const bk_tensor *t) { return t->layout->ndim; }

@@ -96,6 +96,7 @@ typedef struct operand {
     node *value;
     node *edge;              /* NULL: no gradient flows */
     dtype_category category; /* of a number */
+    bool beside;             /* a number that PyTorch keeps beside the operands: it takes no part in strides */
     int64_t i;               /* a bool or an integer */
     double d;                /* any number */
 } operand;
@@ -136,6 +137,7 @@ static inline bk_tensor *made_by(bk_tensor *v, view_op op)
 int tensor_become(bk_tensor *t, const bk_tensor *view);
 /* What PyTorch calls the gradient function of t: "AddBackward0"; NULL for a leaf and for what needs no gradient. */
 const char *tensor_grad_name(const bk_tensor *t);
+const char *place_grad_name(const node *n);
 /* One reference less. */
 void cell_release(cell *c);
 /* A new handle on a cell, on no tape. */
@@ -149,6 +151,8 @@ void cell_move(cell *c, node *value, bool counts);
 int tensor_write(bk_tensor *t, operand value, bool add);
 /* The same, of a value that has nothing to do with the old one, which gets zeros on the tape: PyTorch's copy_. */
 int tensor_overwrite(bk_tensor *t, operand value);
+/* What the write that t has just taken is called on the tape, where it was one to all of a tensor. */
+void tensor_written_by(const bk_tensor *t, write_op op);
 /* The write of a kernel that works on the whole cell: t's cell moves to n (stolen), recorded over the cell's value, and
  * t's place on the tape with it when n is taped. */
 int tensor_move(bk_tensor *t, node *n);

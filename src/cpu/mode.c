@@ -59,7 +59,7 @@ int mode_run(const view *values, const view *indices, const view *src, int dim)
     walk w = walk_start((const view *const[]){ &from, &to, &places }, 3, 0);
     for (int64_t i = 0; i < lanes; i++, walk_skip(&w, 1)) {
         view lane = { .data = w.p[0], .dtype = src->dtype, .ndim = 1, .sizes = { n }, .strides = { steps[0] / size } };
-        status = sort_run(NULL, &sorted, &lane, 0, false);
+        status = sort_run(NULL, &sorted, &lane, 0, false, TIES_NAN_APART);
         if (status < 0)
             break;
         int64_t at = longest_run(src->dtype, w.p[0], steps[0], order, n);

@@ -4,7 +4,9 @@
  * order), together with its index. Keys of up to 32 bits share a 64-bit word with the index; 64-bit keys have a word
  * each. Long lanes are radix sorted, short ones merged; values are fetched from the source by index at the end.
  *
- * Invariant: entries of a lane are all different, since the index is part of them, so every sort is stable. */
+ * Invariant: entries of a lane are all different, since the index is part of them. Where a total order is asked for,
+ * equal values stay in the order of their indices under any algorithm; where PyTorch's order is, indices do not count
+ * and the algorithm is PyTorch's (sort_ties.h). */
 #include "cpu/sort.h"
 
 #include "core/error.h"
@@ -38,6 +40,16 @@ static inline bool pair_less(pair a, pair b) { return a.key != b.key ? a.key < b
 #define DIGITS      8
 #define LESS        pair_less
 #include "cpu/sort_entries.h"
+
+#define N(name) word_##name
+#define ENTRY   uint64_t
+#define KEY(e)  ((e) >> 32)
+#include "cpu/sort_ties.h"
+
+#define N(name) pair_##name
+#define ENTRY   pair
+#define KEY(e)  ((e).key)
+#include "cpu/sort_ties.h"
 
 /* --- keys -------------------------------------------------------------------------------------------------- */
 
@@ -106,14 +118,16 @@ typedef struct ordering {
     int64_t dim_step[3]; /* bytes along it */
     bool has[3];
     int64_t n, k;
-    bool descending, sorted;
+    bool descending, sorted, skips_nan;
+    sort_ties ties;
     size_t entry_bytes;
     int failed; /* a piece found no memory */
 } ordering;
 
 static uint32_t word_index(uint64_t e) { return (uint32_t)e; }
 
-/* Where the median is once sorted: in the middle, below; or the first of the NaNs, which come last. */
+/* Where the median is once sorted: in the middle, below, of all that count; or the first of the NaNs, which come last.
+ * -1: there are only NaNs, and none of them is to be taken for another. */
 static int64_t median_place(const ordering *o, const char *src)
 {
     bk_dtype t = o->v[0].dtype;
@@ -122,7 +136,73 @@ static int64_t median_place(const ordering *o, const char *src)
         double x = dtype_load_double(t, src + i * o->dim_step[0]);
         nans += x != x;
     }
+    if (o->skips_nan)
+        return nans == o->n ? -1 : (o->n - nans - 1) / 2;
     return nans ? o->n - nans : (o->n - 1) / 2;
+}
+
+static uint64_t nan_key(bk_dtype t) { return t == BK_FLOAT64 ? UINT64_MAX : t == BK_FLOAT32 ? UINT32_MAX : UINT16_MAX; }
+
+static bool tied(const char *e, int64_t n, bool wide)
+{
+    for (int64_t i = 1; i < n; i++)
+        if (wide ? ((const pair *)e)[i].key == ((const pair *)e)[i - 1].key
+                 : ((const uint64_t *)e)[i] >> 32 == ((const uint64_t *)e)[i - 1] >> 32)
+            return true;
+    return false;
+}
+
+/* By counting where no two values are equal, or where nobody asks for their order. Elements that are one in memory are
+ * not sorted by PyTorch. */
+static char *sort_lane(const ordering *o, char *e, char *spare, const char *src)
+{
+    bool wide = is_wide(o->v[0].dtype);
+    uint64_t top = UINT64_MAX;
+    if (o->ties != TIES_NAN_APART) {
+        char *sorted = wide ? (char *)pair_sort((pair *)e, o->n, (pair *)spare)
+                            : (char *)word_sort((uint64_t *)e, o->n, (uint64_t *)spare);
+        bool stable = o->ties == TIES_STABLE || !o->has[2] || o->n <= word_few || !o->dim_step[0];
+        if (stable || !tied(sorted, o->n, wide))
+            return sorted;
+        make_entries(o->v[0].dtype, src, o->dim_step[0], o->n, o->descending, e);
+    } else if (dtype_is_float(o->v[0].dtype)) {
+        top = nan_key(o->v[0].dtype) - 1;
+    }
+    if (wide)
+        pair_sort_ties((pair *)e, o->n, top);
+    else
+        word_sort_ties((uint64_t *)e, o->n, top);
+    return e;
+}
+
+/* PyTorch keeps a heap where few are asked for. */
+static void top_of_lane(const ordering *o, char *e)
+{
+    bool wide = is_wide(o->v[0].dtype), few = o->k <= o->n / 64;
+    if (few && wide)
+        pair_sort_least((pair *)e, o->k, o->n, UINT64_MAX);
+    else if (few)
+        word_sort_least((uint64_t *)e, o->k, o->n, UINT64_MAX);
+    else if (wide)
+        pair_select_ties((pair *)e, o->n, o->k - 1);
+    else
+        word_select_ties((uint64_t *)e, o->n, o->k - 1);
+    if (few || !o->sorted)
+        return;
+    if (wide)
+        pair_sort_ties((pair *)e, o->k - 1, UINT64_MAX);
+    else
+        word_sort_ties((uint64_t *)e, o->k - 1, UINT64_MAX);
+}
+
+/* The first of what PyTorch's selection makes of a lane that is all one. */
+static int64_t only_nans(const ordering *o, char *e)
+{
+    if (is_wide(o->v[0].dtype))
+        pair_select_ties((pair *)e, o->n, 0);
+    else
+        word_select_ties((uint64_t *)e, o->n, 0);
+    return 0;
 }
 
 /* Sorts or selects the entries; returns those asked for. */
@@ -131,31 +211,26 @@ static char *arrange(const ordering *o, char *e, char *spare, const char *src)
     bool wide = is_wide(o->v[0].dtype);
     int64_t place = o->k;
     switch (o->task) {
-    case TASK_SORT:
-        return wide ? (char *)pair_sort((pair *)e, o->n, (pair *)spare)
-                    : (char *)word_sort((uint64_t *)e, o->n, (uint64_t *)spare);
+    case TASK_SORT: return sort_lane(o, e, spare, src);
     case TASK_TOPK:
-        if (o->k == 0)
-            return e;
-        if (wide)
-            pair_select((pair *)e, o->n, o->k - 1);
-        else
-            word_select((uint64_t *)e, o->n, o->k - 1);
-        if (!o->sorted)
-            return e;
-        /* selection left the indices in disorder, and only comparing looks at them */
-        if (wide)
-            pair_merge_sort((pair *)e, o->k, (pair *)spare);
-        else
-            word_merge_sort((uint64_t *)e, o->k, (uint64_t *)spare);
+        if (o->k)
+            top_of_lane(o, e);
         return e;
-    case TASK_MEDIAN: place = median_place(o, src); break;
-    case TASK_KTH: break;
+    case TASK_KTH:
+        if (wide)
+            pair_quickselect((pair *)e, o->n, place);
+        else
+            word_quickselect((uint64_t *)e, o->n, place);
+        break;
+    case TASK_MEDIAN:
+        place = median_place(o, src);
+        if (place < 0)
+            place = only_nans(o, e);
+        else if (wide)
+            pair_select((pair *)e, o->n, place);
+        else
+            word_select((uint64_t *)e, o->n, place);
     }
-    if (wide)
-        pair_select((pair *)e, o->n, place);
-    else
-        word_select((uint64_t *)e, o->n, place);
     return e + place * (int64_t)o->entry_bytes;
 }
 
@@ -240,9 +315,9 @@ static int order_run(ordering *o, const view *values, const view *indices, const
     return o->failed;
 }
 
-int sort_run(const view *values, const view *indices, const view *src, int dim, bool descending)
+int sort_run(const view *values, const view *indices, const view *src, int dim, bool descending, sort_ties ties)
 {
-    ordering o = { .task = TASK_SORT, .descending = descending };
+    ordering o = { .task = TASK_SORT, .descending = descending, .ties = ties };
     return order_run(&o, values, indices, src, dim);
 }
 
@@ -258,9 +333,9 @@ int kth_run(const view *values, const view *indices, const view *src, int64_t k,
     return order_run(&o, values, indices, src, dim);
 }
 
-int median_run(const view *values, const view *indices, const view *src, int dim)
+int median_run(const view *values, const view *indices, const view *src, int dim, bool skips_nan)
 {
-    ordering o = { .task = TASK_MEDIAN };
+    ordering o = { .task = TASK_MEDIAN, .skips_nan = skips_nan };
     return order_run(&o, values, indices, src, dim);
 }
 
@@ -288,7 +363,7 @@ int64_t unique_run(const view *values, const view *inverse, const view *counts, 
     if (!consecutive) {
         order = pool_take((size_t)n * 8);
         view places = { .data = (char *)order, .dtype = BK_INT64, .ndim = src->ndim, .sizes = { n }, .strides = { 1 } };
-        if (!order || sort_run(NULL, &places, src, 0, false) < 0) {
+        if (!order || sort_run(NULL, &places, src, 0, false, TIES_AS_PYTORCH) < 0) {
             if (order)
                 pool_give(order, (size_t)n * 8);
             return -1;

@@ -14,14 +14,14 @@ static const view *second(const kernel_call *call) { return call->has_second ? &
 int run_sort(const kernel_call *call)
 {
     const int64_t *a = call->attr->i;
-    return sort_run(&call->out, second(call), &call->in[0], (int)a[0], a[1]);
+    return sort_run(&call->out, second(call), &call->in[0], (int)a[0], a[1], (sort_ties)a[2]);
 }
 
 int run_topk(const kernel_call *call)
 {
     const int64_t *a = call->attr->i;
     if (call->in[0].ndim == 0) /* itself, or nothing: its sizes cannot say so, and both are written */
-        return sort_run(&call->out, second(call), &call->in[0], 0, false);
+        return sort_run(&call->out, second(call), &call->in[0], 0, false, TIES_STABLE);
     return a[1] ? topk_run(&call->out, second(call), &call->in[0], a[1], (int)a[0], a[2], a[3]) : 0;
 }
 
@@ -37,7 +37,7 @@ int run_select(const kernel_call *call)
     }
     switch (call->op) {
     case OP_kthvalue: return kth_run(&values, indices, src, call->attr->i[1], dim);
-    case OP_median_dim: return median_run(&values, indices, src, dim);
+    case OP_median_dim: return median_run(&values, indices, src, dim, call->attr->i[1]);
     default: return mode_run(&values, indices, src, dim);
     }
 }

@@ -28,6 +28,7 @@ bk_tensor *ew_unary(int op, const bk_tensor *x)
 
 bk_tensor *ew_with(int op, const bk_tensor *x, operand y)
 {
+    y.beside = true;
     operand in[MAX_INPUTS] = { { 0 }, y };
     return operand_of(x, &in[0]) ? ew_apply(op, in) : NULL;
 }
@@ -41,6 +42,7 @@ bk_tensor *ew_both(int op, const bk_tensor *x, const bk_tensor *y)
 bk_tensor *ew_choose(const bk_tensor *condition, operand x, operand y)
 {
     operand in[MAX_INPUTS] = { { 0 }, x, y };
+    in[1].beside = in[2].beside = true;
     return operand_of(condition, &in[0]) ? ew_apply(EW_where, in) : NULL;
 }
 

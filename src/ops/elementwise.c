@@ -368,14 +368,14 @@ static const layout *strides_alike(const layout *const *in, int count, const lay
 }
 
 /* PyTorch's TensorIterator again: operands of other sizes, numbers among them, take the long way. */
-static const layout *result_layout(int op, const operand *in, int count, const layout *plain)
+static const layout *result_layout(int op, const operand *in, const operand *given, int count, const layout *plain)
 {
     const layout *sized[MAX_INPUTS], *quick = NULL;
     int n = 0;
     bool alike = true;
     for (int k = 0; k < count; k++) {
         if (!in[k].value || in[k].value->flags & NODE_CONSTANT) {
-            alike &= keeps_number(op);
+            alike &= (!given[k].value && given[k].beside) || keeps_number(op);
             continue;
         }
         sized[n] = repeated_layout(in[k].value->layout, plain);
@@ -436,7 +436,7 @@ static node *record_elementwise(int op, bk_dtype dtype, const owned *in, const o
     for (int k = 0; k < arity; k++)
         ready[k] = owned_operand(in[k]);
     /* PyTorch casts operands before it looks at their strides, except for logic, which reads any dtype. */
-    const layout *l = result_layout(op, ew_infos[op].rule == EW_LOGIC ? given : ready, arity, plain);
+    const layout *l = result_layout(op, ew_infos[op].rule == EW_LOGIC ? given : ready, given, arity, plain);
     node *n = l ? node_new(op, dtype, l) : NULL;
     if (!n)
         return NULL;

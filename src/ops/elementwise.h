@@ -38,7 +38,7 @@ static inline operand owned_operand(owned o) { return (operand){ .value = o.valu
 /* The elements of t in memory of their own (ops/shape.c). */
 bk_tensor *copy_as(const bk_tensor *t, const layout *l, bk_dtype dtype);
 /* t takes the elements of in, cast and repeated to t's dtype and sizes (ops/shape.c). */
-int tensor_assign(bk_tensor *t, operand in, const char *op);
+int tensor_assign(bk_tensor *t, operand in, write_op op);
 
 /* A node with its inputs set, appended to the log; releases it and returns NULL on failure. */
 node *record_node(node *n);

@@ -92,7 +92,7 @@ static int write_part(bk_tensor *whole, int dim, int64_t from, const bk_tensor *
     owned_release(cast);
     node *written = whole->cell->value; /* the part itself, when it is all there is */
     if (status == 0 && written->op == OP_update && written->in[0] == before)
-        written->attr.region.fresh = 1; /* parts are disjoint: no gradient below has to be zeroed here */
+        written->attr.region.tape |= REGION_FRESH; /* parts are disjoint: no gradient below has to be zeroed here */
     return status;
 }
 
@@ -109,7 +109,7 @@ static int write_nothing(bk_tensor *whole, int dim, int64_t from, const bk_tenso
 }
 
 /* Of tensors as joint_layout has checked them. */
-static bk_tensor *join(bk_tensor *const *tensors, int count, int dim, const layout *l)
+static bk_tensor *join(bk_tensor *const *tensors, int count, int dim, const layout *l, write_op op)
 {
     if (!l)
         return NULL;
@@ -125,6 +125,8 @@ static bk_tensor *join(bk_tensor *const *tensors, int count, int dim, const layo
             return NULL;
         from += tensors[i]->layout->sizes[dim];
     }
+    if (whole)
+        tensor_written_by(whole, op);
     return whole;
 }
 
@@ -147,7 +149,7 @@ bk_tensor *bk_cat(bk_tensor *const *tensors, int count, int dim)
     bk_scope_push();
     int at = 0;
     const layout *l = joint_layout(tensors, count, dim, &at);
-    bk_tensor *t = scope_return(join(tensors, count, at, l));
+    bk_tensor *t = scope_return(join(tensors, count, at, l, WRITE_cat));
     lock_give();
     return t;
 }
@@ -157,7 +159,7 @@ bk_tensor *bk_cat(bk_tensor *const *tensors, int count, int dim)
 static const layout *stacked_layout(bk_tensor *const *tensors, bk_tensor *const *raised, int count, int dim)
 {
     const layout *first = tensors[0]->layout;
-    if (dim == first->ndim || first->ndim < 4)
+    if (dim == first->ndim)
         return joint_layout(raised, count, dim, &dim);
     const layout *l = joint_layout(tensors, count, dim, &dim);
     int64_t sizes[BK_MAX_NDIM], strides[BK_MAX_NDIM];
@@ -165,7 +167,7 @@ static const layout *stacked_layout(bk_tensor *const *tensors, bk_tensor *const 
         sizes[d] = d == dim ? count : first->sizes[d - (d > dim)];
         strides[d] = d == dim ? first->sizes[dim] * l->strides[dim] : l->strides[d - (d > dim)];
     }
-    return l ? layout_get(first->ndim + 1, sizes, strides) : NULL;
+    return l ? layout_get(first->ndim + 1, sizes, l == l->plain ? NULL : strides) : NULL;
 }
 
 bk_tensor *bk_stack(bk_tensor *const *tensors, int count, int dim)
@@ -191,7 +193,7 @@ bk_tensor *bk_stack(bk_tensor *const *tensors, int count, int dim)
     }
     if (i == count) {
         dim += dim < 0 ? first->ndim + 1 : 0;
-        t = join(raised, count, dim, stacked_layout(tensors, raised, count, dim));
+        t = join(raised, count, dim, stacked_layout(tensors, raised, count, dim), WRITE_stack);
     }
     t = scope_return(t);
     lock_give();

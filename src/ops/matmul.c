@@ -276,13 +276,13 @@ static bool check_batches(const layout *a, const layout *b)
     return true;
 }
 
-/* PyTorch turns a product of a matrix that requires gradients round, and leaves one row or one column so: it can be
- * told by the stride of that dimension. */
+/* PyTorch turns a product of a matrix that requires gradients round, and leaves one row, one column or nothing at all
+ * so: it can be told by the stride of that dimension. */
 static bk_tensor *turned_twice(bk_tensor *c)
 {
     int64_t sizes[BK_MAX_NDIM];
     int last = c ? c->layout->ndim - 1 : 0;
-    if (!c || (c->layout->sizes[last] != 1 && c->layout->sizes[last - 1] != 1))
+    if (!c || (c->layout->numel && c->layout->sizes[last] != 1 && c->layout->sizes[last - 1] != 1))
         return c;
     memcpy(sizes, c->layout->sizes, sizeof sizes);
     sizes[last] = c->layout->sizes[last - 1], sizes[last - 1] = c->layout->sizes[last];

@@ -402,7 +402,7 @@ static int check_assign(const bk_tensor *t, operand in)
 }
 
 /* t takes the elements of an operand, cast and repeated to t's dtype and sizes. */
-int tensor_assign(bk_tensor *t, operand in, const char *op)
+int tensor_assign(bk_tensor *t, operand in, write_op op)
 {
     char a[200], b[200];
     if (check_assign(t, in) < 0)
@@ -411,7 +411,8 @@ int tensor_assign(bk_tensor *t, operand in, const char *op)
         return error_int(BK_RUNTIME_ERROR,
                          "The expanded size of the tensor must match the existing size: %s cannot take "
                          "values of shape %s into shape %s",
-                         op, layout_text(in.value->layout, a), layout_text(t->layout, b));
+                         op == WRITE_copy ? "copy_" : "fill_", layout_text(in.value->layout, a),
+                         layout_text(t->layout, b));
     owned cast = operand_cast(in, tensor_dtype(t));
     if (!cast.value)
         return -1;
@@ -421,6 +422,8 @@ int tensor_assign(bk_tensor *t, operand in, const char *op)
         return -1;
     int status = tensor_overwrite(t, owned_operand(wide));
     owned_release(wide);
+    if (status == 0)
+        tensor_written_by(t, op);
     return status;
 }
 
@@ -430,12 +433,12 @@ int bk_copy_(bk_tensor *t, const bk_tensor *from)
         return -1;
     lock_take();
     operand in;
-    int status = tensor_read(from, &in) ? tensor_assign(t, in, "copy_") : -1;
+    int status = tensor_read(from, &in) ? tensor_assign(t, in, WRITE_copy) : -1;
     lock_give();
     return status;
 }
 
-static int write_number(bk_tensor *t, operand number, const char *op)
+static int write_number(bk_tensor *t, operand number, write_op op)
 {
     if (!t)
         return -1;
@@ -445,5 +448,5 @@ static int write_number(bk_tensor *t, operand number, const char *op)
     return status;
 }
 
-int bk_fill_(bk_tensor *t, double value) { return write_number(t, number_float(value), "fill_"); }
-int bk_zero_(bk_tensor *t) { return write_number(t, number_int(0), "zero_"); }
+int bk_fill_(bk_tensor *t, double value) { return write_number(t, number_float(value), WRITE_fill); }
+int bk_zero_(bk_tensor *t) { return write_number(t, number_int(0), WRITE_zero); }

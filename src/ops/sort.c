@@ -6,6 +6,7 @@
 #include "core/lock.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
+#include "ops/sort.h"
 
 /* --- recording
  * --------------------------------------------------------------------------------------------------------- */
@@ -34,13 +35,18 @@ static bk_tensor *choose_scoped(int op, int pick, const bk_tensor *t, const layo
 /* --- sort and topk
  * ------------------------------------------------------------------------------------------------------- */
 
-bk_tensor *bk_sort(const bk_tensor *t, int at, bool descending, bk_tensor **indices)
+bk_tensor *sort_with(const bk_tensor *t, int at, bool descending, sort_ties ties, bk_tensor **indices)
 {
     int dim = t ? layout_dim(t->layout, at) : -1;
     if (dim < 0)
         return NULL;
-    return choose_scoped(OP_sort, OP_pick_sort, t, layout_packed(t->layout), (attr){ .i = { dim, descending } },
+    return choose_scoped(OP_sort, OP_pick_sort, t, layout_packed(t->layout), (attr){ .i = { dim, descending, ties } },
                          indices);
+}
+
+bk_tensor *bk_sort(const bk_tensor *t, int at, bool descending, bk_tensor **indices)
+{
+    return sort_with(t, at, descending, TIES_STABLE, indices);
 }
 
 bk_tensor *bk_topk(const bk_tensor *t, int64_t k, int at, bool largest, bool sorted, bk_tensor **indices)
@@ -105,32 +111,14 @@ bk_tensor *bk_mode(const bk_tensor *t, int at, bool keepdim, bk_tensor **indices
                          (attr){ .i = { dim } }, indices);
 }
 
-/* The lower median of what is not NaN: NaN sorts last, so the count of the others says where it is. */
-static bk_tensor *nanmedian_dim(const bk_tensor *t, int dim, bool keepdim, bk_tensor **indices)
-{
-    bk_tensor *places = NULL;
-    if (t->layout->ndim == 0)
-        return bk_median_dim(t, 0, keepdim, indices);
-    bk_tensor *sorted = bk_sort(t, dim, false, &places);
-    bk_tensor *count = sorted ? bk_sum(bk_logical_not(bk_isnan(t)), 1u << dim, true) : NULL;
-    bk_tensor *rank = bk_clamp_min_s(bk_floor_divide_s(bk_sub_s(count, 1), 2), 0);
-    *indices = record_pick(OP_pick_sort, places, rank, dim);
-    if (*indices && !keepdim)
-        *indices = bk_contiguous(bk_squeeze(*indices, dim));
-    return record_pick(OP_pick_nanmedian, t, *indices, dim);
-}
-
+/* The lower median of what is not NaN. */
 bk_tensor *bk_nanmedian_dim(const bk_tensor *t, int at, bool keepdim, bk_tensor **indices)
 {
     int dim = check_lane(t, at, "nanmedian");
     if (dim < 0 || check_median_dtype(t) < 0)
         return NULL;
-    lock_take();
-    bk_scope_push();
-    bk_tensor *places = NULL, *values = nanmedian_dim(t, dim, keepdim, &places);
-    values = scope_return_two(values, places, indices);
-    lock_give();
-    return values;
+    return choose_scoped(OP_median_dim, OP_pick_nanmedian, t, reduced_layout(t->layout, 1u << dim, keepdim),
+                         (attr){ .i = { dim, true } }, indices);
 }
 
 /* Of all elements: ties share the gradient, as those of a maximum do. */

@@ -276,15 +276,24 @@ static bool join(const subscript *s, const layout *l, joint *out)
     return out->index != NULL;
 }
 
+/* Whether the index alone decides the sizes of the result: PyTorch need not broadcast it. */
+static bool all_single_around(const layout *l, int at, int count)
+{
+    bool single = true;
+    for (int d = 0; d < l->ndim; d++)
+        single &= l->sizes[d] == 1 || (d >= at && d < at + count);
+    return single;
+}
+
 /* The strides that PyTorch's loop over (x, index) gives its result. */
 static const layout *joint_layout(const layout *x, const layout *index, int64_t dims)
 {
     const layout *plain = index_result(x, index, dims);
-    if (!plain || (x == x->plain && plain->numel))
+    int at = index_dims_at(dims), n = 0;
+    if (!plain || (plain->numel ? x == x->plain : all_single_around(plain, at, index->ndim)))
         return plain;
     uint32_t bits = index_dims_bits(dims);
     int64_t read[BK_MAX_NDIM] = { 0 }, steps[BK_MAX_NDIM] = { 0 };
-    int at = index_dims_at(dims), n = 0;
     /* Around it the index has dimensions of one element, whose strides only matter where the result has one, too. */
     for (int d = 0; d < plain->ndim; d++)
         if (plain->sizes[d] == 1)
@@ -352,7 +361,7 @@ static bk_tensor *without_leading_ones(const bk_tensor *t)
 static int assign_view(bk_tensor *v, const bk_tensor *value, operand number)
 {
     if (!value)
-        return tensor_assign(v, number, "fill_");
+        return tensor_assign(v, number, WRITE_fill);
     bk_tensor *short_value = without_leading_ones(value);
     bk_tensor *wide = short_value ? bk_expand(short_value, v->layout->ndim, v->layout->sizes) : NULL;
     return wide ? bk_copy_(v, wide) : -1;
@@ -440,6 +449,8 @@ static int assign(bk_tensor *t, const bk_index *items, int count, const bk_tenso
     bool fits =
         value || number_check(number, tensor_dtype(t)) == 0; /* as in PyTorch, before the subscript is looked at */
     bk_tensor *v = fits ? open_view(&s, t, items, count) : NULL;
+    if (v && v->layout == t->layout && v->offset == t->offset)
+        v = t; /* all of it: no view, to PyTorch */
     int status = !v ? -1 : s.pick_count ? write_at(&s, v, value, number, add) : assign_view(v, value, number);
     bk_scope_pop();
     lock_give();

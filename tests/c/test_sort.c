@@ -41,16 +41,18 @@ static bool orders_right(bk_dtype t, int64_t length, int mode)
     int dim = (int)sample_int(0, 2);
     sizes[dim] = length;
     bool descending = sample_int(0, 1);
+    sort_ties ties = sample_int(0, 1) ? TIES_STABLE : TIES_AS_PYTORCH;
     int64_t k = mode == 0 ? length : mode == 1 ? sample_int(0, length) : 1;
     int64_t out[3] = { sizes[0], sizes[1], sizes[2] }, *index = malloc((size_t)length * 8);
     out[dim] = k;
     sample s = sample_make(t, 3, sizes, sample_int(0, 1), true);
     sample v = sample_make(t, 3, out, false, false), p = sample_make(BK_INT64, 3, out, false, false);
     int64_t kth = sample_int(0, length - 1), lanes = view_numel(&s.v) / length;
-    bool right = (mode == 0   ? sort_run(&v.v, &p.v, &s.v, dim, descending)
+    bool stable = mode == 3 || (mode == 0 && ties == TIES_STABLE); /* of others the order of equals is PyTorch's */
+    bool right = (mode == 0   ? sort_run(&v.v, &p.v, &s.v, dim, descending, ties)
                   : mode == 1 ? topk_run(&v.v, &p.v, &s.v, k, dim, descending, true)
                   : mode == 2 ? kth_run(&v.v, &p.v, &s.v, kth, dim)
-                              : median_run(&v.v, &p.v, &s.v, dim)) == 0;
+                              : median_run(&v.v, &p.v, &s.v, dim, false)) == 0;
     for (int64_t which = 0; which < lanes; which++) {
         lane l = lane_of(&s.v, dim, which), o = lane_of(&v.v, dim, which);
         sorted_indices(&s.v, l, mode < 2 && descending, index);
@@ -59,10 +61,10 @@ static bool orders_right(bk_dtype t, int64_t length, int mode)
             for (first = 0; !isnan(view_double(&s.v, l.start + index[first] * l.step)); first++)
                 ;
         for (int64_t i = 0; i < k; i++) {
-            int64_t expected = index[first + i];
-            right &= view_int(&p.v, o.start + i * o.step) == expected;
-            right &=
-                same_double(view_double(&v.v, o.start + i * o.step), view_double(&s.v, l.start + expected * l.step));
+            int64_t expected = index[first + i], at = view_int(&p.v, o.start + i * o.step);
+            double x = view_double(&s.v, l.start + expected * l.step), y = view_double(&s.v, l.start + at * l.step);
+            right &= stable ? at == expected : x == y || (isnan(x) && isnan(y));
+            right &= same_double(view_double(&v.v, o.start + i * o.step), y);
         }
     }
     free(index);
@@ -74,10 +76,11 @@ static bool orders_right(bk_dtype t, int64_t length, int mode)
 
 static void test_orders(void)
 {
-    static const char *const names[] = { "sort gives the stable order with NaN last, for any dtype and strides",
-                                         "topk gives the first k of the stable order",
-                                         "kthvalue gives the k-th of the stable order",
-                                         "median gives the lower median, or the first NaN" };
+    static const char *const names[] = {
+        "sort gives the order with NaN last, stable where asked, for any dtype and strides",
+        "topk gives the first k of the order", "kthvalue gives the k-th of the order",
+        "median gives the lower median, or the first NaN"
+    };
     for (int mode = 0; mode < 4; mode++) {
         bool right = true;
         for (int i = 0; i < 600; i++)
@@ -95,7 +98,7 @@ static void test_wide_values(void)
     for (int64_t i = 0; i < n; i++)
         x[i] = ldexp((double)(int64_t)sample_bits(), (int)sample_int(-900, 900));
     view src = { (char *)x, BK_FLOAT64, 1, { n }, { 1 } }, dst = { (char *)y, BK_FLOAT64, 1, { n }, { 1 } };
-    sort_run(&dst, NULL, &src, 0, false);
+    sort_run(&dst, NULL, &src, 0, false, TIES_STABLE);
     for (int64_t i = 1; i < n; i++)
         right &= y[i - 1] <= y[i];
     tap_ok(right, "doubles of all magnitudes come out ascending");
@@ -104,7 +107,7 @@ static void test_wide_values(void)
     for (int64_t i = 0; i < n; i++)
         a[i] = (int64_t)sample_bits();
     src.dtype = dst.dtype = BK_INT64;
-    sort_run(&dst, NULL, &src, 0, true);
+    sort_run(&dst, NULL, &src, 0, true, TIES_STABLE);
     for (int64_t i = 1; i < n; i++)
         right &= b[i - 1] >= b[i];
     tap_ok(right, "int64 of all magnitudes come out descending");
@@ -157,7 +160,7 @@ static void test_search(void)
         bool after = sample_int(0, 1);
         sample rows = sample_make(t, 2, sizes, false, false), sorted = sample_make(t, 2, sizes, false, false);
         sample v = sample_make(t, 2, wanted, false, false), d = sample_make(BK_INT64, 2, wanted, false, false);
-        sort_run(&sorted.v, NULL, &rows.v, 1, false);
+        sort_run(&sorted.v, NULL, &rows.v, 1, false, TIES_STABLE);
         searchsorted_run(&d.v, &sorted.v, &v.v, after);
         for (int64_t k = 0, n = view_numel(&v.v); k < n; k++) {
             int64_t row = k / wanted[1], expected = 0;

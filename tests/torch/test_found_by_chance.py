@@ -610,7 +610,14 @@ def test_a_number_divided_by_a_tensor_is_its_reciprocal_times_the_number(number)
         (g,) = module.autograd.grad(y.sum(), x, create_graph=True)
         (h,) = module.autograd.grad(g.sum(), x)
         name = type(y.grad_fn).__name__
-        return name, y.tolist(), (number / x.detach()).tolist(), (number / x.detach()[0]).tolist(), g.tolist(), h.tolist()
+        return (
+            name,
+            y.tolist(),
+            (number / x.detach()).tolist(),
+            (number / x.detach()[0]).tolist(),
+            g.tolist(),
+            h.tolist(),
+        )
 
     ours, theirs = both(run)
     assert ours == theirs

@@ -455,3 +455,55 @@ def test_hooks(fn):
     check_same(ours, theirs, fn.__name__)
     if isinstance(theirs, Raised):
         assert str(ours.error) == str(theirs.error)
+
+
+WRITES = {
+    "copy_": "v.copy_(torch.zeros(1))",
+    "copy_ of a tensor on the tape": "v.copy_(a[:1, :1])",
+    "copy_ from another dtype": "v.copy_(a.double()[:1])",
+    "fill_": "v.fill_(3)",
+    "fill_ with a tensor": "v.fill_(a.sum())",
+    "zero_": "v.zero_()",
+    "mul_": "v.mul_(2)",
+    "add_": "v.add_(v.detach(), alpha=2)",
+}
+
+
+@pytest.mark.parametrize("view", ["x", "x[...]", "x.view(2, 2)", "x[:1]", "x.t()", "x[1].view(1, 2)"])
+@pytest.mark.parametrize("write", WRITES)
+def test_a_write_has_the_name_it_has_in_pytorch_and_its_gradient_leads_on_where_it_does_there(view, write):
+    def run(module):
+        scope = {"torch": module, "a": module.ones(2, 2, requires_grad=True)}
+        exec(f"x = a * 1; v = {view}; {WRITES[write]}", scope)
+        x, v = scope["x"], scope["v"]
+        (g,) = module.autograd.grad((x * x * x).sum(), scope["a"], create_graph=True)
+        return type(x.grad_fn).__name__, type(v.grad_fn).__name__, g.requires_grad, g.tolist()
+
+    assert run(SUT) == run(REF)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.cat([a, a])",
+        "torch.cat([a])",
+        "torch.stack([a, a])",
+        "torch.stack([a])",
+        "a.clone()",
+        "a.t().contiguous()",
+    ],
+)
+def test_what_joins_or_copies_has_the_name_it_has_in_pytorch(line):
+    names = [type(eval(line, {"torch": m, "a": m.ones(2, 2, requires_grad=True)}).grad_fn).__name__ for m in (SUT, REF)]
+    assert names[0] == names[1]
+
+
+@pytest.mark.parametrize("target", ["x[...]", "x[:]", "x[0]", "x[:, 1:]"])
+def test_an_assignment_to_all_of_a_tensor_is_a_copy_and_one_to_a_part_a_slice(target):
+    def run(module):
+        a = module.ones(2, 2, requires_grad=True)
+        scope = {"x": module.zeros(2, 2), "a": a}
+        exec(f"{target} = a[:1, :1]", scope)
+        return type(scope["x"].grad_fn).__name__
+
+    assert run(SUT) == run(REF)
