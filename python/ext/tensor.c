@@ -5,6 +5,7 @@
  * them warm: making and dropping one costs about 10 ns. */
 #include "arrays.h"
 #include "binds.h"
+#include "compat.h"
 #include "gil.h"
 #include "interop.h"
 
@@ -36,7 +37,7 @@ PyObject *py_wrap(bk_tensor *t)
     py_tensor *o;
     if (warm_count) {
         o = warm[--warm_count];
-        _Py_NewReference((PyObject *)o); /* its reference to the type it has kept */
+        revive((PyObject *)o); /* its reference to the type it has kept */
     } else {
         o = PyObject_GC_New(py_tensor, py_tensor_type);
         if (!o) {
@@ -47,6 +48,7 @@ PyObject *py_wrap(bk_tensor *t)
     o->t = t;
     o->attrs = NULL;
     o->weak = NULL;
+    o->tracked = false;
     t->front = o;
     if (__builtin_expect(py_saved_hooks, 0) && py_pack_new(t) < 0)
         Py_CLEAR(o);
@@ -75,7 +77,7 @@ static void tensor_dealloc(PyObject *self)
 {
     py_tensor *o = (py_tensor *)self;
     PyTypeObject *type = Py_TYPE(self);
-    if (PyObject_GC_IsTracked(self))
+    if (type != py_tensor_type || o->tracked)
         PyObject_GC_UnTrack(self);
     if (o->weak)
         PyObject_ClearWeakRefs(self);
@@ -112,8 +114,11 @@ static int tensor_clear(PyObject *self)
 static int tensor_setattr(PyObject *self, PyObject *name, PyObject *value)
 {
     int status = PyObject_GenericSetAttr(self, name, value);
-    if (((py_tensor *)self)->attrs && !PyObject_GC_IsTracked(self))
+    py_tensor *o = (py_tensor *)self;
+    if (o->attrs && !o->tracked && Py_TYPE(self) == py_tensor_type) {
         PyObject_GC_Track(self);
+        o->tracked = true;
+    }
     return status;
 }
 
@@ -275,12 +280,12 @@ PyObject *py_write_back(const arg *self, bk_tensor *result)
 /* --- operators ------------------------------------------------------------------------------------------------------
  */
 
-static PyObject *binary(int op, PyObject *a, PyObject *b)
+static inline __attribute__((always_inline)) PyObject *binary(int op, PyObject *a, PyObject *b)
 {
     operand in[2];
     lock_take();
     int x = operand_from(a, &in[0]), y = x > 0 ? operand_from(b, &in[1]) : x;
-    bk_tensor *t = x > 0 && y > 0 ? ew_apply_python(op, in) : NULL;
+    bk_tensor *t = x > 0 && y > 0 ? (op == EW_pow ? ew_apply_python : ew_apply)(op, in) : NULL;
     lock_give();
     if (t)
         return py_wrap(t);
