@@ -73,28 +73,43 @@ PyObject *py_wrap_as(PyTypeObject *type, bk_tensor *t)
 
 HOT_THREAD_LOCAL bool gil_known;
 
-static void tensor_dealloc(PyObject *self)
+static inline void handle_drop(bk_tensor *t)
+{
+    if (!t)
+        return;
+    t->front = NULL;
+    bool was = gil_say(true); /* what only this tensor held may be Python's */
+    bk_release(t);
+    gil_unsay(was);
+}
+
+/* Of an object that has attributes or weak references, or had; or is of another class. */
+static __attribute__((noinline)) void full_dealloc(PyObject *self)
 {
     py_tensor *o = (py_tensor *)self;
     PyTypeObject *type = Py_TYPE(self);
-    if (type != py_tensor_type || o->tracked)
-        PyObject_GC_UnTrack(self);
+    PyObject_GC_UnTrack(self);
     if (o->weak)
         PyObject_ClearWeakRefs(self);
     Py_CLEAR(o->attrs);
-    if (o->t) {
-        o->t->front = NULL;
-        bool was = gil_say(true); /* what only this tensor held may be Python's */
-        bk_release(o->t);
-        gil_unsay(was);
-        o->t = NULL;
-    }
-    if (type == py_tensor_type && warm_count < WARM_OBJECTS) {
-        warm[warm_count++] = o;
-        return;
-    }
+    handle_drop(o->t);
     type->tp_free(self);
     Py_DECREF(type);
+}
+
+static void tensor_dealloc(PyObject *self)
+{
+    py_tensor *o = (py_tensor *)self;
+    bool plain = Py_TYPE(self) == py_tensor_type && !o->tracked && !o->weak && !o->attrs;
+    if (!plain || warm_count == WARM_OBJECTS) {
+        full_dealloc(self);
+        return;
+    }
+    handle_drop(o->t);
+    if (warm_count == WARM_OBJECTS) /* what went with the handle may have given back others */
+        o->t = NULL, full_dealloc(self);
+    else
+        warm[warm_count++] = o;
 }
 
 static int tensor_traverse(PyObject *self, visitproc visit, void *arg)
