@@ -300,7 +300,7 @@ static inline __attribute__((always_inline)) PyObject *binary(int op, PyObject *
     operand in[2];
     lock_take();
     int x = operand_from(a, &in[0]), y = x > 0 ? operand_from(b, &in[1]) : x;
-    bk_tensor *t = x > 0 && y > 0 ? (op == EW_pow ? ew_apply_python : ew_apply)(op, in) : NULL;
+    bk_tensor *t = x > 0 && y > 0 ? (op == EW_pow || op == EW_div ? ew_apply_python : ew_apply)(op, in) : NULL;
     lock_give();
     if (t)
         return py_wrap(t);

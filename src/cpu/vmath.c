@@ -2,24 +2,51 @@
 #define _DEFAULT_SOURCE /* lgamma_r: lgamma writes the global signgam, which threads share */
 #include "cpu/vmath.h"
 
-#define PI 3.14159265358979323846
+#define PI 3.14159265358979323846264338327950288L
 
+/* In long double, which carries 11 bits more than the result: what is rounded and what cancels on the way stays below
+ * the result's last place. float32's functions have these bits in double. */
 double vm_lgamma(double x)
 {
     int sign;
     return lgamma_r(x, &sign);
 }
 
-/* The recurrence psi(x) = psi(x + 1) - 1/x up to 14, then the asymptotic series in 1/x^2. The sums cancel: long double
- * keeps the digits that this costs. */
-static double digamma_positive(double at)
+double vm_lgamma_d(double x)
 {
-    long double x = at, sum = 0;
+    int sign;
+    return (double)lgammal_r((long double)x, &sign);
+}
+
+double vm_erfc_d(double x) { return (double)erfcl((long double)x); }
+
+/* The recurrence psi(x) = psi(x + 1) - 1/x up to 14, then the asymptotic series in 1/x^2. */
+static long double digamma_positive(long double x)
+{
+    long double sum = 0;
     for (; x < 14; x++)
         sum -= 1 / x;
     double z = (double)(1 / (x * x));
     double series = POLY_6(madd_d, z, 1. / 12, -1. / 120, 1. / 252, -1. / 240, 1. / 132, -691. / 32760, 1. / 12);
-    return (double)(sum + logl(x) - 0.5 / x - z * series);
+    return sum + logl(x) - 0.5L / x - (long double)z * series;
+}
+
+/* Near the positive zero, of which two long doubles give 38 digits, all terms of the same formula are differences from
+ * those at the zero, each with the factor x - zero: nothing cancels. */
+static long double digamma_near_zero(double x)
+{
+    static const double series[] = { 1. / 12, -1. / 120, 1. / 252, -1. / 240, 1. / 132, -691. / 32760, 1. / 12 };
+    const long double zero = 1.46163214496836234128092L, rest = -1.82570963159634842146e-20L;
+    long double d = ((long double)x - zero) - rest, a = x, b = zero, sum = 0;
+    for (int k = 0; k < 13; k++, a++, b++)
+        sum += 1 / (a * b);
+    long double za = 1 / (a * a), zb = 1 / (b * b), power = 1, difference = 1, tail = 0;
+    for (int k = 0; k < 7; k++) { /* difference: (za^(k+1) - zb^(k+1)) / (za - zb) */
+        tail += series[k] * difference;
+        power *= zb;
+        difference = za * difference + power;
+    }
+    return log1pl(d / b) + d * (sum + 0.5L / (a * b) + tail * (a + b) * za * zb);
 }
 
 /* Poles at 0 (a signed infinity) and at the negative integers (NaN); between them reflected:
@@ -28,30 +55,32 @@ double vm_digamma(double x)
 {
     if (x == 0)
         return copysign(INFINITY, -x);
+    if (x > 1.25 && x < 1.75)
+        return (double)digamma_near_zero(x);
     if (x > 0 || x != x)
-        return digamma_positive(x);
+        return (double)digamma_positive(x);
     if (x == trunc(x))
         return NAN;
-    return digamma_positive(1 - x) - PI / tan(PI * (x - trunc(x)));
+    return (double)(digamma_positive(1 - (long double)x) - PI / tanl(PI * (x - trunc(x))));
 }
 
-static double trigamma_positive(double at)
+static long double trigamma_positive(long double x)
 {
-    long double x = at, sum = 0;
+    long double sum = 0;
     for (; x < 14; x++)
         sum += 1 / (x * x);
-    double z = (double)(1 / (x * x));
-    double series = POLY_6(madd_d, z, 1. / 6, -1. / 30, 1. / 42, -1. / 30, 5. / 66, -691. / 2730, 7. / 6);
-    return (double)(sum + 1 / x + z * (0.5 + series / x));
+    long double z = 1 / (x * x);
+    double series = POLY_6(madd_d, (double)z, 1. / 6, -1. / 30, 1. / 42, -1. / 30, 5. / 66, -691. / 2730, 7. / 6);
+    return sum + 1 / x + z * (0.5L + series / x);
 }
 
 /* psi'(x) = (pi / sin(pi x))^2 - psi'(1 - x) */
 double vm_trigamma(double x)
 {
     if (x > 0 || x != x)
-        return trigamma_positive(x);
-    double s = PI / sin(PI * (x - trunc(x)));
-    return s * s - trigamma_positive(1 - x);
+        return (double)trigamma_positive(x);
+    long double s = PI / sinl(PI * (x - trunc(x)));
+    return (double)(s * s - trigamma_positive(1 - (long double)x));
 }
 
 /* The float32 form, polished by two steps of Halley's method; in the tail on erfc, which keeps the digits there. */
@@ -63,7 +92,7 @@ double vm_erfinv(double x)
     if (a < 1e-9)
         return x * 0.88622692545275801365;
     double tail = 1 - a, w = -log(tail * (1 + a));
-    double t = a < 0.9999999 ? (double)erfinv_f((float)a) : sqrt(w - 0.5 * log(PI * w));
+    double t = a < 0.9999999 ? (double)erfinv_f((float)a) : sqrt(w - 0.5 * log((double)PI * w));
     for (int step = 0; step < 3; step++) {
         double error = a < 0.5 ? erf(t) - a : tail - erfc(t);
         double u = error / (1.12837916709551257390 * exp(-t * t));

@@ -756,10 +756,36 @@ VM double gelu_slope_d(double x)
 }
 VM double silu_d(double x) { return x / (1 + exp_d(-x)); }
 VM double gelu_tanh_d(double x) { return x / (1 + exp_d(-1.59576912160573071176 * x * (1 + 0.044715 * x * x))); }
+/* exp(x), and in *lost what it rounded away. */
+VM double exp_with_lost_d(double x, double *lost)
+{
+    uint64_t n;
+    double p = exp_reduced_d(x, &n);
+    uint64_t half = ((n + 4096) >> 1) - 2048;
+    double s = pow2_d(half), s2 = pow2_d(n - half), head = madd_d(p, s, s);
+    *lost = (p * s - (head - s)) * s2;
+    return head * s2;
+}
+
+/* What p = a b rounded away: halves of 26 and 27 bits have exact products. */
+VM double product_lost_d(double a, double b, double p)
+{
+    double a_high = double_of(bits_d(a) & 0xfffffffff8000000u), a_low = a - a_high;
+    double b_high = double_of(bits_d(b) & 0xfffffffff8000000u), b_low = b - b_high;
+    return ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low;
+}
+
+/* x w / (w + 2) with w = e (e + 2), e = exp(x). What e and the steps round away is added back to first order: what is
+ * left are the roundings of x r and of the last sum. From 40 on it is x. */
 VM double mish_d(double x)
 {
-    double e = exp_d(x > 40 ? 40 : x), w = e * (e + 2);
-    return x * (w / (w + 2));
+    double e_lost, c = x > 40 ? 40 : x, e = exp_with_lost_d(c < -746 ? -746 : c, &e_lost);
+    double t = e + 2, t_e = t - e, t_lost = (e - (t - t_e)) + (2 - t_e);
+    double w = e * t, w_lost = product_lost_d(e, t, w) + e * t_lost + e_lost * (t + e);
+    double d = w + 2, d_w = d - w, d_lost = (w - (d - d_w)) + (2 - d_w);
+    double r = w / d, back = r * d, r_lost = (w - back) - product_lost_d(r, d, back);
+    double y = x * r, more = x * ((r_lost + 2 * w_lost / d - r * d_lost) / d);
+    return abs_d(more) < INFINITY ? y + more : y;
 }
 VM double softplus_d(double x, double beta, double threshold)
 {
@@ -777,7 +803,9 @@ VM double logaddexp2_d(double x, double y)
 
 /* --- scalar: gamma functions and erfinv --------------------------------------------------------------------- */
 
-double vm_lgamma(double x);
+double vm_lgamma(double x); /* for float32 */
+double vm_lgamma_d(double x);
+double vm_erfc_d(double x);
 double vm_digamma(double x);
 double vm_trigamma(double x);
 double vm_erfinv(double x);
@@ -818,7 +846,7 @@ double vm_erfinv(double x);
 #define v_atanh(x)          V1(x, atanh_f, atanh)
 #define v_sigmoid(x)        V1(x, sigmoid_f, sigmoid_d)
 #define v_erf(x)            V1(x, erf_f, erf)
-#define v_erfc(x)           V1(x, erfc_f, erfc)
+#define v_erfc(x)           V1(x, erfc_f, vm_erfc_d)
 #define v_erfinv(x)         V1(x, erfinv_f, vm_erfinv)
 #define v_pow(x, y)         V2(x, y, pow_f, pow)
 #define v_hypot(x, y)       V2(x, y, hypot_f, hypot)
@@ -833,7 +861,7 @@ double vm_erfinv(double x);
 #define v_logaddexp(x, y)   V2(x, y, logaddexp_f, logaddexp_d)
 #define v_logaddexp2(x, y)  V2(x, y, logaddexp2_f, logaddexp2_d)
 #define v_softplus(x, y, z) _Generic((x), float: softplus_f, double: softplus_d)(x, y, z)
-#define v_lgamma(x)         ((T)vm_lgamma(x))
+#define v_lgamma(x)         ((T)V1(x, vm_lgamma, vm_lgamma_d))
 #define v_digamma(x)        ((T)vm_digamma(x))
 #define v_trigamma(x)       ((T)vm_trigamma(x))
 

@@ -55,6 +55,7 @@ SHAPES = (
 )
 # Relative tolerance of what a rounding function makes, before the few steps that follow widen it.
 TAINT = {"float64": 1e-12, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3.2e-2}
+GROWTH = 4
 POOL = 7  # tensors alive at a time: older ones are deleted, so that liveness varies
 
 
@@ -255,7 +256,7 @@ class Generator:
         tolerance = max(tolerances, default=0.0)
         name = dtype_name(tensor.dtype)
         if rounds or tolerance:
-            tolerance = min(max(4 * tolerance if rounds else tolerance, TAINT.get(name, 0.0)), 0.2)
+            tolerance = min(max(GROWTH * tolerance if rounds else tolerance, TAINT.get(name, 0.0)), 0.2)
         storage = tensor.untyped_storage()
         if tolerance > self.taint.get(storage.data_ptr(), 0.0):
             self.taint[storage.data_ptr()] = tolerance

@@ -621,3 +621,39 @@ def test_a_number_divided_by_a_tensor_is_its_reciprocal_times_the_number(number)
 
     ours, theirs = both(run)
     assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.nn.functional.silu(x)",
+        "torch.nn.functional.gelu(x, approximate='tanh')",
+        "torch.nn.functional.gelu(x)",
+        "torch.nn.functional.elu(x)",
+        "torch.nn.functional.selu(x)",
+        "torch.nn.functional.softplus(x)",
+        "torch.nn.functional.mish(x)",
+        "(x / 4).erfinv()",
+        "x / (x + 3)",
+        "(x / 3).exp()",
+        "x.tanh()",
+        "(x + 3).sqrt()",
+        "(x + 3).rsqrt()",
+        "x.hypot(x + 1)",
+        "x.softmax(0)",
+        "x.logsumexp(0)",
+        "x.norm()",
+        "x.std()",
+    ],
+)
+def test_a_second_derivative_passes_a_hook_on_a_result_where_it_does_in_pytorch(line):
+    def run(module):
+        x = module.tensor([-0.75, 0.5, 1.25], dtype=module.float64, requires_grad=True)
+        y = eval(line, {"x": x, "torch": module})
+        y.register_hook(lambda g: g * 0.5)
+        (g,) = module.autograd.grad(y.sum() + x.sum(), x, create_graph=True)
+        (h,) = module.autograd.grad(g.tanh().sum(), x)
+        return g.detach(), h
+
+    for ours, theirs in zip(*both(run)):
+        check_tensor(ours, theirs, line, rtol=1e-9, atol=1e-9)
