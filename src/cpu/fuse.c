@@ -83,17 +83,20 @@ static void give_up(fuser *f, int i, int j)
             f->reader[w] = f->reader[w] > k ? f->reader[w] : k;
 }
 
-/* The second of two functions is computed at the place of the first. If that writes memory, nothing may be between. */
+/* The second of two functions is computed at the place of the first. Its value may wait in a register; where it goes to
+ * memory, nothing may be between the two. An operand in memory must still be there. */
 static void twin(fuser *f, int i)
 {
     ew_program *p = f->p;
+    ew_step *s = &p->step[i];
     bool swapped, between = false;
-    if (p->step[i].to == p->step[i].x)
+    if (s->to == s->x)
         return;
     for (int j = i + 1; j < p->steps && j - i <= REACH; j++) {
-        ew_step *s = &p->step[i];
         const ew_step *other = &p->step[j];
-        ew_kernel run = !f->gone[j] && other->x == s->x ? twin_of(f->kernels, s, other, &swapped) : NULL;
+        if (f->gone[j])
+            continue;
+        ew_kernel run = other->x == s->x ? twin_of(f->kernels, s, other, &swapped) : NULL;
         if (run && (other->to < 0 || !between)) {
             s->run = run;
             s->y = swapped ? s->to : other->to;
@@ -103,9 +106,9 @@ static void twin(fuser *f, int i)
             give_up(f, i, j);
             return;
         }
-        if (!f->gone[j] && writes_port(f, j))
+        if (s->x >= 0 && writes_port(f, j))
             return;
-        between = between || !f->gone[j];
+        between = true;
     }
 }
 

@@ -4,10 +4,9 @@ import os
 import subprocess
 import sys
 
+import brisk
 import numpy as np
 import pytest
-
-import brisk
 from brisk.nn import functional as F
 
 
