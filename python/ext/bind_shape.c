@@ -612,6 +612,7 @@ const binding shape_rows[] = {
 
     { BOTH, "split(Tensor self, int split_size, int dim=0)", py_split, NULL },
     { BOTH, "split(Tensor self, Object split_size_or_sections, int dim=0)", py_split_sizes, NULL },
+    { BOTH, "split(Tensor self, Object split_size, int dim=0)", py_split_sizes, NULL },
     { BOTH, "split_with_sizes(Tensor self, Object split_sizes, int dim=0)", py_split_sizes, NULL },
     { BOTH, "chunk(Tensor self, int chunks, int dim=0)", py_chunk, NULL },
     { BOTH, "tensor_split(Tensor self, int sections, int dim=0)", py_tensor_split, NULL },
