@@ -179,7 +179,8 @@ def as_script(path):
     with open(path) as f:
         cells = json.load(f)["cells"]
     lines = [line for cell in cells if cell["cell_type"] == "code" for line in "".join(cell["source"]).split("\n")]
-    script = path.removesuffix(".ipynb").replace(" ", "_") + "_cells.py"
+    name = os.path.basename(path).removesuffix(".ipynb").replace(" ", "_") + "_cells.py"
+    script = os.path.join(os.path.dirname(path), name)
     with open(script, "w") as f:
         f.write("\n".join(re.sub(r"^(\s*)[%!].*", r"\1pass", line) for line in lines) + "\n")
     return script

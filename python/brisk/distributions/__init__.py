@@ -1,7 +1,8 @@
 """Probability distributions: samples from the same numbers as PyTorch's, densities, entropies, divergences."""
 
 from brisk._missing import finder
-from brisk.distributions import constraints, counts, gamma, transformed, transforms, utils
+from brisk._places import also_at
+from brisk.distributions import categorical, constraints, counts, gamma, transformed, transforms, utils
 from brisk.distributions.bernoulli import Bernoulli
 from brisk.distributions.categorical import Categorical, OneHotCategorical
 from brisk.distributions.counts import *  # noqa: F403
@@ -23,5 +24,18 @@ __all__ = [
     "Normal", "OneHotCategorical", "Poisson", "Uniform", "constraints", "kl_divergence", "register_kl", "utils",
     *counts.__all__, *gamma.__all__, *transformed.__all__, *transforms.__all__,
 ]  # fmt: skip
+
+also_at(
+    __name__,
+    {
+        categorical: "one_hot_categorical",
+        counts: "binomial geometric multinomial negative_binomial",
+        gamma: "beta chi2 dirichlet fishersnedecor studentT",
+        transformed: "cauchy gumbel half_cauchy half_normal inverse_gamma kumaraswamy log_normal logistic_normal "
+        "lowrank_multivariate_normal mixture_same_family pareto relaxed_bernoulli relaxed_categorical "
+        "transformed_distribution weibull",
+        transforms: "constraint_registry",
+    },
+)
 
 __getattr__ = finder(__name__)
