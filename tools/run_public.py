@@ -85,7 +85,8 @@ else:
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\b-?(?:nan|inf)\b")
 DURATION = re.compile(
-    r"\d+m ?\d+(\.\d+)?s|\d+:\d\d(:\d\d)?(\.\d+)?|\d+(\.\d+)?(e-?\d+)? ?(ms/\w+|s/\w+|it/s|ms|secs?|seconds|s)\b"
+    r"\d{4}-\d\d-\d\dT[\d:]+|\d+m ?\d+(\.\d+)?s|\d+:\d\d(:\d\d)?(\.\d+)?"
+    r"|\d+(\.\d+)?(e-?\d+)? ?(ms/\w+|s/\w+|it/s|ms|secs?|seconds|s)\b"
     r"|(?i:ms/batch|s/it|fps|time|took|elapsed|sps)\W*-?\d+(\.\d+)?"
 )
 

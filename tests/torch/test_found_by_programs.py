@@ -20,6 +20,7 @@ PLACES = [
     ("distributions.half_normal", "HalfNormal"),
     ("distributions.studentT", "StudentT"),
     ("distributions.one_hot_categorical", "OneHotCategorical"),
+    ("utils.data.distributed", "DistributedSampler"),
     ("nn.modules.padding", "ZeroPad2d"),
     ("nn.modules.distance", "CosineSimilarity"),
     ("nn.modules.instancenorm", "InstanceNorm2d"),
@@ -31,3 +32,34 @@ def test_a_name_is_found_where_pytorch_keeps_it(place, name):
     assert hasattr(importlib.import_module(f"{REF.__name__}.{place}"), name)
     module = importlib.import_module(f"{SUT.__name__}.{place}")
     assert getattr(module, name) is getattr(importlib.import_module(f"{SUT.__name__}.{place.rpartition('.')[0]}"), name)
+
+
+@pytest.mark.parametrize("count, replicas", [(10, 3), (9, 3), (2, 5), (10, 1)])
+@pytest.mark.parametrize("options", [{}, {"shuffle": False}, {"drop_last": True, "seed": 7}])
+def test_a_share_of_the_indices_for_each_of_several_processes(count, replicas, options):
+    def shares(m):
+        found = []
+        for rank in range(replicas):
+            sampler = m.utils.data.DistributedSampler(range(count), replicas, rank, **options)
+            sampler.set_epoch(2)
+            found.append((len(sampler), list(sampler)))
+        return found
+
+    if count < replicas and options.get("drop_last"):
+        pytest.skip("PyTorch asserts that there is an index for each")
+    assert shares(SUT) == shares(REF)
+
+
+def test_programs_that_ask_for_other_processes_find_none():
+    import brisk.distributed as d
+
+    assert not d.is_available() and not d.is_initialized()
+    with pytest.raises(NotImplementedError, match="init_process_group"):
+        d.init_process_group("gloo")
+    for name in ("get_rank", "get_world_size", "barrier", "destroy_process_group"):
+        errors = []
+        for module in (d, REF.distributed):
+            with pytest.raises((ValueError, AssertionError)) as raised:
+                getattr(module, name)()
+            errors.append((raised.type, str(raised.value)))
+        assert errors[0] == errors[1]

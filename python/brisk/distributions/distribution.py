@@ -35,7 +35,7 @@ class Distribution:
     def _check_arguments(self):
         for name, constraint in self.arg_constraints.items():
             computed = isinstance(getattr(type(self), name, None), lazy_property) and name not in self.__dict__
-            if computed or constraint is constraints.dependent:
+            if computed or constraints.is_dependent(constraint):
                 continue  # computed from others, which are checked
             value = getattr(self, name)
             with no_grad():

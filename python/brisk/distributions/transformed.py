@@ -4,8 +4,8 @@ import math
 
 from brisk import _C
 from brisk.distributions import constraints
+from brisk.distributions.bernoulli import OfProbability
 from brisk.distributions.categorical import Categorical, OneHotCategorical
-from brisk.distributions.counts import _OfProbability
 from brisk.distributions.distribution import Distribution, LocationScale, standard_normal, sum_rightmost
 from brisk.distributions.exponential import Exponential
 from brisk.distributions.gamma import Gamma
@@ -447,21 +447,18 @@ class LogisticNormal(_Named):
 # --- relaxed: gradients pass through choices -------------------------------------------------------------------------
 
 
-class _LogitRelaxedBernoulli(_OfProbability):
+class _LogitRelaxedBernoulli(OfProbability):
     has_rsample = True
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.real
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         self.temperature = temperature
-        self._take(probs, logits)
-        (value,) = broadcast_all(probs if logits is None else logits)
-        setattr(self, self._given, value)
-        super().__init__(value.size(), validate_args=validate_args)
+        super().__init__(probs, logits, validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
-        new = self._expanded(_LogitRelaxedBernoulli, batch_shape, {"probs": 0, "logits": 0}, _instance)
-        new.temperature, new._given = self.temperature, self._given
+        new = self._expanded_probability(_LogitRelaxedBernoulli, batch_shape, _instance)
+        new.temperature = self.temperature
         return new
 
     def rsample(self, sample_shape=()):
