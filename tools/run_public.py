@@ -24,6 +24,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -113,6 +114,9 @@ class Run:
             os.path.abspath(script),
             *args,
         ]
+        for left in limits.fresh:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(left) if os.path.isdir(left) else os.remove(left)
         before = cpu_of_children()
         self.child = subprocess.Popen(
             command, cwd=limits.cwd or os.path.dirname(os.path.abspath(script)), env=environment, text=True,
@@ -283,6 +287,7 @@ def main():
     parser.add_argument("--only", action="append")
     parser.add_argument("--path", action="append", default=[])
     parser.add_argument("--cwd")
+    parser.add_argument("--fresh", action="append", default=[], help="what a run leaves behind; removed before each")
     parser.add_argument("--lines", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--threads", type=int, default=1)
@@ -311,6 +316,7 @@ def main():
         limits.lines, limits.seconds = program.get("lines", options.lines), program.get("seconds", options.seconds)
         limits.losses, limits.double = program.get("losses", options.losses), program.get("double", options.double)
         limits.cwd = os.path.join(top, program["cwd"]) if "cwd" in program else None
+        limits.fresh = [os.path.join(top, p) for p in program.get("fresh", [])]
         limits.path = [os.path.join(top, p) for p in program.get("path", [])] + options.path
         results.append(run_one(os.path.join(top, program["file"]), program.get("args", []), limits, name))
     if options.json:
