@@ -53,19 +53,8 @@ _ELSEWHERE = {
 
 # Submodules that are imported when they are first named, so that a program which does without them starts faster.
 _LATER = frozenset(
-    (
-        "accelerator",
-        "amp",
-        "backends",
-        "cuda",
-        "distributed",
-        "distributions",
-        "jit",
-        "multiprocessing",
-        "onnx",
-        "optim",
-        "testing",
-    )
+    ("accelerator", "amp", "backends", "cuda", "distributed", "distributions", "jit", "library", "multiprocessing")
+    + ("onnx", "optim", "testing")
 )
 
 

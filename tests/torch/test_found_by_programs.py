@@ -63,3 +63,54 @@ def test_programs_that_ask_for_other_processes_find_none():
                 getattr(module, name)()
             errors.append((raised.type, str(raised.value)))
         assert errors[0] == errors[1]
+
+
+@pytest.mark.parametrize("keyword", [False, True])
+def test_a_function_as_an_operation_has_the_gradient_registered_for_it(keyword):
+    def program(m):
+        Tensor = m.Tensor
+        if keyword:
+
+            @m.library.custom_op("brisk_tests::scaled_by_name", mutates_args=())
+            def scaled(x: Tensor, y: Tensor, *, by: float = 3.0) -> Tensor:
+                return x * y * by
+
+            def keep(ctx, inputs, keyword_only_inputs, output):
+                ctx.save_for_backward(*inputs)
+                ctx.by = keyword_only_inputs["by"]
+
+            def backward(ctx, grad):
+                x, y = ctx.saved_tensors
+                return grad * y * ctx.by, grad * x * 100
+        else:
+
+            @m.library.custom_op("brisk_tests::scaled", mutates_args=())
+            def scaled(x: Tensor, y: Tensor, by: float = 3.0) -> Tensor:
+                return x * y * by
+
+            def keep(ctx, inputs, output):
+                *tensors, ctx.by = inputs
+                ctx.save_for_backward(*tensors)
+
+            def backward(ctx, grad):
+                x, y = ctx.saved_tensors
+                return grad * y * ctx.by, grad * x * 100, None
+
+        scaled.register_fake(lambda x, y, by=3.0: m.empty_like(x))
+        x = m.tensor([1.0, 2.0], requires_grad=True)
+        y = m.tensor([3.0, 4.0], requires_grad=True)
+        with pytest.raises(RuntimeError):
+            scaled(x, y).sum().backward()
+        m.library.register_autograd(scaled._qualname, backward, setup_context=keep)
+        z = scaled(x, y, by=0.5)
+        z.sum().backward()
+        return z.tolist(), x.grad.tolist(), y.grad.tolist()
+
+    assert program(SUT) == program(REF)
+
+
+def test_an_operation_that_nobody_made_is_named():
+    with pytest.raises(RuntimeError, match="nothing::such"):
+        SUT.library.register_autograd("nothing::such", lambda ctx, grad: grad)
+    with pytest.raises(ValueError, match="nospace"):
+        SUT.library.custom_op("nospace", mutates_args=())
