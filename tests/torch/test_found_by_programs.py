@@ -15,6 +15,12 @@ def test_split_takes_its_sizes_by_name(arguments):
         check_tensor(a, b, f"split {arguments}")
 
 
+@pytest.mark.parametrize("sections", [2, [1, 5]])
+def test_split_as_a_function_names_its_sizes_otherwise(sections):
+    ours, theirs = (m.split(m.arange(6.0), split_size_or_sections=sections, dim=0) for m in (SUT, REF))
+    assert [a.tolist() for a in ours] == [b.tolist() for b in theirs]
+
+
 PLACES = [
     ("distributions.binomial", "Binomial"),
     ("distributions.half_normal", "HalfNormal"),
@@ -114,3 +120,24 @@ def test_an_operation_that_nobody_made_is_named():
         SUT.library.register_autograd("nothing::such", lambda ctx, grad: grad)
     with pytest.raises(ValueError, match="nospace"):
         SUT.library.custom_op("nospace", mutates_args=())
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 1), (1, 1, 1)])
+def test_a_gradient_of_more_dimensions_than_its_input_is_summed(shape):
+    def gradient(m):
+        class Scaled(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, by):
+                ctx.save_for_backward(x)
+                return x * by.reshape(-1)[0]
+
+            @staticmethod
+            def backward(ctx, grad):
+                (x,) = ctx.saved_tensors
+                return None, grad * x
+
+        by = m.ones(shape, requires_grad=True)
+        Scaled.apply(m.arange(12.0).reshape(1, 3, 4), by).sum().backward()
+        return by.grad
+
+    check_tensor(gradient(SUT), gradient(REF), f"a parameter of shape {shape}")
