@@ -4,7 +4,7 @@ from brisk import _C
 from brisk.autograd.grad_mode import no_grad
 from brisk.distributions import constraints
 from brisk.distributions.bernoulli import OfProbability
-from brisk.distributions.categorical import Categorical
+from brisk.distributions.categorical import OfCategorical
 from brisk.distributions.distribution import Distribution
 from brisk.distributions.gamma import Gamma
 from brisk.distributions.kl import register_kl
@@ -166,25 +166,14 @@ class NegativeBinomial(OfProbability):
         return unnormalised - normaliser.masked_fill(n + value == 0.0, 0.0)
 
 
-class Multinomial(Distribution):
+class Multinomial(OfCategorical):
     """How often each class was drawn among total_count draws."""
-
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")
         self.total_count = total_count
-        self._categorical = Categorical(probs=probs, logits=logits)
-        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
-
-    @property
-    def probs(self):
-        return self._categorical.probs
-
-    @property
-    def logits(self):
-        return self._categorical.logits
+        super().__init__(probs, logits, validate_args=validate_args)
 
     @property
     def support(self):
@@ -199,8 +188,8 @@ class Multinomial(Distribution):
         return self.total_count * self.probs * (1 - self.probs)
 
     def expand(self, batch_shape, _instance=None):
-        new = self._expanded(Multinomial, batch_shape, {}, _instance, self._event_shape)
-        new._categorical, new.total_count = self._categorical.expand(batch_shape), self.total_count
+        new = self._expanded_categorical(Multinomial, batch_shape, _instance)
+        new.total_count = self.total_count
         return new
 
     def sample(self, sample_shape=()):

@@ -168,7 +168,19 @@ class Distribution:
         return type(self).__name__ + "(" + ", ".join(texts) + ")"
 
 
-class LocationScale(Distribution):
+class Centred(Distribution):
+    """loc is its middle in every sense."""
+
+    @property
+    def mean(self):
+        return self.loc
+
+    @property
+    def mode(self):
+        return self.loc
+
+
+class LocationScale(Centred):
     """Around loc, by multiples of scale; symmetric."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
@@ -178,14 +190,6 @@ class LocationScale(Distribution):
     def __init__(self, loc, scale, validate_args=None):
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.size(), validate_args=validate_args)
-
-    @property
-    def mean(self):
-        return self.loc
-
-    @property
-    def mode(self):
-        return self.loc
 
 
 def _kind(value):

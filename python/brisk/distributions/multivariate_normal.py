@@ -5,7 +5,7 @@ import math
 from brisk import _C, linalg
 from brisk._arrange import broadcast_shapes
 from brisk.distributions import constraints
-from brisk.distributions.distribution import Distribution, standard_normal
+from brisk.distributions.distribution import Centred, Distribution, standard_normal
 from brisk.distributions.utils import lazy_property
 
 __all__ = ["MultivariateNormal"]
@@ -60,7 +60,7 @@ class OfCovariance(Distribution):
         return self._unbroadcasted_scale_tril.diagonal(0, -2, -1).log().sum(-1)
 
 
-class MultivariateNormal(OfCovariance):
+class MultivariateNormal(OfCovariance, Centred):
     """Of mean loc and a covariance, its inverse, or its lower Cholesky factor."""
 
     arg_constraints = {
@@ -85,14 +85,6 @@ class MultivariateNormal(OfCovariance):
         self.loc = loc.expand((*batch, loc.shape[-1]))
         super().__init__(batch, self.loc.shape[-1:], validate_args=validate_args)
         self._factor(given)
-
-    @property
-    def mean(self):
-        return self.loc
-
-    @property
-    def mode(self):
-        return self.loc
 
     @property
     def variance(self):

@@ -5,7 +5,7 @@ import math
 from brisk import _C
 from brisk.autograd.grad_mode import no_grad
 from brisk.distributions import constraints
-from brisk.distributions.distribution import Distribution
+from brisk.distributions.distribution import Centred
 from brisk.distributions.utils import broadcast_all, lazy_property
 
 __all__ = ["VonMises"]
@@ -38,7 +38,7 @@ def log_bessel(x, order):
     return _C.where(x < 3.75, small, large)
 
 
-class VonMises(Distribution):
+class VonMises(Centred):
     """Angles with a density proportional to exp(concentration cos(x - loc)); moments are those of the circle."""
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
@@ -50,14 +50,6 @@ class VonMises(Distribution):
 
     def expand(self, batch_shape, _instance=None):
         return self._expanded(VonMises, batch_shape, {"loc": 0, "concentration": 0}, _instance)
-
-    @property
-    def mean(self):
-        return self.loc
-
-    @property
-    def mode(self):
-        return self.loc
 
     @lazy_property
     def variance(self):
