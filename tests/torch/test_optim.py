@@ -44,6 +44,8 @@ RAdam(lr=0.05, betas=(0.8, 0.9), weight_decay=0.1)
 RAdam(lr=0.05, betas=(0.8, 0.99), weight_decay=0.1, decoupled_weight_decay=True, maximize=True)
 Rprop()
 Rprop(lr=0.1, etas=(0.4, 1.3), step_sizes=(1e-3, 0.5), maximize=True)
+Adafactor()
+Adafactor(lr=0.05, beta2_decay=-0.5, eps=(1e-4, 1e-2), d=1.5, weight_decay=0.1, maximize=True)
 ASGD()
 ASGD(lr=0.1, lambd=0.01, alpha=0.5, t0=5, weight_decay=0.1, maximize=True)
 """.strip().splitlines()  # fmt: skip
@@ -283,3 +285,32 @@ def test_sparse_adam_says_what_is_missing(torch):
         pytest.skip("PyTorch has it")
     with pytest.raises(NotImplementedError, match="sparse"):
         torch.optim.SparseAdam([torch.ones(2, requires_grad=True)])
+
+
+@pytest.mark.parametrize("shape", [(4, 7), (9, 3), (5, 5)])
+@pytest.mark.parametrize("options", ["", "lr=0.05, nesterov=False", "lr=0.05, adjust_lr_fn='match_rms_adamw'"])
+def test_muon_takes_pytorch_s_steps_to_the_digits_of_bfloat16(shape, options):
+    draws = np.random.default_rng(11)
+    start, gradients = draws.normal(size=shape), draws.normal(size=(6, *shape))
+
+    def run(m):
+        p = tensor_of(m, start, "float32").requires_grad_()
+        optimizer = eval(f"m.optim.Muon([p], {options})", {"m": m, "p": p})
+        for gradient in gradients:
+            p.grad = tensor_of(m, gradient, "float32")
+            optimizer.step()
+        return p.detach(), optimizer.state_dict()["state"][0]["momentum_buffer"]
+
+    check_same(run(SUT), run(REF), options, rtol=1e-6, atol=6 * 0.02 * (0.05 if options else 1e-3))
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["Muon([torch.ones(3)])", "Muon([torch.ones(3, 3)], lr=-1)", "Muon([torch.ones(3, 3)], adjust_lr_fn='x')",
+     "Adafactor([torch.ones(3)], d=0.5)", "Adafactor([torch.ones(3)], beta2_decay=0.5)",
+     "Adafactor([torch.ones(3)], eps=(-1, 0))"],
+)  # fmt: skip
+def test_options_out_of_range_are_refused_in_pytorch_s_words(call):
+    ours, theirs = (outcome(lambda m: eval("torch.optim." + call, {"torch": m}), m) for m in (SUT, REF))
+    check_same(ours, theirs, call)
+    assert str(ours.error) == str(theirs.error)

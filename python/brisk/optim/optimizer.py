@@ -369,6 +369,7 @@ class PerParameter(Optimizer):
                     if not state:
                         self._init_state(p, state, group)
                     grad = -p.grad if group.get("maximize") else p.grad
-                    state["step"] += 1
+                    if "step" in state:
+                        state["step"] += 1
                     self._update(p, self._decayed(p, grad, group), state, group)
         return loss
