@@ -15,6 +15,8 @@ ALWAYS_INLINE void NAME(tile)(const int rows, const int wide, const gemm_steps *
                               const ELEM *from, ELEM *c)
 {
     const int64_t a_col = s->a_col, b_row = s->b_row, b_panel = s->b_panel, c_row = s->c_row, from_row = s->from_row;
+    /* Columns of a that are apart come from L2: asked for when read, they hold up the loads after them. */
+    const int64_t ahead = 8 * a_col;
     /* Rows of a: three pointers and multiples of the stride that an address can hold. Left alone, gcc keeps one offset
      * per row, runs out of integer registers, and moves them through the vector unit. */
     const int64_t row = s->a_row;
@@ -31,6 +33,11 @@ ALWAYS_INLINE void NAME(tile)(const int rows, const int wide, const gemm_steps *
         VEC right[8];
         if (rows > 4) {
             __builtin_prefetch(next, 0, 2);
+            if (a_col != 1) {
+                __builtin_prefetch(rows0 + ahead, 0, 3);
+                if (rows > 10)
+                    __builtin_prefetch(rows10 + ahead + row3, 0, 3);
+            }
             next += s->next_step;
             if (--run == 0) {
                 next += s->next_jump;
