@@ -85,6 +85,7 @@ typedef struct home {
     int32_t fill;      /* an update: 1 + the fill that it writes into */
     bool fresh;        /* an update: its region is still zero */
     bool unfilled;     /* zeros that nobody will see */
+    bool waits;        /* a view: its base gets memory when the only reader, an update, is planned */
     int64_t offset;    /* in elements */
     int64_t low, high; /* an empty record: where updates have written, in elements */
 } home;

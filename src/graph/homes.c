@@ -90,6 +90,28 @@ static void settle_in_stack(planner *p, int32_t i)
     p->homes[v].offset = a->region.offset;
 }
 
+/* Whether v is computed by a group, for one reader, and may have any memory. */
+static bool is_movable(const planner *p, int32_t v)
+{
+    return v < p->key->records && op_get(p->key->record[v].op)->kind == KIND_ELEMENTWISE && p->uses[v] == 1 &&
+           !p->homes[v].owner && !p->sums[v].role && p->values[v].last_use != INT32_MAX && p->values[v].layout->dense;
+}
+
+/* Update i writes a view of all that a value has, in the order of its memory: where the value lives is left to the
+ * update. */
+static void wait_for_update(planner *p, int32_t i)
+{
+    int32_t v = input_of(p, i, 1);
+    if ((p->key->record[i].attr.region.add && !p->homes[i].fresh) || v >= p->key->records ||
+        p->key->record[v].op != OP_view || p->uses[v] != 1 || p->values[v].last_use == INT32_MAX)
+        return;
+    int32_t base = input_of(p, v, 0);
+    const attr *a = &p->key->record[v].attr;
+    p->homes[v].waits = is_movable(p, base) && a->region.layout == p->values[base].layout && !a->region.offset &&
+                        p->values[v].layout == p->values[v].layout->plain && p->values[v].layout->numel &&
+                        p->values[v].layout->numel == p->values[base].layout->numel;
+}
+
 /* Whether update i has nothing to write: its value lives there. */
 bool is_at_home(planner *p, int32_t i)
 {
@@ -168,6 +190,9 @@ bool find_homes(planner *p)
         if (p->sums[i].role == SUM_END)
             for (int k = 0; good && k < p->key->record[p->sums[i].terms].inputs; k++)
                 good = settle_stretch(p, i, k);
+    for (int32_t i = 0; i < p->key->records; i++)
+        if (p->key->bits[i] & RECORD_NEEDED && p->same[i] == i && p->key->record[i].op == OP_update)
+            wait_for_update(p, i);
     return good;
 }
 

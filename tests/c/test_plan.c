@@ -318,6 +318,39 @@ static void gradients_of_a_stack(void)
     bk_scope_pop();
 }
 
+static plan_report of_heads; /* of the backward pass */
+
+/* The gradient of a projection that is read as heads: parts of its columns, each in other sizes and turned. */
+static bk_tensor *gradient_of_heads(const operands *o)
+{
+    enum { ROWS = 6, TIME = 5, HEADS = 2, WIDTH = 4, COLUMNS = HEADS * WIDTH };
+    bk_tensor *x = bk_clone(o->x), *sum = NULL;
+    bk_set_requires_grad(x, true);
+    bk_tensor *all = bk_mul(x, o->y);
+    for (int k = 0; k < 3; k++) {
+        bk_tensor *part = bk_slice(all, 2, k * COLUMNS, (k + 1) * COLUMNS, 1);
+        bk_tensor *heads = bk_transpose(bk_view(part, 4, (int64_t[]){ ROWS, TIME, HEADS, WIDTH }), 1, 2);
+        bk_tensor *own = bk_sum(bk_tanh(bk_mul_s(heads, k + 1)), 0, false);
+        sum = sum ? bk_add(sum, own) : own;
+    }
+    bk_backward(sum, NULL, false, false);
+    if (!log_is_eager)
+        of_heads = report_last();
+    return bk_clone(bk_grad_of(x));
+}
+
+static void gradients_of_heads(void)
+{
+    const int64_t sizes[] = { 6, 5, 24 };
+    bk_scope_push();
+    operands o = { .x = sample(3, sizes, BK_FLOAT32, 1), .y = sample(3, sizes, BK_FLOAT32, 2) };
+    tap_ok(lazy_is_eager(gradient_of_heads, &o),
+           "the gradient of parts in other sizes and orders is that of eager mode");
+    tap_ok(log_is_eager || (of_heads.count[FACT_COPIED] == 0 && of_heads.count[FACT_UNFILLED] == 1),
+           "the gradients of parts are computed where they belong, in memory that nobody filled");
+    bk_scope_pop();
+}
+
 int main(void)
 {
     reduces();
@@ -328,5 +361,6 @@ int main(void)
     sees_what_was_placed();
     shares();
     gradients_of_a_stack();
+    gradients_of_heads();
     return tap_done();
 }
