@@ -61,14 +61,18 @@ ALWAYS_INLINE void NAME(tile)(const int rows, const int wide, const gemm_steps *
         rows10 += a_col;
         b += b_row;
     }
-    const ELEM *start = from ? from : c;
+    const ELEM *start = from ? from : c, *addend = s->addend;
+    const int64_t addend_row = s->addend_row;
     UNROLL for (int i = 0; i < rows; i++)
     {
         UNROLL for (int j = 0; j < wide; j++)
         {
             LOOSE *out = (LOOSE *)(c + i * c_row + j * LANES);
             const LOOSE *first = (const LOOSE *)(start + i * from_row + j * LANES);
-            *out = (LOOSE)(from ? (VEC)*first + sum[i][j] : sum[i][j]);
+            VEC all = from ? (VEC)*first + sum[i][j] : sum[i][j];
+            if (addend)
+                all += (VEC) * (const LOOSE *)(addend + i * addend_row + j * LANES);
+            *out = (LOOSE)all;
         }
     }
 }
@@ -133,14 +137,17 @@ ALWAYS_INLINE void NAME(turned)(const int rows, const gemm_steps *s, const ELEM 
         for (int64_t t = 0; t < s->k - k; t++)
             NAME(multiply_square)(rows, 1, s, a + (k + t) * s->a_col, square + t, sum, half);
     }
-    const ELEM *start = from ? from : c;
+    const ELEM *start = from ? from : c, *addend = s->addend;
     UNROLL for (int i = 0; i < rows; i++)
     {
         UNROLL for (int half = 0; half < 2; half++)
         {
             LOOSE *out = (LOOSE *)(c + i * s->c_row + half * LANES);
             const LOOSE *first = (const LOOSE *)(start + i * s->from_row + half * LANES);
-            *out = (LOOSE)(from ? (VEC)*first + sum[i][half] : sum[i][half]);
+            VEC all = from ? (VEC)*first + sum[i][half] : sum[i][half];
+            if (addend)
+                all += (VEC) * (const LOOSE *)(addend + i * s->addend_row + half * LANES);
+            *out = (LOOSE)all;
         }
     }
 }

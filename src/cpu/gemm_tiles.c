@@ -156,6 +156,7 @@ typedef struct places {
     const char *from;
     char *to;
     int64_t from_row, to_row;
+    const char *addend; /* what the finished sums are increased by, or NULL */
     int64_t cols;
     bool edge; /* `to` is c, and a tile can't be stored as it is: its columns are too many, or apart in c */
 } places;
@@ -185,6 +186,7 @@ static places places_of(const tile_step *s, int64_t col)
     p.from_row = p.from == c ? t->c_row : nr;
     p.to_row = p.to == c ? t->c_row : nr;
     p.edge = p.to == c && !whole;
+    p.addend = s->last && t->addend ? (const char *)t->addend + (b->row * t->addend_row + col) * size : NULL;
     return p;
 }
 
@@ -193,12 +195,18 @@ static void run_edge_tile(const tile_step *s, gemm_tile_fn run, int rows, const 
                           const char *from, char *c)
 {
     const gemm_task *t = s->job->task;
+    const gemm_kernels *kernels = s->job->kernels;
     _Alignas(64) char tile[GEMM_MAX_ROWS * GEMM_MAX_PANEL_BYTES];
     const bool add = p->from == p->to;
     gemm_steps steps = s->steps;
-    steps.c_row = s->job->kernels->nr;
+    steps.c_row = kernels->nr;
+    steps.addend = NULL;
     run(&steps, a, b, add ? NULL : from, tile);
-    s->job->kernels->store(rows, p->cols, tile, c, t->c_row, t->c_col, add);
+    kernels->store(rows, p->cols, tile, c, t->c_row, t->c_col, add);
+    if (s->steps.addend) {
+        gemm_copy_matrix(kernels->size, rows, p->cols, s->steps.addend, t->addend_row, 1, tile, kernels->nr);
+        kernels->store(rows, p->cols, tile, c, t->c_row, t->c_col, true);
+    }
 }
 
 /* All rows of the block against `panels` panels of b. The rows are dealt out evenly: 16 rows are 8 and 8, not 14 and
@@ -219,6 +227,7 @@ static void run_tiles(tile_step *s, int64_t col, int panels, const char *b, fetc
         const char *a = s->a + row * s->steps.a_row * size;
         const char *from = p.from ? p.from + row * p.from_row * size : NULL;
         char *to = p.to + row * p.to_row * size;
+        s->steps.addend = p.addend ? p.addend + row * s->steps.addend_row * size : NULL;
         if (p.edge)
             run_edge_tile(s, run[rows], rows, &p, a, b, from, to);
         else
@@ -238,6 +247,7 @@ static void run_turned_tile(tile_step *s, int64_t col)
     s->steps.b_panel = t->b_col;
     s->steps.from_row = p.from_row;
     s->steps.c_row = p.to_row;
+    s->steps.addend = p.addend;
     if (p.edge)
         run_edge_tile(s, run, (int)s->block->rows, &p, s->a, b, p.from, p.to);
     else
@@ -335,7 +345,7 @@ static void run_block(const tile_job *job, const block *b)
 {
     const gemm_task *t = job->task;
     const int size = job->kernels->size;
-    tile_step s = { .job = job, .block = b, .steps = { .next = t->a } };
+    tile_step s = { .job = job, .block = b, .steps = { .next = t->a, .addend_row = t->addend_row } };
     for (s.k = 0; s.k < t->k; s.k += GEMM_STEP_K) {
         s.steps.k = min_i64(GEMM_STEP_K, t->k - s.k);
         s.first = s.k == 0;

@@ -175,23 +175,48 @@ static bk_tensor *stacked(const operands *o)
     return bk_stack(parts, 2, 0);
 }
 
+static bk_tensor *biased(const operands *o) { return bk_add(bk_matmul(o->x, o->w), o->wide); }
+static bk_tensor *plus_matrix(const operands *o)
+{
+    bk_tensor *sum = bk_add(o->y, bk_matmul(o->x, o->w)); /* several read it */
+    return bk_mul(bk_tanh(sum), bk_sub(sum, o->wide));
+}
+static bk_tensor *over_operands(const operands *o)
+{
+    bk_tensor *a = bk_exp(o->x), *b = bk_cumsum(a, 0), *c = bk_cumsum(b, 0), *d = bk_cumsum(c, 0);
+    bk_tensor *z = bk_matmul(a, o->w); /* each of b, c and d ends here, and the sums want their memory */
+    bk_tensor *e = bk_mul(c, d), *s = bk_add(z, b), *t = bk_add(s, c);
+    return bk_cat((bk_tensor *[]){ bk_cumsum(bk_mul(e, s), 0), bk_cumsum(bk_sub(t, s), 0), bk_cumsum(t, 1) }, 3, 1);
+}
+static bk_tensor *columns_of(const operands *o)
+{
+    bk_tensor *parts[] = { bk_add(bk_matmul(o->x, o->w), o->y), bk_add(bk_matmul(o->y, o->w), o->wide) };
+    return bk_cat(parts, 2, 1);
+}
+
 static const struct {
     const char *name;
     program run;
+    bool adds; /* its kernel adds what the program adds to the product */
 } products[] = {
-    { "a layer", layer },
-    { "a scaled product", scaled },
-    { "a recurrence", recurrence },
-    { "a product less its rows' greatest", with_columns },
-    { "layers in a stack", stacked },
+    { "a layer", layer, true },
+    { "a scaled product", scaled, false },
+    { "a recurrence", recurrence, true },
+    { "a product less its rows' greatest", with_columns, false },
+    { "layers in a stack", stacked, true },
+    { "a product and biases", biased, true },
+    { "a product and a matrix", plus_matrix, true },
+    { "sums over operands that end", over_operands, true },
+    { "sums side by side", columns_of, true },
 };
 
 static void finishes(void)
 {
-    static const int64_t sizes[][2] = { { 1, 1 }, { 1, 70 }, { 5, 33 }, { 40, 64 }, { 300, 130 }, { 700, 48 } };
+    static const int64_t sizes[][2] = { { 1, 1 },     { 1, 70 },   { 5, 33 },  { 40, 64 },
+                                        { 300, 130 }, { 700, 48 }, { 3, 520 }, { 30, 300 } };
     for (size_t p = 0; p < sizeof products / sizeof *products; p++) {
         bool same = true;
-        int most_fired = 0;
+        int most_fired = 0, most_added = 0;
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
             for (int t = 0; t < 2; t++) {
                 bk_dtype type = t ? BK_FLOAT64 : BK_FLOAT32;
@@ -203,10 +228,13 @@ static void finishes(void)
                 bk_sync();
                 same = lazy_is_eager(products[p].run, &o) && same;
                 most_fired = fired(FACT_EPILOGUE) > most_fired ? fired(FACT_EPILOGUE) : most_fired;
+                most_added = fired(FACT_ADDEND) > most_added ? fired(FACT_ADDEND) : most_added;
                 bk_scope_pop();
             }
         tap_ok(same, "%s: the same bits as eagerly", products[p].name);
         tap_ok(most_fired > 0, "%s: finished while the rows are at hand", products[p].name);
+        tap_ok(log_is_eager || (most_added > 0) == products[p].adds, "%s: what is added to a product is %s",
+               products[p].name, products[p].adds ? "added by its kernel" : "not there");
     }
 }
 
