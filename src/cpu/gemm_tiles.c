@@ -456,6 +456,16 @@ static bool should_pack_b(const gemm_task *t, const gemm_kernels *kernels)
     return t->m > 10 * kernels->mr && bytes > (row % LINE_BYTES ? 64 * 1024 : aligned ? FEW_BYTES : FEW_BYTES / 2);
 }
 
+/* Whether there is more than L2 surely holds. A packed b of few rows is read again and again, and stays there: asking
+ * for it would only cost instructions, 2% of an LSTM's steps. */
+static bool should_fetch(const gemm_task *t, const gemm_kernels *kernels)
+{
+    enum { FEW_ROWS = 32, SURE_BYTES = 128 * 1024 };
+    const int64_t b = t->k * t->n * kernels->size;
+    const bool stays = t->packed_b && t->m <= FEW_ROWS && b <= FEW_BYTES / 2;
+    return !stays && b + (t->m * t->k + t->m * t->n) * kernels->size > SURE_BYTES;
+}
+
 /* How many pieces: one for each thread, of at least 10 us; up to eight as long as they take a quarter of a millisecond,
  * so that a thread that is held up does not keep the others waiting. More would only read their operands more often. */
 static int64_t choose_pieces(double work_ns)
@@ -511,7 +521,7 @@ void gemm_run_tiled(const gemm_task *t, const gemm_kernels *kernels)
     job.factor.packed = (char *)t->packed_b; /* read only: it has no states */
     const bool turned = !t->packed_b && t->m <= GEMM_MAX_TURNED_ROWS && t->b_row == 1 && t->b_col != 1;
     job.copy_a = !turned && should_copy_a(t, kernels);
-    job.fetches = (t->m * t->k + t->k * t->n + t->m * t->n) * kernels->size > 128 * 1024;
+    job.fetches = should_fetch(t, kernels);
     char *packed = should_pack_b(t, kernels) ? pool_try(gemm_factor_bytes(&job.factor)) : NULL;
     if (packed)
         gemm_factor_start(&job.factor, packed);
