@@ -20,7 +20,8 @@
 
 enum {
     CHUNK = 1 << 16,        /* elements of one output reduced by one task */
-    COLUMN_CHUNK = 1 << 19, /* elements of one tile of columns reduced by one task */
+    COLUMN_CHUNK = 1 << 16, /* elements of one tile of columns reduced by one task, at least */
+    MOST_CHUNKS = 16,       /* of a tile of columns: each has accumulators of its own */
     FEW_TILES = 16,         /* so many tiles keep all threads busy without chunks */
     GRAIN = 1 << 15,        /* elements per piece */
     FOLDED = 512,           /* columns that narrow dense rows are widened to */
@@ -276,7 +277,8 @@ static void cut(reduction *r, bool columns)
         r->width = r->kept.sizes[r->kept.ndim - 1];
         r->tiles = pieces(r->width, REDUCE_TILE);
         bool many = r->outputs / r->width * r->tiles >= FEW_TILES;
-        r->chunk = many ? r->count : 1 + COLUMN_CHUNK / least(r->width, REDUCE_TILE);
+        int64_t shortest = 1 + COLUMN_CHUNK / least(r->width, REDUCE_TILE), equal = pieces(r->count, MOST_CHUNKS);
+        r->chunk = many ? r->count : shortest > equal ? shortest : equal;
     }
     r->chunks = pieces(r->count, r->chunk);
 }
