@@ -11,6 +11,7 @@
 #include "core/tensor.h"
 #include "graph/log.h"
 #include "graph/plan.h"
+#include "graph/run_sum.h"
 #include "tap.h"
 
 static bk_tensor *sample(int ndim, const int64_t *sizes, bk_dtype dtype, int seed)
@@ -379,6 +380,53 @@ static void gradients_of_heads(void)
     bk_scope_pop();
 }
 
+/* The gradients of four layers that read the same rows at each step, which are written side by side for the gradient of
+ * what they read. */
+static bk_tensor *four_layers(const operands *o)
+{
+    enum { T = 120, WIDTH = 64 };
+    bk_tensor *w[4], *b[4], *h = NULL, *c = NULL;
+    for (int k = 0; k < 4; k++) {
+        w[k] = bk_detach(bk_mul_s(o->w, 0.2 + 0.1 * k));
+        b[k] = bk_detach(bk_mul_s(o->row, 0.1 * k));
+        bk_set_requires_grad(w[k], true);
+        bk_set_requires_grad(b[k], true);
+    }
+    bk_sync();
+    for (int t = 0; t < T; t++) {
+        bk_tensor *x = bk_select(o->x, 0, t), *both = bk_cat((bk_tensor *[]){ x, h ? h : bk_select(o->y, 0, 0) }, 2, 1);
+        bk_tensor *gate[4];
+        for (int k = 0; k < 4; k++)
+            gate[k] = bk_linear(both, w[k], b[k]);
+        bk_tensor *in = bk_mul(bk_sigmoid(gate[0]), bk_tanh(gate[1]));
+        c = c ? bk_add(bk_mul(bk_sigmoid(gate[2]), c), in) : in;
+        h = bk_mul(bk_sigmoid(gate[3]), bk_tanh(c));
+    }
+    bk_backward(bk_sum(bk_square(h), 0, false), NULL, false, false);
+    bk_tensor *grads[4];
+    for (int k = 0; k < 4; k++)
+        grads[k] = bk_clone(bk_grad_of(w[k]));
+    return bk_stack(grads, 4, 0);
+}
+
+static void sums_of_joined_gradients(void)
+{
+    enum { T = 120, ROWS = 16, WIDTH = 64 };
+    bk_scope_push();
+    operands o = { .x = sample(3, (int64_t[]){ T, ROWS, WIDTH }, BK_FLOAT32, 1),
+                   .y = sample(3, (int64_t[]){ 1, ROWS, WIDTH }, BK_FLOAT32, 2),
+                   .row = sample(1, (int64_t[]){ WIDTH }, BK_FLOAT32, 4),
+                   .w = sample(2, (int64_t[]){ WIDTH, 2 * WIDTH }, BK_FLOAT32, 3) };
+    int64_t before = run_sum_copied();
+    bk_tensor *lazy = result_of(four_layers, &o);
+    int64_t rows = run_sum_copied() - before;
+    tap_ok(log_is_eager || rows <= 6 * T * ROWS, "most gradients side by side are summed where they lie");
+    bk_set_num_threads(1);
+    tap_ok(same_bits(lazy, result_of(four_layers, &o)), "their sums do not depend on the number of threads");
+    bk_set_num_threads(2);
+    bk_scope_pop();
+}
+
 int main(void)
 {
     reduces();
@@ -390,5 +438,6 @@ int main(void)
     shares();
     gradients_of_a_stack();
     gradients_of_heads();
+    sums_of_joined_gradients();
     return tap_done();
 }
