@@ -165,8 +165,10 @@ int32_t memory_behind(const planner *p, int32_t v); /* the record that the memor
 bool move_home(planner *p, int32_t v);              /* a value with an owner gets memory */
 bool share_packed(planner *p);
 bool find_regions(planner *p);
+bool find_blocks(planner *p); /* blocks.c */
 
 /* The plan; NULL when memory is out. */
 plan *plan_build(planner *p);
+void regions_free(plan_region *regions, int count);
 
 #endif
