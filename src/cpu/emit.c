@@ -26,7 +26,7 @@ enum {
     BUCKETS = 256,
     MOST_STEPS = 2048, /* longer programs are interpreted: tables are on the stack */
     MOST_PLACES = 4096,
-    STEPS_PER_PART = 128, /* keeps the nodes of a part below IR_MOST */
+    DEEPEST = 100,
 };
 static const int64_t MOST_BYTES = (int64_t)32 << 20;
 
@@ -130,18 +130,20 @@ static bool read_later(const ew_program *p, int from, int32_t place)
     return false;
 }
 
-/* The nodes of steps [first, end), and of the registers that later steps read. */
-static void write_ir(ir_code *ir, const ew_program *p, const bool *repeated, int first, int end)
+/* The nodes of steps [first, end), and of the registers that later steps read; fewer steps if they go too deep. */
+static int write_ir(ir_code *ir, isa_level level, const ew_program *p, const bool *repeated, int first, int end)
 {
     int16_t value[MOST_PLACES];
     memset(value, -1, (size_t)(p->ports + p->registers) * sizeof *value);
     ir_places at = { p, repeated, value };
-    ir->count = 0;
-    ir->full = ir->masks = ir->types[0] = ir->types[1] = false;
-    for (int i = first; i < end; i++)
+    ir_begin(ir, level);
+    for (int i = first; i < end; i++) {
         ir_add_step(ir, &at, &p->step[i]);
+        if ((ir->deepest > DEEPEST || ir->full) && i > first)
+            return write_ir(ir, level, p, repeated, first, i);
+    }
     if (end == p->steps)
-        return;
+        return end;
     for (int i = first; i < end; i++) {
         int32_t place = p->step[i].to;
         if (place >= p->ports && value[place] != IR_NONE && read_later(p, end, place))
@@ -149,6 +151,7 @@ static void write_ir(ir_code *ir, const ew_program *p, const bool *repeated, int
         if (place >= p->ports)
             value[place] = IR_NONE; /* kept once */
     }
+    return end;
 }
 
 /* A register that a part reads is not yet free for values of another size, which would overwrite elements that later
@@ -165,10 +168,10 @@ static int32_t clash(const ir_code *ir)
 }
 
 /* Writes the nodes of as many of the steps [first, end) as can be in one part; returns where it ends. */
-static int fit_part(ir_code *ir, const ew_program *p, const bool *repeated, int first, int end)
+static int fit_part(ir_code *ir, isa_level level, const ew_program *p, const bool *repeated, int first, int end)
 {
     for (;;) {
-        write_ir(ir, p, repeated, first, end);
+        end = write_ir(ir, level, p, repeated, first, end);
         int32_t place = end - first < p->steps ? clash(ir) : -1;
         int at = first + 1;
         while (at < end && p->step[at].to != place)
@@ -195,11 +198,11 @@ static void write_parts(emit_session *s, emitted *e, const ew_program *p, const 
 {
     ir_code ir;
     for (int i = 0, end; i < p->steps; i = end) {
-        for (end = i + 1; end < p->steps && code[end] == code[i] && end - i < STEPS_PER_PART; end++)
+        for (end = i + 1; end < p->steps && code[end] == code[i]; end++)
             ;
         size_t entry = 0;
         if (code[i]) {
-            end = fit_part(&ir, p, e->repeated, i, end);
+            end = fit_part(&ir, s->level, p, e->repeated, i, end);
             if (!emit_can(&ir, s->level)) {
                 e->refused = true;
                 return;
@@ -322,7 +325,7 @@ void emit_add(emit_session *s, ew_program *p, bool make)
     const int chosen = choose(p, code);
     if (!chosen)
         return;
-    p->straight = chosen == p->steps && p->steps <= STEPS_PER_PART && runs_straight(p);
+    p->straight = chosen == p->steps && runs_straight(p);
     find_repeated(p, code);
     const uint64_t hash = hash_of(p);
     emitted *e = find(s, p, hash);

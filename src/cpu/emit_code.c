@@ -23,7 +23,8 @@ enum {
     TAIL_LANES = 0,          /* AVX2: the same as vectors, for lanes of 4 and of 8 bytes, in registers 0 and 1 */
     SAVED_BYTES = 5 * 8,     /* registers pushed behind the frame pointer */
     SLOT_BYTES = 64,         /* the first slot is for elements of one byte on their way in and out of memory */
-    ONES_AND_ZEROS = 2 * 32, /* AVX2: before the constants */
+    ONES = 64, /* AVX2: before the constants stand so many bytes of ones, then ZEROS of zeros */
+    ZEROS = 32,
     POINTERS = 8,
 };
 
@@ -161,7 +162,12 @@ static int pointer_to(emitter *e, int32_t place)
     return SCRATCH;
 }
 
-static operand at_place(emitter *e, int32_t place, int size) { return at_index(pointer_to(e, place), INDEX, size); }
+static operand at_place(emitter *e, const ir_node *n, int size)
+{
+    operand o = at_index(pointer_to(e, n->place), INDEX, size);
+    o.displacement = n->copy * e->lanes * size;
+    return o;
+}
 static operand at_slot(int slot) { return at_base(RSP, SLOT_BYTES * (slot + 1)); }
 
 /* --- registers
@@ -313,7 +319,11 @@ static void copy_rest(emitter *e, int32_t place, bool out)
 {
     int pointer = pointer_to(e, place);
     put_load_address(e->b, SCRATCH, at_index(pointer, INDEX, 1));
+    put_set(e->b, COUNTER, e->lanes);
+    put_alu(e->b, ALU_CMP, COUNT, COUNTER);
+    size_t enough = put_jump_if(e->b, IF_GREATER_EQUAL);
     put_move(e->b, COUNTER, COUNT);
+    bind_jump(e->b, enough);
     operand memory = at_index(SCRATCH, COUNTER, 1), slot = at_index(RSP, COUNTER, 1);
     memory.displacement = slot.displacement = -1;
     size_t again = e->b->size;
@@ -331,7 +341,7 @@ static void load_mask(emitter *e, int i)
         vector_form form = { .evex = true };
         if (e->tail)
             form.mask = TAIL_MASK, form.zeroing = true;
-        operand from = at_place(e, n->place, 1);
+        operand from = at_place(e, n, 1);
         put_vector(e->b, e->tail || e->lanes == 16 ? load_bytes : load_8_bytes, form, bytes, 0, from, NO_IMMEDIATE);
         unlock(e);
         put_vector(e->b, test_bytes, (vector_form){ .evex = true }, take(e, i), bytes, in_register(bytes),
@@ -340,10 +350,10 @@ static void load_mask(emitter *e, int i)
     }
     if (e->tail)
         copy_rest(e, n->place, false);
-    operand from = e->tail ? at_base(RSP, 0) : at_place(e, n->place, 1);
+    operand from = e->tail ? at_base(RSP, 0) : at_place(e, n, 1);
     int r = take(e, i);
     put_v(e, &bytes_to_lanes, IR_MASK, r, 0, from);
-    put_v(e, &greater_int, IR_MASK, r, r, in_pool(e->header + ONES_AND_ZEROS / 2, false));
+    put_v(e, &greater_int, IR_MASK, r, r, in_pool(e->header + ONES, false));
 }
 
 static void load_node(emitter *e, int i)
@@ -354,7 +364,7 @@ static void load_node(emitter *e, int i)
         load_mask(e, i);
         return;
     }
-    operand from = at_place(e, n->place, lane_of(e, t));
+    operand from = at_place(e, n, lane_of(e, t));
     int r = take(e, i);
     if (!e->tail) {
         put_v(e, &load, t, r, 0, from);
@@ -401,12 +411,12 @@ static void store_mask(emitter *e, int i)
     if (e->evex) {
         vector_form form = { .evex = true, .mask = e->tail ? TAIL_MASK : 0 };
         put_vector(e->b, e->tail || e->lanes == 16 ? store_bytes : store_8_bytes, form, bytes, 0,
-                   at_place(e, n->place, 1), NO_IMMEDIATE);
+                   at_place(e, n, 1), NO_IMMEDIATE);
         return;
     }
     vector_op op = e->lanes == 8 ? store_8_bytes : store_4_bytes;
     op.wide = false;
-    put_vector(e->b, op, VEX_128, bytes, 0, e->tail ? at_base(RSP, 0) : at_place(e, n->place, 1), NO_IMMEDIATE);
+    put_vector(e->b, op, VEX_128, bytes, 0, e->tail ? at_base(RSP, 0) : at_place(e, n, 1), NO_IMMEDIATE);
     if (e->tail)
         copy_rest(e, n->place, true);
 }
@@ -419,7 +429,7 @@ static void store_node(emitter *e, int i)
         store_mask(e, i);
     } else {
         int r = fetch(e, n->in[0]);
-        operand to = at_place(e, n->place, lane_of(e, t));
+        operand to = at_place(e, n, lane_of(e, t));
         vector_form form = form_of(e, t);
         form.mask = e->evex && e->tail ? TAIL_MASK : 0;
         if (e->tail && !e->evex)
@@ -520,6 +530,23 @@ static void multiply_add(emitter *e, int i)
     put_v(e, &op[n->op], t, r, other, last);
 }
 
+/* Bits of b where c has ones, else of a, which is overwritten. */
+static void pick_bits(emitter *e, int i)
+{
+    enum { B_WHERE_C = 0xd8 };
+    static const lane_ops ternary_logic = { { { MAP_0F3A, PP_66, 0x25, false }, { MAP_0F3A, PP_66, 0x25, true } } };
+    const ir_node *n = node_of(e, i);
+    ir_type t = (ir_type)n->type;
+    int a = n->in[0], b = fetch(e, n->in[1]);
+    const bool ends = e->reg[a] >= 0 && ends_at(e, a, i) && a != n->in[1] && a != n->in[2];
+    int r = ends ? fetch(e, a) : copy_of_term(e, a, t);
+    operand c = source(e, n->in[2]);
+    let_go(e, i);
+    e->holds[CLASS_VECTOR][r] = (int16_t)i;
+    e->reg[i] = (int8_t)r;
+    put_vector(e->b, ternary_logic.of[is_wide(e, t)], form_of(e, t), r, b, c, B_WHERE_C);
+}
+
 static void select_node(emitter *e, int i)
 {
     const ir_node *n = node_of(e, i);
@@ -580,6 +607,7 @@ static const node_fn writers[IR_OP_COUNT] = {
     [IR_AND] = two_operands,
     [IR_OR] = two_operands,
     [IR_XOR] = two_operands,
+    [IR_PICK_BITS] = pick_bits,
     [IR_INT_ADD] = two_operands,
     [IR_INT_SUB] = two_operands,
     [IR_SHIFT_LEFT] = shift_node,
@@ -599,12 +627,15 @@ static const node_fn writers[IR_OP_COUNT] = {
 /* --- the function
  * ------------------------------------------------------------------------------------------------------- */
 
+/* The rest of the elements goes one vector at a time. */
+static bool is_written(const emitter *e, int i) { return !e->tail || !node_of(e, i)->copy; }
+
 static void plan_uses(emitter *e)
 {
     for (int v = 0; v < e->ir->count; v++)
         e->next[v] = NEVER;
     for (int i = e->ir->count - 1; i >= 0; i--)
-        for (int k = node_of(e, i)->operands - 1; k >= 0; k--) {
+        for (int k = node_of(e, i)->operands - 1; k >= 0 && is_written(e, i); k--) {
             int v = node_of(e, i)->in[k];
             e->after[i][k] = e->next[v];
             e->next[v] = (int16_t)i;
@@ -613,14 +644,14 @@ static void plan_uses(emitter *e)
 
 static void write_pool(emitter *e)
 {
-    static const uint64_t ones_and_zeros[ONES_AND_ZEROS / 8] = { ~0ull, ~0ull, ~0ull, ~0ull };
+    static const int64_t ones_and_zeros[(ONES + ZEROS) / 8] = { -1, -1, -1, -1, -1, -1, -1, -1 };
     static const uint32_t byte_ones = 0x01010101;
     put_padding(e->b, 64);
     e->header = (int32_t)e->b->size;
     if (e->evex)
         put_bytes(e->b, (uint64_t[]){ byte_ones }, 8);
     else
-        put_bytes(e->b, ones_and_zeros, ONES_AND_ZEROS);
+        put_bytes(e->b, ones_and_zeros, ONES + ZEROS);
     for (int v = 0; v < e->ir->count; v++) {
         const ir_node *n = node_of(e, v);
         if (n->op != IR_NUMBER)
@@ -717,7 +748,7 @@ static void write_nodes(emitter *e, bool tail)
     e->tail = tail;
     reset(e);
     for (int i = 0; i < e->ir->count; i++) {
-        const node_fn write = writers[node_of(e, i)->op];
+        const node_fn write = is_written(e, i) ? writers[node_of(e, i)->op] : NULL;
         if (write)
             write(e, i);
         unlock(e);
@@ -741,7 +772,7 @@ static void count_lanes(emitter *e)
     }
     put_move(e->b, COUNTER, COUNT);
     put_negate(e->b, COUNTER);
-    put_load_address(e->b, SCRATCH, in_pool(e->header + ONES_AND_ZEROS / 2, false));
+    put_load_address(e->b, SCRATCH, in_pool(e->header + ONES, false));
     put_v(e, &load, IR_F32, TAIL_LANES, 0, at_index(SCRATCH, COUNTER, 4));
     if (e->ir->types[IR_F64] || e->lane_bytes == 8)
         put_vector(e->b, load.of[1], VEX_256, TAIL_LANES + 1, 0, at_index(SCRATCH, COUNTER, 8), NO_IMMEDIATE);
@@ -754,34 +785,79 @@ bool emit_can(const ir_code *ir, isa_level level)
            (level == ISA_AVX512 || (level == ISA_AVX2 && !(mixed && ir->masks)));
 }
 
-size_t emit_function(code_buffer *b, const ir_code *ir, isa_level level)
+/* Vectors that are alive at once, constants and repeated operands aside. */
+static int most_alive(const ir_code *ir)
 {
-    const bool evex = level == ISA_AVX512;
-    const int widest = ir->types[IR_F64] ? 8 : 4;
-    emitter e = { .b = b, .ir = ir, .evex = evex, .lanes = (evex ? 64 : 32) / widest, .lane_bytes = widest };
-    e.registers = evex ? 32 : 16;
-    memset(e.reg, -1, sizeof e.reg);
-    write_pool(&e);
-    size_t entry = b->size, frame;
-    open_frame(&e, &frame);
-    point(&e);
-    pin(&e);
+    int16_t last[LONGEST_NODES];
+    int alive = 0, most = 0;
+    for (int i = 0; i < ir->count; i++)
+        for (int k = 0; k < ir->node[i].operands; k++)
+            last[ir->node[i].in[k]] = (int16_t)i;
+    for (int i = 0; i < ir->count; i++) {
+        const ir_node *n = &ir->node[i];
+        for (int k = 0; k < n->operands; k++)
+            if (last[n->in[k]] == i && !is_invariant(&ir->node[n->in[k]])) {
+                alive--;
+                last[n->in[k]] = -1;
+            }
+        alive += n->op != IR_STORE && !is_invariant(n);
+        most = alive > most ? alive : most;
+    }
+    return most;
+}
+
+/* A chain of operations waits for each of its results, so two vectors go side by side while registers last. */
+static int copies_of(const ir_code *ir, bool evex)
+{
+    enum { DEEP = 24 };
+    return ir->deepest > DEEP && most_alive(ir) <= (evex ? 12 : 4) ? 2 : 1;
+}
+
+static void write_function(emitter *e, int copies)
+{
+    code_buffer *b = e->b;
+    const int step = e->lanes * copies;
+    size_t frame;
+    open_frame(e, &frame);
+    point(e);
+    pin(e);
     put_set(b, INDEX, 0);
-    put_alu_number(b, ALU_SUB, COUNT, e.lanes);
+    put_alu_number(b, ALU_SUB, COUNT, step);
     size_t few = put_jump_if(b, IF_LESS);
     put_padding(b, 16);
     size_t again = b->size;
-    write_nodes(&e, false);
-    put_alu_number(b, ALU_ADD, INDEX, e.lanes);
+    write_nodes(e, false);
+    put_alu_number(b, ALU_ADD, INDEX, step);
     put_alu(b, ALU_CMP, INDEX, COUNT);
     put_jump_back_if(b, IF_LESS_EQUAL, again);
     bind_jump(b, few);
-    put_alu_number(b, ALU_ADD, COUNT, e.lanes);
+    put_alu_number(b, ALU_ADD, COUNT, step);
     put_alu(b, ALU_SUB, COUNT, INDEX);
     size_t none = put_jump_if(b, IF_EQUAL);
-    count_lanes(&e);
-    write_nodes(&e, true);
+    again = b->size;
+    count_lanes(e);
+    write_nodes(e, true);
+    if (copies > 1) {
+        put_alu_number(b, ALU_ADD, INDEX, e->lanes);
+        put_alu_number(b, ALU_SUB, COUNT, e->lanes);
+        put_jump_back_if(b, IF_GREATER, again);
+    }
     bind_jump(b, none);
-    close_frame(&e, frame);
+    close_frame(e, frame);
+}
+
+size_t emit_function(code_buffer *b, const ir_code *ir, isa_level level)
+{
+    ir_code doubled;
+    const bool evex = level == ISA_AVX512;
+    const int widest = ir->types[IR_F64] ? 8 : 4, copies = copies_of(ir, evex);
+    emitter e = { .b = b, .evex = evex, .lanes = (evex ? 64 : 32) / widest, .lane_bytes = widest };
+    const bool fits = copies > 1 && ir_interleave(&doubled, ir, copies);
+    e.ir = fits ? &doubled : ir;
+    e.registers = evex ? 32 : 16;
+    memset(e.reg, -1, sizeof e.reg);
+    write_pool(&e);
+    const size_t entry = b->size;
+    write_function(&e, fits ? copies : 1);
     return entry;
 }

@@ -11,6 +11,32 @@
 
 /* --- nodes ------------------------------------------------------------------------------------------------------ */
 
+/* Cycles until a result is there, as on processors of the last years; 1 where none is given. */
+static const uint8_t latency[IR_OP_COUNT] = {
+    [IR_ADD] = 4,          [IR_SUB] = 4,          [IR_MUL] = 4,
+    [IR_DIV] = 14,         [IR_SQRT] = 18,        [IR_LEAST] = 4,
+    [IR_GREATEST] = 4,     [IR_ROUND] = 8,        [IR_MULTIPLY_ADD] = 4,
+    [IR_NEGATIVE_ADD] = 4, [IR_MULTIPLY_SUBTRACT] = 4, [IR_FLOAT_OF_INT] = 4,
+    [IR_COMPARE] = 4,      [IR_SELECT] = 2,       [IR_WIDEN] = 7,
+    [IR_NARROW] = 7,
+};
+
+static int depth_of(const ir_code *code, const ir_node *n)
+{
+    int deepest = 0;
+    for (int k = 0; k < n->operands; k++)
+        if (code->depth[n->in[k]] > deepest)
+            deepest = code->depth[n->in[k]];
+    return deepest + (latency[n->op] ? latency[n->op] : n->operands > 0);
+}
+
+void ir_begin(ir_code *code, isa_level level)
+{
+    code->count = code->deepest = 0;
+    code->full = code->masks = code->types[IR_F32] = code->types[IR_F64] = false;
+    code->picks_bits = level == ISA_AVX512;
+}
+
 static int add_node(ir_code *code, ir_node n)
 {
     if (code->count == IR_MOST) {
@@ -22,6 +48,9 @@ static int add_node(ir_code *code, ir_node n)
     else
         code->types[n.type] = true;
     code->node[code->count] = n;
+    code->depth[code->count] = (int16_t)depth_of(code, &n);
+    if (code->depth[code->count] > code->deepest)
+        code->deepest = code->depth[code->count];
     return code->count++;
 }
 
@@ -91,7 +120,9 @@ int ir_abs(ir_code *c, int x)
 }
 int ir_copysign(ir_code *c, int x, int sign)
 {
-    return ir_binary(c, IR_OR, ir_abs(c, x), ir_binary(c, IR_AND, sign, sign_bit(c, type_of(c, x))));
+    int bit = sign_bit(c, type_of(c, x));
+    return c->picks_bits ? ir_ternary(c, IR_PICK_BITS, x, sign, bit)
+                         : ir_binary(c, IR_OR, ir_abs(c, x), ir_binary(c, IR_AND, sign, bit));
 }
 
 /* vmath.h's min and max: the processor's give b for NaN and ties; where it is a that is NaN, a it is. */
@@ -540,4 +571,25 @@ void ir_add_step(ir_code *code, ir_places *at, const ew_step *s)
     int x = read_place(code, at, s->x, selects ? IR_MASK : t);
     int y = arity > 1 ? read_place(code, at, s->y, t) : 0, z = arity > 2 ? read_place(code, at, s->z, t) : 0;
     write_place(code, at, s->to, pair ? paired(code, s, x, y, z) : row_of(s)(code, t, x, y, z));
+}
+
+/* --- several vectors at a time ---------------------------------------------------------------------------------------- */
+
+bool ir_interleave(ir_code *out, const ir_code *code, int copies)
+{
+    int16_t as[IR_MOST][2]; /* what a node is in `out`, per copy */
+    ir_begin(out, ISA_AVX512);
+    if (copies > 2 || code->count * copies > IR_MOST)
+        return false;
+    for (int i = 0; i < code->count; i++) {
+        const bool shared = code->node[i].op == IR_NUMBER || code->node[i].op == IR_REPEAT;
+        for (int c = 0; c < copies; c++) {
+            ir_node n = code->node[i];
+            n.copy = (uint8_t)c;
+            for (int k = 0; k < n.operands; k++)
+                n.in[k] = as[n.in[k]][c];
+            as[i][c] = shared && c ? as[i][0] : (int16_t)add_node(out, n);
+        }
+    }
+    return true;
 }

@@ -29,6 +29,7 @@ typedef enum ir_op {
     IR_AND,
     IR_OR,
     IR_XOR,
+    IR_PICK_BITS, /* those of b where c has ones, else those of a; AVX-512 only */
     IR_INT_ADD,
     IR_INT_SUB,
     IR_SHIFT_LEFT, /* by `detail` */
@@ -52,10 +53,11 @@ typedef enum ir_op {
 enum { IR_EQ = 0, IR_LT = 1, IR_LE = 2, IR_NE = 4, IR_GE = 13, IR_GT = 14 };
 enum { IR_FLOOR = 9, IR_CEIL = 10, IR_TRUNC = 11, IR_NEAREST = 4 };
 
-enum { IR_NONE = -1, IR_MOST = 1024 };
+enum { IR_NONE = -1, IR_MOST = 512 };
 
 typedef struct ir_node {
     uint8_t op, type, detail, operands;
+    uint8_t copy; /* of code for several vectors at a time: which of them */
     int16_t in[3];
     int32_t place; /* IR_LOAD, IR_REPEAT, IR_STORE */
     uint64_t bits; /* IR_NUMBER */
@@ -63,7 +65,9 @@ typedef struct ir_node {
 
 typedef struct ir_code {
     ir_node node[IR_MOST];
-    int count;
+    int16_t depth[IR_MOST]; /* cycles from the first operands to the result, about */
+    int count, deepest;
+    bool picks_bits; /* the level has IR_PICK_BITS */
     bool full;  /* there were more nodes than fit */
     bool masks; /* there are nodes of IR_MASK */
     bool types[2];
@@ -76,6 +80,10 @@ typedef struct ir_places {
     int16_t *value;
 } ir_places;
 
+/* No nodes yet. */
+void ir_begin(ir_code *code, isa_level level);
+/* The same for `copies` vectors at a time, node by node; false when there are too many nodes. */
+bool ir_interleave(ir_code *out, const ir_code *code, int copies);
 /* Can this step be written as nodes? */
 bool ir_knows(const ew_step *s);
 /* Adds the nodes of a step that ir_knows. */

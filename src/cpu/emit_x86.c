@@ -11,52 +11,57 @@
 
 /* --- bytes ------------------------------------------------------------------------------------------------------ */
 
-static bool make_room(code_buffer *b, size_t count)
+/* Room for one instruction more. Without memory for it the buffer begins again from its start, or in `spare`. */
+static void make_room(code_buffer *b, size_t count)
 {
-    if (b->size + count <= b->capacity)
-        return true;
-    size_t wanted = b->capacity ? b->capacity * 2 : 4096;
-    while (wanted < b->size + count)
-        wanted *= 2;
+    if (__builtin_expect(b->size + count <= b->capacity, 1))
+        return;
+    const size_t wanted = b->capacity ? b->capacity * 2 : 4096;
     uint8_t *grown = b->failed ? NULL : pool_try(wanted);
-    if (!grown) {
-        b->failed = true;
-        return false;
+    if (grown) {
+        if (b->bytes) {
+            memcpy(grown, b->bytes, b->size);
+            pool_give(b->bytes, b->capacity);
+        }
+        b->bytes = grown;
+        b->capacity = wanted;
+        return;
     }
-    if (b->size)
-        memcpy(grown, b->bytes, b->size);
-    if (b->bytes)
-        pool_give(b->bytes, b->capacity);
-    b->bytes = grown;
-    b->capacity = wanted;
-    return true;
+    b->failed = true;
+    b->size = 0;
+    if (!b->bytes) {
+        b->bytes = b->spare;
+        b->capacity = sizeof b->spare;
+    }
 }
+
+/* In room that has been made. */
+static void put(code_buffer *b, int byte) { b->bytes[b->size++] = (uint8_t)byte; }
+static void put_32(code_buffer *b, int32_t v)
+{
+    memcpy(b->bytes + b->size, &v, 4);
+    b->size += 4;
+}
+
+enum { LONGEST = 16 }; /* an instruction has at most 15 bytes */
 
 void put_bytes(code_buffer *b, const void *bytes, size_t count)
 {
-    if (!make_room(b, count))
-        return;
+    make_room(b, count);
     memcpy(b->bytes + b->size, bytes, count);
     b->size += count;
 }
 
-static void put(code_buffer *b, int byte)
-{
-    uint8_t u = (uint8_t)byte;
-    put_bytes(b, &u, 1);
-}
-
-static void put_32(code_buffer *b, int32_t v) { put_bytes(b, &v, 4); }
-
 void put_padding(code_buffer *b, size_t multiple)
 {
-    while (b->size % multiple && !b->failed)
+    make_room(b, multiple);
+    while (b->size % multiple)
         put(b, 0x90);
 }
 
 void code_free(code_buffer *b)
 {
-    if (b->bytes)
+    if (b->bytes && b->bytes != b->spare)
         pool_give(b->bytes, b->capacity);
     *b = (code_buffer){ 0 };
 }
@@ -117,6 +122,7 @@ static void put_evex(code_buffer *b, vector_op op, vector_form form, int reg, in
 
 void put_vector(code_buffer *b, vector_op op, vector_form form, int reg, int first, operand last, int immediate)
 {
+    make_room(b, LONGEST);
     (form.evex ? put_evex : put_vex)(b, op, form, reg, first, last);
     put(b, op.code);
     put_operand(b, reg, last, immediate != NO_IMMEDIATE);
@@ -134,18 +140,21 @@ static void put_rex(code_buffer *b, bool wide, int reg, operand o)
 
 void put_push(code_buffer *b, int reg)
 {
+    make_room(b, LONGEST);
     put_rex(b, false, 0, in_register(reg));
     put(b, 0x50 | low(reg));
 }
 
 void put_pop(code_buffer *b, int reg)
 {
+    make_room(b, LONGEST);
     put_rex(b, false, 0, in_register(reg));
     put(b, 0x58 | low(reg));
 }
 
 void put_load(code_buffer *b, int reg, operand from)
 {
+    make_room(b, LONGEST);
     put_rex(b, true, reg, from);
     put(b, 0x8b);
     put_operand(b, reg, from, 0);
@@ -153,6 +162,7 @@ void put_load(code_buffer *b, int reg, operand from)
 
 void put_load_address(code_buffer *b, int reg, operand of)
 {
+    make_room(b, LONGEST);
     put_rex(b, true, reg, of);
     put(b, 0x8d);
     put_operand(b, reg, of, 0);
@@ -160,6 +170,7 @@ void put_load_address(code_buffer *b, int reg, operand of)
 
 void put_load_part(code_buffer *b, int reg, operand from, int bytes)
 {
+    make_room(b, LONGEST);
     put_rex(b, false, reg, from);
     put(b, 0x0f);
     put(b, bytes == 1 ? 0xb6 : 0xb7);
@@ -168,6 +179,7 @@ void put_load_part(code_buffer *b, int reg, operand from, int bytes)
 
 void put_store_part(code_buffer *b, operand to, int reg, int bytes)
 {
+    make_room(b, LONGEST);
     if (bytes == 2)
         put(b, 0x66);
     put_rex(b, false, reg, to);
@@ -179,6 +191,7 @@ void put_move(code_buffer *b, int to, int from) { put_load(b, to, in_register(fr
 
 void put_set(code_buffer *b, int reg, int32_t value)
 {
+    make_room(b, LONGEST);
     put_rex(b, true, 0, in_register(reg));
     put(b, 0xc7);
     put_operand(b, 0, in_register(reg), 4);
@@ -187,6 +200,7 @@ void put_set(code_buffer *b, int reg, int32_t value)
 
 void put_alu(code_buffer *b, alu_op op, int to, int from)
 {
+    make_room(b, LONGEST);
     put_rex(b, true, to, in_register(from));
     put(b, (int)op << 3 | 3);
     put_operand(b, to, in_register(from), 0);
@@ -194,6 +208,7 @@ void put_alu(code_buffer *b, alu_op op, int to, int from)
 
 void put_alu_number(code_buffer *b, alu_op op, int to, int32_t value)
 {
+    make_room(b, LONGEST);
     put_rex(b, true, 0, in_register(to));
     put(b, 0x81);
     put_operand(b, (int)op, in_register(to), 4);
@@ -202,6 +217,7 @@ void put_alu_number(code_buffer *b, alu_op op, int to, int32_t value)
 
 void put_negate(code_buffer *b, int reg)
 {
+    make_room(b, LONGEST);
     put_rex(b, true, 0, in_register(reg));
     put(b, 0xf7);
     put_operand(b, 3, in_register(reg), 0);
@@ -209,6 +225,7 @@ void put_negate(code_buffer *b, int reg)
 
 void put_shift_left(code_buffer *b, int reg, int by)
 {
+    make_room(b, LONGEST);
     put_rex(b, true, 0, in_register(reg));
     put(b, 0xc1);
     put_operand(b, 4, in_register(reg), 1);
@@ -229,6 +246,7 @@ void put_mask_from(code_buffer *b, int mask, int from)
 
 void put_return(code_buffer *b)
 {
+    make_room(b, LONGEST);
     put(b, 0xc5); /* vzeroupper: what follows may be SSE code */
     put(b, 0xf8);
     put(b, 0x77);
@@ -239,6 +257,7 @@ void put_return(code_buffer *b)
 
 size_t put_jump_if(code_buffer *b, condition c)
 {
+    make_room(b, LONGEST);
     put(b, 0x0f);
     put(b, 0x80 | (int)c);
     put_32(b, 0);
@@ -254,6 +273,7 @@ void bind_jump(code_buffer *b, size_t jump)
 
 void put_jump_back_if(code_buffer *b, condition c, size_t to)
 {
+    make_room(b, LONGEST);
     put(b, 0x0f);
     put(b, 0x80 | (int)c);
     put_32(b, (int32_t)to - (int32_t)(b->size + 4));

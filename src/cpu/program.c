@@ -418,30 +418,54 @@ static void run_tile(const ew_program *p, char *const *bases, const tile *t, cha
     store_ports(p, bases, t, address);
 }
 
-/* Elements [begin, end) by code that needs no registers: row by row, where they lie. */
-static void run_straight(const ew_program *p, char *const *bases, int64_t begin, int64_t end)
+/* The largest tile that begins with element `at` and ends before element `end`. */
+static tile tile_from(const ew_program *p, int64_t at, int64_t end)
 {
-    char *address[p->ports];
-    const emitted_fn code = p->emitted->part[0].run;
-    tile t = { 0 };
-    int64_t row = begin / p->inner;
-    t.column = begin - row * p->inner;
+    int64_t row = at / p->inner, left = end - at;
+    tile t = { .start = at, .column = at % p->inner, .rows = 1 };
+    if (t.column == 0 && p->rows_per_tile > 1 && left >= p->inner) {
+        t.rows = left / p->inner < p->rows_per_tile ? left / p->inner : p->rows_per_tile;
+        t.columns = p->inner;
+    } else {
+        t.columns = p->inner - t.column < left ? p->inner - t.column : left;
+        t.columns = t.columns < p->columns_per_tile ? t.columns : p->columns_per_tile;
+    }
     for (int d = p->ndim - 2; d >= 0; d--) {
         t.index[d] = row % p->sizes[d];
         row /= p->sizes[d];
     }
+    return t;
+}
+
+/* Elements [begin, end) by code alone, row by row where they lie. One function takes a row at a time, several as much as
+ * the registers between them hold. */
+static void run_straight(const ew_program *p, char *const *bases, int64_t begin, int64_t end)
+{
+    const emitted *e = p->emitted;
+    const int64_t held = e->part_count > 1 ? p->register_bytes : 0;
+    const int64_t most = held ? p->rows_per_tile * p->columns_per_tile : p->inner;
+    char registers[p->registers * held + 64] __attribute__((aligned(64)));
+    char *address[p->ports + p->registers];
+    for (int i = 0; i < p->registers; i++)
+        address[p->ports + i] = registers + i * held;
+    tile t = tile_from(p, begin, end);
     for (int64_t n; begin < end; begin += n) {
         n = p->inner - t.column < end - begin ? p->inner - t.column : end - begin;
+        n = n < most ? n : most;
         for (int i = 0; i < p->ports; i++)
             address[i] = bases[i] + row_offset(p, &p->port[i], &t);
-        code(n, address);
+        for (const emitted_part *q = e->part, *last = q + e->part_count; q < last; q++)
+            q->run(n, address);
+        t.column += n;
+        if (t.column < p->inner)
+            continue;
         t.column = 0;
         for (int d = p->ndim - 2; d >= 0 && ++t.index[d] == p->sizes[d]; d--)
             t.index[d] = 0;
     }
 }
 
-static bool is_straight(const ew_program *p) { return p->straight && emit_runs(p) && p->emitted->part[0].run; }
+static bool is_straight(const ew_program *p) { return p->straight && emit_runs(p); }
 
 static void run_tiles(void *arg, int64_t begin, int64_t end)
 {
@@ -462,25 +486,6 @@ static void run_tiles(void *arg, int64_t begin, int64_t end)
             tile_next(p, &t, number);
         run_tile(p, r->bases, &t, registers, address, p->lines_per_step && number + 1 < end);
     }
-}
-
-/* The largest tile that begins with element `at` and ends before element `end`. */
-static tile tile_from(const ew_program *p, int64_t at, int64_t end)
-{
-    int64_t row = at / p->inner, left = end - at;
-    tile t = { .start = at, .column = at % p->inner, .rows = 1 };
-    if (t.column == 0 && p->rows_per_tile > 1 && left >= p->inner) {
-        t.rows = left / p->inner < p->rows_per_tile ? left / p->inner : p->rows_per_tile;
-        t.columns = p->inner;
-    } else {
-        t.columns = p->inner - t.column < left ? p->inner - t.column : left;
-        t.columns = t.columns < p->columns_per_tile ? t.columns : p->columns_per_tile;
-    }
-    for (int d = p->ndim - 2; d >= 0; d--) {
-        t.index[d] = row % p->sizes[d];
-        row /= p->sizes[d];
-    }
-    return t;
 }
 
 void program_run_range(const ew_program *p, char *const *bases, int64_t begin, int64_t end)
