@@ -56,14 +56,25 @@ emit_policy emit_get_policy(void)
 
 /* --- which steps -------------------------------------------------------------------------------------------------- */
 
+/* Kernels of bools take a vector of bytes at a time: code, which has a lane for each, is no faster. */
+static bool has_numbers(const ew_program *p)
+{
+    for (int i = 0; i < p->steps; i++)
+        if (p->step[i].kind != EW_STEP_OP || p->step[i].type != COMPUTE_BOOL)
+            return true;
+    return false;
+}
+
 /* Marks the steps that will be code: runs of two or more that have one, or a program of one. */
 static int choose(const ew_program *p, bool *code)
 {
     int chosen = 0;
+    if (!has_numbers(p))
+        return 0;
     for (int i = 0, end; i < p->steps; i = end) {
         for (end = i; end < p->steps && ir_knows(&p->step[end]); end++)
             ;
-        const bool pays = end - i > 1 || p->steps == 1;
+        const bool pays = end - i > 1 || end - i == p->steps;
         end += end == i;
         for (int k = i; k < end; k++)
             code[k] = pays;

@@ -781,8 +781,7 @@ static void count_lanes(emitter *e)
 bool emit_can(const ir_code *ir, isa_level level)
 {
     bool mixed = ir->types[IR_F32] && ir->types[IR_F64];
-    return !ir->full && (ir->types[IR_F32] || ir->types[IR_F64]) &&
-           (level == ISA_AVX512 || (level == ISA_AVX2 && !(mixed && ir->masks)));
+    return !ir->full && (level == ISA_AVX512 || (level == ISA_AVX2 && !(mixed && ir->masks)));
 }
 
 /* Vectors that are alive at once, constants and repeated operands aside. */

@@ -467,10 +467,12 @@ static const ir_row float_rows[EW_COUNT] = {
     [EW_isposinf] = row_isposinf,
     [EW_isneginf] = row_isneginf,
     [EW_copysign] = row_copysign,
-    [EW_exp] = ir_exp,
-    [EW_sigmoid] = ir_sigmoid,
-    [EW_tanh] = ir_tanh,
-    [EW_log] = ir_log,
+};
+
+/* Functions of vmath.h, which are here for float32. */
+static const ir_row function_rows[EW_COUNT] = {
+    [EW_exp] = ir_exp, [EW_sigmoid] = ir_sigmoid, [EW_tanh] = ir_tanh, [EW_log] = ir_log,
+    [EW_erf] = ir_erf, [EW_erfc] = ir_erfc,       [EW_gelu] = ir_gelu, [EW_gelu_slope] = ir_gelu_slope,
 };
 
 static const ir_row bool_rows[EW_COUNT] = {
@@ -481,9 +483,6 @@ static const ir_row bool_rows[EW_COUNT] = {
     [EW_logical_or] = mask_or, [EW_logical_xor] = mask_xor,  [EW_logical_not] = mask_not, [EW_bitwise_and] = mask_and,
     [EW_bitwise_or] = mask_or, [EW_bitwise_xor] = mask_xor,  [EW_bitwise_not] = mask_not,
 };
-
-/* Functions of vmath.h that are here for float32 only. */
-static bool narrow_only(int op) { return op == EW_log || op == EW_exp || op == EW_tanh || op == EW_sigmoid; }
 
 /* --- steps -------------------------------------------------------------------------------------------------------- */
 
@@ -501,7 +500,7 @@ static ir_row row_of(const ew_step *s)
         return NULL;
     if (s->type == COMPUTE_BOOL)
         return bool_rows[s->op];
-    return s->type == COMPUTE_F64 && narrow_only(s->op) ? NULL : float_rows[s->op];
+    return s->type == COMPUTE_F32 && function_rows[s->op] ? function_rows[s->op] : float_rows[s->op];
 }
 
 bool ir_knows(const ew_step *s)

@@ -1,4 +1,4 @@
-/* emit_math.c: exp, sigmoid, tanh and log of float32 as nodes, as vmath.h computes them where there is a fused
+/* emit_math.c: exp, sigmoid, tanh, log, erf and gelu of float32 as nodes, as vmath.h computes them where there is a fused
  * multiply-add: the same operations in the same order, so the same bits. Names are those of vmath.h, where the reasons
  * stand; who changes a formula there changes it here, and test_emit.c tells who forgot. */
 #include "cpu/emit_math.h"
@@ -128,4 +128,115 @@ int ir_log(ir_code *c, ir_type type, int x, int y, int z)
     r = ir_select(c, ir_compare(c, IR_EQ, x, k(c, 0)), k(c, -INFINITY), r);
     r = where_less(c, x, 0, k(c, NAN), r);
     return where_less(c, x, INFINITY, r, x);
+}
+
+/* --- the error function and gelu ------------------------------------------------------------------------------------- */
+
+static int at_most(ir_code *c, float most, int a) { return ir_binary(c, IR_LEAST, k(c, most), a); }
+static int product_lost(ir_code *c, int a, int b, int p) { return ir_ternary(c, IR_MULTIPLY_SUBTRACT, a, b, p); }
+
+static int reciprocal(ir_code *c, int a, int *v, int *more)
+{
+    int two = k(c, 2), d = add(c, a, two), t = ir_binary(c, IR_INT_SUB, u(c, 0x7ef311c3u), d);
+    for (int step = 0; step < 3; step++)
+        t = mul(c, t, ir_ternary(c, IR_NEGATIVE_ADD, t, d, two));
+    int one = mul(c, t, d);
+    *more = madd(c, t, sub(c, a, sub(c, d, two)), add(c, sub(c, one, k(c, 1)), product_lost(c, t, d, one)));
+    *v = madd(c, k(c, -4), t, k(c, 1));
+    return t;
+}
+
+/* What is common to erfc_core_f and normal_core_f: they differ in their numbers. */
+typedef struct core_numbers {
+    float base, first, slope, power;
+    int degree;
+    float series[11];
+} core_numbers;
+
+static int core(ir_code *c, const core_numbers *n, int a, int *lost)
+{
+    int v, more, t = reciprocal(c, a, &v, &more), base = k(c, n->base), first = k(c, n->first);
+    int w = polynomial(c, v, n->degree, n->series), power = madd(c, k(c, n->slope), v, k(c, n->power));
+    int p = madd(c, v, w, first), p_lost = product_lost(c, v, w, sub(c, p, first)), most = mul(c, base, t);
+    int moved = mul(c, mul(c, t, add(c, p, base)), mul(c, power, more));
+    int rest = madd(c, p, t, madd(c, p_lost, t, moved)), all = add(c, rest, most);
+    *lost = sub(c, rest, sub(c, all, most));
+    return all;
+}
+
+static int times_exp_of_square(ir_code *c, int y, int low, int a, float scale)
+{
+    const float rounder = ROUNDER + 127 + 64;
+    int upper = ir_binary(c, IR_AND, a, u(c, 0xfffff000u)), high = mul(c, mul(c, upper, upper), k(c, -scale));
+    int rest = mul(c, mul(c, sub(c, upper, a), add(c, upper, a)), k(c, scale));
+    int t = madd(c, high, k(c, (float)LOG2E), k(c, rounder)), n = sub(c, t, k(c, rounder));
+    int r = add(c, madd(c, n, k(c, -0x1.62e4p-1f), high), madd(c, n, k(c, -1.42860682030941723212e-6f), rest));
+    int sum = add(c, madd(c, y, expm1_reduced(c, r), low), y);
+    return mul(c, mul(c, sum, pow2_of_rounded(c, t)), k(c, 0x1p-64f));
+}
+
+static int erfc_positive(ir_code *c, int a)
+{
+    static const core_numbers numbers = { 1,
+                                          0.0215827078f,
+                                          0.63f,
+                                          -1.63f,
+                                          9,
+                                          { -0.687160671f, 0.279471755f, -0.0364422761f, -0.0215055924f, 0.00647881813f,
+                                            0.00306284358f, -0.000839216169f, -0.000595316931f, 5.31310907e-05f,
+                                            7.33962952e-05f } };
+    int lost, y = core(c, &numbers, a, &lost);
+    return times_exp_of_square(c, y, lost, a, 1);
+}
+
+static int normal_core(ir_code *c, int a, int *lost)
+{
+    static const core_numbers numbers = { 0.5f,
+                                          0.172408f,
+                                          0.3f,
+                                          -1.3f,
+                                          10,
+                                          { -0.331404477f, 0.0287973452f, 0.0367194116f, -0.000469408144f,
+                                            -0.00673441635f, -0.00195317203f, 0.000822717673f, 0.000839693821f,
+                                            0.000135136826f, -0.000151344342f, -6.7255467e-05f } };
+    return core(c, &numbers, a, lost);
+}
+
+int ir_erfc(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int v = erfc_positive(c, at_most(c, 10.2f, ir_abs(c, x)));
+    return where_less(c, x, 0, sub(c, k(c, 2), v), v);
+}
+
+int ir_erf(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    static const float series[] = { 0.12837917f,    -0.376126267f,    0.112835947f,   -0.026854212f,
+                                    0.00518908742f, -0.000801686429f, 7.87587506e-05f };
+    int a = ir_abs(c, x), near = polynomial(c, mul(c, a, a), 6, series);
+    int far = sub(c, k(c, 1), erfc_positive(c, at_most(c, 10.2f, a)));
+    return ir_copysign(c, where_less(c, a, 0.75f, madd(c, a, near, a), far), x);
+}
+
+int ir_gelu(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int lost, a = at_most(c, 15, ir_abs(c, x)), q = normal_core(c, a, &lost), p = mul(c, a, q);
+    int v = times_exp_of_square(c, p, madd(c, a, lost, product_lost(c, a, q, p)), a, 0.5f);
+    int r = where_less(c, x, 0, ir_binary(c, IR_XOR, v, k(c, -0.0f)), sub(c, x, v));
+    return ir_select(c, ir_compare(c, IR_EQ, x, k(c, -INFINITY)), k(c, NAN), r);
+}
+
+int ir_gelu_slope(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    const double density = 0.39894228040143267794;
+    const float high = (float)density, low = (float)(density - (double)high);
+    int lost, magnitude = ir_abs(c, x), a = at_most(c, 15, magnitude), q = normal_core(c, a, &lost);
+    int p = madd(c, k(c, -high), a, q);
+    lost = add(c, lost, madd(c, k(c, -low), a, product_lost(c, k(c, -high), a, sub(c, p, q))));
+    int v = times_exp_of_square(c, p, lost, a, 0.5f);
+    int r = where_less(c, x, 0, v, sub(c, k(c, 1), v));
+    return ir_select(c, ir_compare(c, IR_EQ, magnitude, k(c, INFINITY)), k(c, NAN), r);
 }

@@ -21,5 +21,9 @@ int ir_exp(ir_code *code, ir_type type, int x, int y, int z);
 int ir_sigmoid(ir_code *code, ir_type type, int x, int y, int z);
 int ir_tanh(ir_code *code, ir_type type, int x, int y, int z);
 int ir_log(ir_code *code, ir_type type, int x, int y, int z);
+int ir_erf(ir_code *code, ir_type type, int x, int y, int z);
+int ir_erfc(ir_code *code, ir_type type, int x, int y, int z);
+int ir_gelu(ir_code *code, ir_type type, int x, int y, int z);
+int ir_gelu_slope(ir_code *code, ir_type type, int x, int y, int z);
 
 #endif

@@ -383,11 +383,15 @@ static void run_steps(const ew_program *p, int64_t n, char *const *address, bool
         interpret(p, 0, p->steps, n, address, o);
         return;
     }
-    for (const emitted_part *q = p->emitted->part, *last = q + p->emitted->part_count; q < last; q++)
-        if (q->run)
-            q->run(n, address);
-        else
+    for (const emitted_part *q = p->emitted->part, *last = q + p->emitted->part_count; q < last; q++) {
+        if (!q->run) {
             interpret(p, q->first, q->end, n, address, o);
+            continue;
+        }
+        for (int i = q->first; o && i < q->end; i++)
+            look_ahead(p, address, n, o);
+        q->run(n, address);
+    }
 }
 
 /* What a thread needs to run tiles of `elements` in all: the registers, and where every port and register is to be
