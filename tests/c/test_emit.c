@@ -325,6 +325,89 @@ static void single_ops(isa_level level, compute_type c, const char *name)
     give_memory(&m);
 }
 
+/* --- who has code, and when ---------------------------------------------------------------------------------------- */
+
+/* (x y + z)^2 - y over n elements, and its first one. */
+static float evaluate(int64_t n)
+{
+    bk_scope_push();
+    bk_tensor *x = bk_full(1, &n, 1.5, BK_FLOAT32), *y = bk_full(1, &n, 2, BK_FLOAT32), *z = bk_full(1, &n, 3, BK_FLOAT32);
+    bk_sync();
+    bk_tensor *t = bk_sub(bk_square(bk_add(bk_mul(x, y), z)), y);
+    bk_sync();
+    float first = *(float *)bk_data(t);
+    bk_scope_pop();
+    return first;
+}
+
+static void when_code_is_made(void)
+{
+    if (isa_current() == ISA_BASELINE)
+        return;
+    emit_set_policy(EMIT_WHAT_PAYS);
+    cache_clear();
+    const emit_counts before = emit_count();
+    bool right = evaluate(40) == 34;
+    tap_ok(right && emit_count().made == before.made, "a plan that runs once and is small has no code made");
+    right = evaluate(40) == 34;
+    const int64_t made = emit_count().made - before.made;
+    tap_ok(right && made > 0 && emit_count().bytes > before.bytes, "a plan that runs again has");
+    right = evaluate(40) == 34 && evaluate(40) == 34;
+    tap_ok(right && emit_count().made - before.made == made, "but once only");
+    right = evaluate(41) == 34 && evaluate(41) == 34;
+    tap_ok(right && emit_count().made - before.made == made, "groups that are alike share code, whatever their sizes");
+    cache_clear();
+    tap_ok(emit_count().bytes == before.bytes && emit_count().pieces == before.pieces, "code goes with its plans");
+    right = evaluate(1 << 20) == 34;
+    tap_ok(right && emit_count().made > before.made + made, "a large group has code made for its first run");
+    emit_set_policy(EMIT_NEVER);
+    cache_clear();
+    const int64_t then = emit_count().made;
+    right = evaluate(40) == 34 && evaluate(40) == 34 && evaluate(1 << 20) == 34;
+    tap_ok(right && emit_count().made == then, "without code the interpreter runs all");
+    emit_set_policy(EMIT_WHAT_PAYS);
+}
+
+/* Each allocation of making code fails once: the program runs all the same, and nothing is left behind. */
+static void without_memory(void)
+{
+    if (isa_current() == ISA_BASELINE)
+        return;
+    memory m;
+    take_memory(&m);
+    const emit_counts before = emit_count();
+    const int64_t in_use = pool_bytes_in_use();
+    int refused = 0, wrong = 0, coded = 0;
+    for (int64_t n = 1; n < 10; n++) {
+        program_data d;
+        state = 5;
+        throw_program(&d, ew_kernels(), 1);
+        view views[PORTS];
+        bool writes[PORTS] = { 0 };
+        for (int i = 0; i < PORTS; i++) {
+            views[i] = (view){ .dtype = d.dtype[i], .ndim = 1, .sizes = { 777 }, .strides = { 1 } };
+            writes[i] = i >= INPUTS;
+            fill(m.ours[i], d.dtype[i], MOST);
+            memcpy(m.theirs[i], m.ours[i], MOST * dtype_size(d.dtype[i]));
+        }
+        program_shape(&d.p, views, writes, NULL);
+        program_run(&d.p, m.theirs);
+        mem_fail_after(n);
+        give_code(&d.p, isa_current());
+        refused += mem_fail_pending() == 0;
+        mem_fail_after(0);
+        coded += emit_runs(&d.p);
+        program_run(&d.p, m.ours);
+        for (int i = INPUTS; i < PORTS; i++)
+            wrong += !same_bits(m.ours[i], m.theirs[i], d.dtype[i], MOST);
+        emit_release(&d.p);
+    }
+    tap_ok(refused > 2 && coded > 0 && !wrong, "where memory for code is out (%d times), the interpreter runs", refused);
+    tap_ok(emit_count().pieces == before.pieces && emit_count().bytes == before.bytes && pool_bytes_in_use() == in_use,
+           "and nothing is left behind");
+    give_memory(&m);
+}
+
 int main(void)
 {
     bk_set_num_threads(2);
@@ -335,5 +418,7 @@ int main(void)
         random_programs(level, 2, "float64");
         random_programs(level, 3, "both");
     }
+    when_code_is_made();
+    without_memory();
     return tap_done();
 }
