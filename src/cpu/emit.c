@@ -269,10 +269,10 @@ static emitted *new_record(const ew_program *p, uint64_t hash)
 {
     size_t steps = (size_t)p->steps, ports = (size_t)p->ports;
     size_t bytes = sizeof(emitted) + steps * (sizeof(emitted_part) + sizeof(ew_step)) + ports;
-    emitted *e = pool_try(bytes);
+    emitted *e = mem_try(bytes);
     if (!e)
         return NULL;
-    *e = (emitted){ .hash = hash, .bytes = bytes, .ports = p->ports, .steps = p->steps };
+    *e = (emitted){ .hash = hash, .ports = p->ports, .steps = p->steps };
     e->part = (emitted_part *)(e + 1);
     e->step = (ew_step *)(e->part + steps);
     e->repeated = (bool *)(e->step + steps);
@@ -288,7 +288,7 @@ static void drop_block(code_block *b)
     if (b && --b->pieces == 0) {
         table.counts.bytes -= (int64_t)b->mapped;
         munmap(b->bytes, b->mapped);
-        pool_give(b, sizeof *b);
+        mem_free(b);
     }
 #else
     (void)b;
@@ -307,7 +307,7 @@ void emit_release(ew_program *p)
     *link = e->next;
     table.counts.pieces--;
     drop_block(e->block);
-    pool_give(e, e->bytes);
+    mem_free(e);
 }
 
 /* --- sessions ----------------------------------------------------------------------------------------------------- */
@@ -351,7 +351,7 @@ void emit_add(emit_session *s, ew_program *p, bool make)
 static code_block *map_code(const code_buffer *code)
 {
 #if CAN_EMIT
-    code_block *b = code->failed || !code->size ? NULL : pool_try(sizeof *b);
+    code_block *b = code->failed || !code->size ? NULL : mem_try(sizeof *b);
     if (!b)
         return NULL;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), mapped = (code->size + page - 1) / page * page;
@@ -365,7 +365,7 @@ static code_block *map_code(const code_buffer *code)
         }
         munmap(bytes, mapped);
     }
-    pool_give(b, sizeof *b);
+    mem_free(b);
 #else
     (void)code;
 #endif

@@ -17,11 +17,11 @@ static void make_room(code_buffer *b, size_t count)
     if (__builtin_expect(b->size + count <= b->capacity, 1))
         return;
     const size_t wanted = b->capacity ? b->capacity * 2 : 4096;
-    uint8_t *grown = b->failed ? NULL : pool_try(wanted);
+    uint8_t *grown = b->failed ? NULL : mem_try(wanted);
     if (grown) {
         if (b->bytes) {
             memcpy(grown, b->bytes, b->size);
-            pool_give(b->bytes, b->capacity);
+            mem_free(b->bytes);
         }
         b->bytes = grown;
         b->capacity = wanted;
@@ -62,7 +62,7 @@ void put_padding(code_buffer *b, size_t multiple)
 void code_free(code_buffer *b)
 {
     if (b->bytes && b->bytes != b->spare)
-        pool_give(b->bytes, b->capacity);
+        mem_free(b->bytes);
     *b = (code_buffer){ 0 };
 }
 

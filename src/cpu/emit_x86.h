@@ -18,7 +18,7 @@ typedef struct code_buffer {
     uint8_t *bytes;
     size_t size, capacity;
     bool failed; /* memory ran out: what was written is lost */
-    uint8_t spare[64];
+    uint8_t spare[128]; /* more than is ever put at once */
 } code_buffer;
 
 /* The last operand of an instruction: a register, or memory. */

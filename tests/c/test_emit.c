@@ -376,7 +376,7 @@ static void without_memory(void)
     memory m;
     take_memory(&m);
     const emit_counts before = emit_count();
-    const int64_t in_use = pool_bytes_in_use();
+    const int64_t live = mem_live();
     int refused = 0, wrong = 0, coded = 0;
     for (int64_t n = 1; n < 10; n++) {
         program_data d;
@@ -403,7 +403,7 @@ static void without_memory(void)
         emit_release(&d.p);
     }
     tap_ok(refused > 2 && coded > 0 && !wrong, "where memory for code is out (%d times), the interpreter runs", refused);
-    tap_ok(emit_count().pieces == before.pieces && emit_count().bytes == before.bytes && pool_bytes_in_use() == in_use,
+    tap_ok(emit_count().pieces == before.pieces && emit_count().bytes == before.bytes && mem_live() == live,
            "and nothing is left behind");
     give_memory(&m);
 }
