@@ -23,7 +23,7 @@
 #endif
 
 enum {
-    BUCKETS = 256,
+    BUCKETS = 1024,
     MOST_STEPS = 2048, /* longer programs are interpreted: tables are on the stack */
     MOST_PLACES = 4096,
     DEEPEST = 100,
@@ -253,15 +253,12 @@ static bool same_code(const emitted *e, const ew_program *p, uint64_t hash)
 
 static emitted **bucket_of(uint64_t hash) { return &table.bucket[hash % BUCKETS]; }
 
-static emitted *find(const emit_session *s, const ew_program *p, uint64_t hash)
+static emitted *find(const ew_program *p, uint64_t hash)
 {
-    for (emitted *e = *bucket_of(hash); e; e = e->next)
-        if (same_code(e, p, hash))
-            return e;
-    for (emitted *e = s->fresh; e; e = e->next)
-        if (same_code(e, p, hash))
-            return e;
-    return NULL;
+    emitted *e = *bucket_of(hash);
+    while (e && !same_code(e, p, hash))
+        e = e->next;
+    return e;
 }
 
 /* One block: the record, its parts, the steps, the flags. */
@@ -320,8 +317,10 @@ static emitted *make_code(emit_session *s, const ew_program *p, uint64_t hash, c
     if (!e)
         return NULL;
     write_parts(s, e, p, code);
-    e->next = s->fresh;
+    e->fresh = s->fresh;
     s->fresh = e;
+    e->next = *bucket_of(hash);
+    *bucket_of(hash) = e;
     table.counts.pieces++;
     table.counts.made++;
     return e;
@@ -339,7 +338,7 @@ void emit_add(emit_session *s, ew_program *p, bool make)
     p->straight = chosen == p->steps && runs_straight(p);
     find_repeated(p, code);
     const uint64_t hash = hash_of(p);
-    emitted *e = find(s, p, hash);
+    emitted *e = find(p, hash);
     if (!e && make)
         e = make_code(s, p, hash, code);
     if (e)
@@ -375,16 +374,13 @@ static code_block *map_code(const code_buffer *code)
 void emit_end(emit_session *s)
 {
     code_block *block = map_code(&s->code);
-    for (emitted *e = s->fresh, *next; e; e = next) {
-        next = e->next;
+    for (emitted *e = s->fresh; e; e = e->fresh) {
         e->block = e->refused ? NULL : block;
         for (int i = 0; e->block && i < e->part_count; i++)
             if (e->part[i].run)
                 e->part[i].run = (emitted_fn)(uintptr_t)(block->bytes + (uintptr_t)e->part[i].run);
         if (e->block)
             block->pieces++;
-        e->next = *bucket_of(e->hash);
-        *bucket_of(e->hash) = e;
     }
     if (block && !block->pieces) {
         block->pieces = 1;

@@ -18,7 +18,8 @@ typedef struct emitted_part {
 } emitted_part;
 
 typedef struct emitted {
-    struct emitted *next; /* in its bucket; while its code has no place yet, among those */
+    struct emitted *next;  /* in its bucket */
+    struct emitted *fresh; /* among those of a session, whose code has no place yet */
     uint64_t hash;
     size_t bytes;             /* of this record */
     int64_t refs;             /* programs */

@@ -19,11 +19,11 @@ enum {
     NEVER = INT16_MAX,
     VECTORS = 32,
     MASKS = 8,
-    TAIL_MASK = 7,           /* k7: the lanes that there are */
-    TAIL_LANES = 0,          /* AVX2: the same as vectors, for lanes of 4 and of 8 bytes, in registers 0 and 1 */
-    SAVED_BYTES = 5 * 8,     /* registers pushed behind the frame pointer */
-    SLOT_BYTES = 64,         /* the first slot is for elements of one byte on their way in and out of memory */
-    ONES = 64, /* AVX2: before the constants stand so many bytes of ones, then ZEROS of zeros */
+    TAIL_MASK = 7,       /* k7: the lanes that there are */
+    TAIL_LANES = 0,      /* AVX2: the same as vectors, for lanes of 4 and of 8 bytes, in registers 0 and 1 */
+    SAVED_BYTES = 5 * 8, /* registers pushed behind the frame pointer */
+    SLOT_BYTES = 64,     /* the first slot is for elements of one byte on their way in and out of memory */
+    ONES = 64,           /* AVX2: before the constants stand so many bytes of ones, then ZEROS of zeros */
     ZEROS = 32,
     POINTERS = 8,
 };
@@ -410,8 +410,8 @@ static void store_mask(emitter *e, int i)
     int bytes = bytes_of_mask(e, fetch(e, n->in[0]));
     if (e->evex) {
         vector_form form = { .evex = true, .mask = e->tail ? TAIL_MASK : 0 };
-        put_vector(e->b, e->tail || e->lanes == 16 ? store_bytes : store_8_bytes, form, bytes, 0,
-                   at_place(e, n, 1), NO_IMMEDIATE);
+        put_vector(e->b, e->tail || e->lanes == 16 ? store_bytes : store_8_bytes, form, bytes, 0, at_place(e, n, 1),
+                   NO_IMMEDIATE);
         return;
     }
     vector_op op = e->lanes == 8 ? store_8_bytes : store_4_bytes;

@@ -13,11 +13,21 @@
 
 /* Cycles until a result is there, as on processors of the last years; 1 where none is given. */
 static const uint8_t latency[IR_OP_COUNT] = {
-    [IR_ADD] = 4,          [IR_SUB] = 4,          [IR_MUL] = 4,
-    [IR_DIV] = 14,         [IR_SQRT] = 18,        [IR_LEAST] = 4,
-    [IR_GREATEST] = 4,     [IR_ROUND] = 8,        [IR_MULTIPLY_ADD] = 4,
-    [IR_NEGATIVE_ADD] = 4, [IR_MULTIPLY_SUBTRACT] = 4, [IR_FLOAT_OF_INT] = 4,
-    [IR_COMPARE] = 4,      [IR_SELECT] = 2,       [IR_WIDEN] = 7,
+    [IR_ADD] = 4,
+    [IR_SUB] = 4,
+    [IR_MUL] = 4,
+    [IR_DIV] = 14,
+    [IR_SQRT] = 18,
+    [IR_LEAST] = 4,
+    [IR_GREATEST] = 4,
+    [IR_ROUND] = 8,
+    [IR_MULTIPLY_ADD] = 4,
+    [IR_NEGATIVE_ADD] = 4,
+    [IR_MULTIPLY_SUBTRACT] = 4,
+    [IR_FLOAT_OF_INT] = 4,
+    [IR_COMPARE] = 4,
+    [IR_SELECT] = 2,
+    [IR_WIDEN] = 7,
     [IR_NARROW] = 7,
 };
 
@@ -572,7 +582,8 @@ void ir_add_step(ir_code *code, ir_places *at, const ew_step *s)
     write_place(code, at, s->to, pair ? paired(code, s, x, y, z) : row_of(s)(code, t, x, y, z));
 }
 
-/* --- several vectors at a time ---------------------------------------------------------------------------------------- */
+/* --- several vectors at a time
+ * ---------------------------------------------------------------------------------------- */
 
 bool ir_interleave(ir_code *out, const ir_code *code, int copies)
 {

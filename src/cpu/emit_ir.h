@@ -68,8 +68,8 @@ typedef struct ir_code {
     int16_t depth[IR_MOST]; /* cycles from the first operands to the result, about */
     int count, deepest;
     bool picks_bits; /* the level has IR_PICK_BITS */
-    bool full;  /* there were more nodes than fit */
-    bool masks; /* there are nodes of IR_MASK */
+    bool full;       /* there were more nodes than fit */
+    bool masks;      /* there are nodes of IR_MASK */
     bool types[2];
 } ir_code;
 

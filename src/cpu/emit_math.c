@@ -1,6 +1,6 @@
-/* emit_math.c: exp, sigmoid, tanh, log, erf and gelu of float32 as nodes, as vmath.h computes them where there is a fused
- * multiply-add: the same operations in the same order, so the same bits. Names are those of vmath.h, where the reasons
- * stand; who changes a formula there changes it here, and test_emit.c tells who forgot. */
+/* emit_math.c: exp, sigmoid, tanh, log, erf and gelu of float32 as nodes, as vmath.h computes them where there is a
+ * fused multiply-add: the same operations in the same order, so the same bits. Names are those of vmath.h, where the
+ * reasons stand; who changes a formula there changes it here, and test_emit.c tells who forgot. */
 #include "cpu/emit_math.h"
 
 #include <string.h>
@@ -130,7 +130,8 @@ int ir_log(ir_code *c, ir_type type, int x, int y, int z)
     return where_less(c, x, INFINITY, r, x);
 }
 
-/* --- the error function and gelu ------------------------------------------------------------------------------------- */
+/* --- the error function and gelu -------------------------------------------------------------------------------------
+ */
 
 static int at_most(ir_code *c, float most, int a) { return ir_binary(c, IR_LEAST, k(c, most), a); }
 static int product_lost(ir_code *c, int a, int b, int p) { return ir_ternary(c, IR_MULTIPLY_SUBTRACT, a, b, p); }

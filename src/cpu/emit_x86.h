@@ -17,7 +17,7 @@ enum { MAP_0F = 1, MAP_0F38, MAP_0F3A };
 typedef struct code_buffer {
     uint8_t *bytes;
     size_t size, capacity;
-    bool failed; /* memory ran out: what was written is lost */
+    bool failed;        /* memory ran out: what was written is lost */
     uint8_t spare[128]; /* more than is ever put at once */
 } code_buffer;
 
@@ -80,7 +80,14 @@ void put_mask_from(code_buffer *b, int mask, int from);         /* kmovd */
 void put_return(code_buffer *b);
 
 /* Jumps: forward ones are written first and bound to a place later. */
-typedef enum condition { IF_EQUAL = 4, IF_NOT_EQUAL = 5, IF_LESS = 12, IF_GREATER_EQUAL = 13, IF_LESS_EQUAL = 14, IF_GREATER = 15 } condition;
+typedef enum condition {
+    IF_EQUAL = 4,
+    IF_NOT_EQUAL = 5,
+    IF_LESS = 12,
+    IF_GREATER_EQUAL = 13,
+    IF_LESS_EQUAL = 14,
+    IF_GREATER = 15
+} condition;
 size_t put_jump_if(code_buffer *b, condition c); /* returns what bind_jump takes */
 void bind_jump(code_buffer *b, size_t jump);
 void put_jump_back_if(code_buffer *b, condition c, size_t to);

@@ -441,8 +441,8 @@ static tile tile_from(const ew_program *p, int64_t at, int64_t end)
     return t;
 }
 
-/* Elements [begin, end) by code alone, row by row where they lie. One function takes a row at a time, several as much as
- * the registers between them hold. */
+/* Elements [begin, end) by code alone, row by row where they lie. One function takes a row at a time, several as much
+ * as the registers between them hold. */
 static void run_straight(const ew_program *p, char *const *bases, int64_t begin, int64_t end)
 {
     const emitted *e = p->emitted;

@@ -15,12 +15,18 @@ void plan_emit(plan *p, bool again)
     p->emitted = again || policy != EMIT_WHAT_PAYS;
     if (policy == EMIT_NEVER)
         return;
+    int programs = 0;
+    const int64_t made = emit_count().made;
     emit_session session;
     emit_begin(&session, isa_current());
     for (int i = 0; i < p->code_count; i++) {
         const plan_program *q = plan_program_of(&p->code[i]);
-        if (q)
+        if (q) {
             emit_add(&session, q->program, p->emitted || q->program->work_ns >= LONG_RUN_NS);
+            programs += q->program->emitted != NULL;
+        }
     }
     emit_end(&session);
+    if (programs)
+        report_code(programs, emit_count().made - made);
 }

@@ -325,13 +325,149 @@ static void single_ops(isa_level level, compute_type c, const char *name)
     give_memory(&m);
 }
 
-/* --- who has code, and when ---------------------------------------------------------------------------------------- */
+/* --- bytes of instructions -----------------------------------------------------------------------------------------
+ */
+
+/* What an assembler writes for the same. */
+static void known_encodings(void)
+{
+    const vector_form ymm = { .length = 1 }, xmm_e = { .evex = true }, zmm = { .evex = true, .length = 2 };
+    const vector_form zmm_k2 = { .evex = true, .length = 2, .mask = 2 };
+    const vector_form xmm_k6z = { .evex = true, .mask = 6, .zeroing = true };
+    const vector_form zmm_k7z = { .evex = true, .length = 2, .mask = 7, .zeroing = true };
+    operand far = at_index(R9, RAX, 4);
+    far.displacement = 0x12345;
+    const struct {
+        const char *text;
+        vector_op op;
+        vector_form form;
+        int reg, first;
+        operand last;
+        int immediate;
+        uint8_t bytes[12];
+    } rows[] = {
+        { "vaddps ymm3, ymm12, ymm9",
+          { MAP_0F, PP_NONE, 0x58, false },
+          ymm,
+          3,
+          12,
+          in_register(9),
+          NO_IMMEDIATE,
+          { 0xc4, 0xc1, 0x1c, 0x58, 0xd9 } },
+        { "vaddps zmm17, zmm30, zmm9",
+          { MAP_0F, PP_NONE, 0x58, false },
+          zmm,
+          17,
+          30,
+          in_register(9),
+          NO_IMMEDIATE,
+          { 0x62, 0xc1, 0x0c, 0x40, 0x58, 0xc9 } },
+        { "vmulpd zmm1, zmm2, zmm31",
+          { MAP_0F, PP_66, 0x59, true },
+          zmm,
+          1,
+          2,
+          in_register(31),
+          NO_IMMEDIATE,
+          { 0x62, 0x91, 0xed, 0x48, 0x59, 0xcf } },
+        { "vfmadd213pd zmm8, zmm24, zmm4",
+          { MAP_0F38, PP_66, 0xa8, true },
+          zmm,
+          8,
+          24,
+          in_register(4),
+          NO_IMMEDIATE,
+          { 0x62, 0x72, 0xbd, 0x40, 0xa8, 0xc4 } },
+        { "vblendvps ymm1, ymm2, ymm3, ymm11",
+          { MAP_0F3A, PP_66, 0x4a, false },
+          ymm,
+          1,
+          2,
+          in_register(3),
+          0xb0,
+          { 0xc4, 0xe3, 0x6d, 0x4a, 0xcb, 0xb0 } },
+        { "vblendmps zmm5{k2}, zmm20, zmm6",
+          { MAP_0F38, PP_66, 0x65, false },
+          zmm_k2,
+          5,
+          20,
+          in_register(6),
+          NO_IMMEDIATE,
+          { 0x62, 0xf2, 0x5d, 0x42, 0x65, 0xee } },
+        { "vcmpgtps k5, zmm19, zmm2",
+          { MAP_0F, PP_NONE, 0xc2, false },
+          zmm,
+          5,
+          19,
+          in_register(2),
+          14,
+          { 0x62, 0xf1, 0x64, 0x40, 0xc2, 0xea, 0x0e } },
+        { "vpslld zmm21, zmm30, 23",
+          { MAP_0F, PP_66, 0x72, false },
+          zmm,
+          6,
+          21,
+          in_register(30),
+          23,
+          { 0x62, 0x91, 0x55, 0x40, 0x72, 0xf6, 0x17 } },
+        { "vptestmb k4, xmm7, xmm7",
+          { MAP_0F38, PP_66, 0x26, false },
+          xmm_e,
+          4,
+          7,
+          in_register(7),
+          NO_IMMEDIATE,
+          { 0x62, 0xf2, 0x45, 0x08, 0x26, 0xe7 } },
+        { "vmovdqu8 xmm9{k6}{z}, xmm1",
+          { MAP_0F, PP_F2, 0x6f, false },
+          xmm_k6z,
+          9,
+          0,
+          in_register(1),
+          NO_IMMEDIATE,
+          { 0x62, 0x71, 0x7f, 0x8e, 0x6f, 0xc9 } },
+        { "vmovups zmm4{k7}{z}, [r9 + rax*4 + 0x12345]",
+          { MAP_0F, PP_NONE, 0x10, false },
+          zmm_k7z,
+          4,
+          0,
+          far,
+          NO_IMMEDIATE,
+          { 0x62, 0xd1, 0x7c, 0xcf, 0x10, 0xa4, 0x81, 0x45, 0x23, 0x01 } },
+        { "vpternlogd zmm3, zmm4, zmm25, 0xd8",
+          { MAP_0F3A, PP_66, 0x25, false },
+          zmm,
+          3,
+          4,
+          in_register(25),
+          0xd8,
+          { 0x62, 0x93, 0x5d, 0x48, 0x25, 0xd9, 0xd8 } },
+    };
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        code_buffer b = { 0 };
+        size_t length = sizeof rows[i].bytes;
+        while (!rows[i].bytes[length - 1])
+            length--;
+        put_vector(&b, rows[i].op, rows[i].form, rows[i].reg, rows[i].first, rows[i].last, rows[i].immediate);
+        if (b.size < length || b.size > length + 1 || memcmp(b.bytes, rows[i].bytes, length)) {
+            printf("# %s\n", rows[i].text);
+            wrong++;
+        }
+        code_free(&b);
+    }
+    tap_ok(wrong == 0, "instructions have the bytes that an assembler gives them");
+}
+
+/* --- who has code, and when ----------------------------------------------------------------------------------------
+ */
 
 /* (x y + z)^2 - y over n elements, and its first one. */
 static float evaluate(int64_t n)
 {
     bk_scope_push();
-    bk_tensor *x = bk_full(1, &n, 1.5, BK_FLOAT32), *y = bk_full(1, &n, 2, BK_FLOAT32), *z = bk_full(1, &n, 3, BK_FLOAT32);
+    bk_tensor *x = bk_full(1, &n, 1.5, BK_FLOAT32), *y = bk_full(1, &n, 2, BK_FLOAT32),
+              *z = bk_full(1, &n, 3, BK_FLOAT32);
     bk_sync();
     bk_tensor *t = bk_sub(bk_square(bk_add(bk_mul(x, y), z)), y);
     bk_sync();
@@ -402,7 +538,8 @@ static void without_memory(void)
             wrong += !same_bits(m.ours[i], m.theirs[i], d.dtype[i], MOST);
         emit_release(&d.p);
     }
-    tap_ok(refused > 2 && coded > 0 && !wrong, "where memory for code is out (%d times), the interpreter runs", refused);
+    tap_ok(refused > 2 && coded > 0 && !wrong, "where memory for code is out (%d times), the interpreter runs",
+           refused);
     tap_ok(emit_count().pieces == before.pieces && emit_count().bytes == before.bytes && mem_live() == live,
            "and nothing is left behind");
     give_memory(&m);
@@ -411,6 +548,7 @@ static void without_memory(void)
 int main(void)
 {
     bk_set_num_threads(2);
+    known_encodings();
     for (isa_level level = ISA_AVX2; level <= isa_highest(); level++) {
         single_ops(level, COMPUTE_F32, "float32");
         single_ops(level, COMPUTE_F64, "float64");
