@@ -54,7 +54,7 @@ emit_policy emit_get_policy(void)
     return (emit_policy)(table.policy - 1);
 }
 
-/* --- which steps -------------------------------------------------------------------------------------------------- */
+/* --- which steps ------------------------------------------------------------------------------------------------- */
 
 /* Kernels of bools take a vector of bytes at a time: code, which has a lane for each, is no faster. */
 static bool has_numbers(const ew_program *p)
@@ -125,7 +125,7 @@ static void find_repeated(ew_program *p, const bool *code)
     }
 }
 
-/* --- parts -------------------------------------------------------------------------------------------------------- */
+/* --- parts ------------------------------------------------------------------------------------------------------- */
 
 /* Whether a step from `from` on reads the place before it is written anew. */
 static bool read_later(const ew_program *p, int from, int32_t place)
@@ -224,7 +224,7 @@ static void write_parts(emit_session *s, emitted *e, const ew_program *p, const 
     }
 }
 
-/* --- the table ---------------------------------------------------------------------------------------------------- */
+/* --- the table --------------------------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(const ew_program *p)
 {
@@ -307,7 +307,7 @@ void emit_release(ew_program *p)
     mem_free(e);
 }
 
-/* --- sessions ----------------------------------------------------------------------------------------------------- */
+/* --- sessions ---------------------------------------------------------------------------------------------------- */
 
 void emit_begin(emit_session *s, isa_level level) { *s = (emit_session){ .level = level }; }
 

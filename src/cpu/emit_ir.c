@@ -9,7 +9,7 @@
 
 #include "cpu/emit_math.h"
 
-/* --- nodes ------------------------------------------------------------------------------------------------------ */
+/* --- nodes ------------------------------------------------------------------------------------------------------- */
 
 /* Cycles until a result is there, as on processors of the last years; 1 where none is given. */
 static const uint8_t latency[IR_OP_COUNT] = {
@@ -107,13 +107,13 @@ int ir_number(ir_code *code, ir_type type, double v)
     return ir_bits(code, type, bits);
 }
 
-/* --- rows: float -------------------------------------------------------------------------------------------------- */
+/* --- rows: float ------------------------------------------------------------------------------------------------- */
 
 typedef int (*ir_row)(ir_code *c, ir_type t, int x, int y, int z);
 
-#define ROW(name) static int name(ir_code *c, ir_type t, int x, int y, int z)
-#define UNUSED_1  (void)t, (void)y, (void)z
-#define UNUSED_2  (void)t, (void)z
+/* Not every row has all of these operands. */
+#define MAYBE     __attribute__((unused))
+#define ROW(name) static int name(ir_code *c, MAYBE ir_type t, int x, MAYBE int y, MAYBE int z)
 
 static int number(ir_code *c, ir_type t, double v) { return ir_number(c, t, v); }
 static int add(ir_code *c, int a, int b) { return ir_binary(c, IR_ADD, a, b); }
@@ -145,289 +145,90 @@ static int least(ir_code *c, int a, int b) { return extreme(c, IR_LEAST, a, b); 
 static int greatest(ir_code *c, int a, int b) { return extreme(c, IR_GREATEST, a, b); }
 static int relu6(ir_code *c, ir_type t, int x) { return least(c, greatest(c, x, number(c, t, 0)), number(c, t, 6)); }
 
-ROW(row_add)
-{
-    UNUSED_2;
-    return add(c, x, y);
-}
-ROW(row_sub)
-{
-    UNUSED_2;
-    return sub(c, x, y);
-}
-ROW(row_mul)
-{
-    UNUSED_2;
-    return mul(c, x, y);
-}
-ROW(row_div)
-{
-    UNUSED_2;
-    return quotient(c, x, y);
-}
-ROW(row_add_scaled)
-{
-    (void)t;
-    return add(c, x, mul(c, y, z));
-}
-ROW(row_sub_scaled)
-{
-    (void)t;
-    return sub(c, x, mul(c, y, z));
-}
-ROW(row_neg)
-{
-    UNUSED_1;
-    return ir_binary(c, IR_XOR, x, sign_bit(c, t));
-}
-ROW(row_abs)
-{
-    UNUSED_1;
-    return ir_abs(c, x);
-}
+/* clang-format off */
+ROW(row_add) { return add(c, x, y); }
+ROW(row_sub) { return sub(c, x, y); }
+ROW(row_mul) { return mul(c, x, y); }
+ROW(row_div) { return quotient(c, x, y); }
+ROW(row_add_scaled) { return add(c, x, mul(c, y, z)); }
+ROW(row_sub_scaled) { return sub(c, x, mul(c, y, z)); }
+ROW(row_neg) { return ir_binary(c, IR_XOR, x, sign_bit(c, t)); }
+ROW(row_abs) { return ir_abs(c, x); }
 ROW(row_sign)
 {
-    UNUSED_1;
+   
     int zero = number(c, t, 0), below = ir_select(c, is(c, x, IR_LT, zero), number(c, t, -1), zero);
     return ir_select(c, is(c, x, IR_GT, zero), number(c, t, 1), below);
 }
-ROW(row_square)
-{
-    UNUSED_1;
-    return mul(c, x, x);
-}
-ROW(row_reciprocal)
-{
-    UNUSED_1;
-    return quotient(c, number(c, t, 1), x);
-}
-ROW(row_sqrt)
-{
-    UNUSED_1;
-    return ir_unary(c, IR_SQRT, x);
-}
-ROW(row_rsqrt)
-{
-    UNUSED_1;
-    return quotient(c, number(c, t, 1), ir_unary(c, IR_SQRT, x));
-}
+ROW(row_square) { return mul(c, x, x); }
+ROW(row_reciprocal) { return quotient(c, number(c, t, 1), x); }
+ROW(row_sqrt) { return ir_unary(c, IR_SQRT, x); }
+ROW(row_rsqrt) { return quotient(c, number(c, t, 1), ir_unary(c, IR_SQRT, x)); }
 ROW(row_lerp)
 {
     int way = sub(c, y, x), one = number(c, t, 1);
     int from_x = add(c, x, mul(c, z, way)), from_y = sub(c, y, mul(c, way, sub(c, one, z)));
     return ir_select(c, is(c, ir_abs(c, z), IR_LT, number(c, t, 0.5)), from_x, from_y);
 }
-ROW(row_floor)
-{
-    UNUSED_1;
-    return rounded(c, x, IR_FLOOR);
-}
-ROW(row_ceil)
-{
-    UNUSED_1;
-    return rounded(c, x, IR_CEIL);
-}
-ROW(row_round)
-{
-    UNUSED_1;
-    return rounded(c, x, IR_NEAREST);
-}
-ROW(row_trunc)
-{
-    UNUSED_1;
-    return rounded(c, x, IR_TRUNC);
-}
-ROW(row_frac)
-{
-    UNUSED_1;
-    return sub(c, x, rounded(c, x, IR_TRUNC));
-}
-ROW(row_tanh_backward)
-{
-    UNUSED_2;
-    return mul(c, x, sub(c, number(c, t, 1), mul(c, y, y)));
-}
-ROW(row_sigmoid_backward)
-{
-    UNUSED_2;
-    return mul(c, x, mul(c, y, sub(c, number(c, t, 1), y)));
-}
-ROW(row_relu)
-{
-    UNUSED_1;
-    return ir_binary(c, IR_GREATEST, number(c, t, 0), x);
-}
-ROW(row_leaky_relu)
-{
-    UNUSED_2;
-    return ir_select(c, is(c, x, IR_GT, number(c, t, 0)), x, mul(c, x, y));
-}
-ROW(row_hardsigmoid)
-{
-    UNUSED_1;
-    return quotient(c, relu6(c, t, add(c, x, number(c, t, 3))), number(c, t, 6));
-}
+ROW(row_floor) { return rounded(c, x, IR_FLOOR); }
+ROW(row_ceil) { return rounded(c, x, IR_CEIL); }
+ROW(row_round) { return rounded(c, x, IR_NEAREST); }
+ROW(row_trunc) { return rounded(c, x, IR_TRUNC); }
+ROW(row_frac) { return sub(c, x, rounded(c, x, IR_TRUNC)); }
+ROW(row_tanh_backward) { return mul(c, x, sub(c, number(c, t, 1), mul(c, y, y))); }
+ROW(row_sigmoid_backward) { return mul(c, x, mul(c, y, sub(c, number(c, t, 1), y))); }
+ROW(row_relu) { return ir_binary(c, IR_GREATEST, number(c, t, 0), x); }
+ROW(row_leaky_relu) { return ir_select(c, is(c, x, IR_GT, number(c, t, 0)), x, mul(c, x, y)); }
+ROW(row_hardsigmoid) { return quotient(c, relu6(c, t, add(c, x, number(c, t, 3))), number(c, t, 6)); }
 ROW(row_hardswish)
 {
-    UNUSED_1;
+   
     return quotient(c, mul(c, x, relu6(c, t, add(c, x, number(c, t, 3)))), number(c, t, 6));
 }
-ROW(row_softsign)
-{
-    UNUSED_1;
-    return quotient(c, x, add(c, number(c, t, 1), ir_abs(c, x)));
-}
-ROW(row_minimum)
-{
-    UNUSED_2;
-    return least(c, x, y);
-}
-ROW(row_maximum)
-{
-    UNUSED_2;
-    return greatest(c, x, y);
-}
-ROW(row_fmin)
-{
-    UNUSED_2;
-    return ir_select(c, ir_binary(c, IR_EITHER, is(c, y, IR_NE, y), is(c, x, IR_LE, y)), x, y);
-}
-ROW(row_fmax)
-{
-    UNUSED_2;
-    return ir_select(c, ir_binary(c, IR_EITHER, is(c, y, IR_NE, y), is(c, x, IR_GE, y)), x, y);
-}
-ROW(row_clamp)
-{
-    (void)t;
-    return least(c, z, greatest(c, y, x));
-}
-ROW(row_clamp_min)
-{
-    UNUSED_2;
-    return greatest(c, y, x);
-}
-ROW(row_clamp_max)
-{
-    UNUSED_2;
-    return least(c, y, x);
-}
-ROW(row_eq)
-{
-    UNUSED_2;
-    return is(c, x, IR_EQ, y);
-}
-ROW(row_ne)
-{
-    UNUSED_2;
-    return is(c, x, IR_NE, y);
-}
-ROW(row_lt)
-{
-    UNUSED_2;
-    return is(c, x, IR_LT, y);
-}
-ROW(row_le)
-{
-    UNUSED_2;
-    return is(c, x, IR_LE, y);
-}
-ROW(row_gt)
-{
-    UNUSED_2;
-    return is(c, x, IR_GT, y);
-}
-ROW(row_ge)
-{
-    UNUSED_2;
-    return is(c, x, IR_GE, y);
-}
-ROW(row_where)
-{
-    (void)t;
-    return ir_select(c, x, y, z);
-}
+ROW(row_softsign) { return quotient(c, x, add(c, number(c, t, 1), ir_abs(c, x))); }
+ROW(row_minimum) { return least(c, x, y); }
+ROW(row_maximum) { return greatest(c, x, y); }
+ROW(row_fmin) { return ir_select(c, ir_binary(c, IR_EITHER, is(c, y, IR_NE, y), is(c, x, IR_LE, y)), x, y); }
+ROW(row_fmax) { return ir_select(c, ir_binary(c, IR_EITHER, is(c, y, IR_NE, y), is(c, x, IR_GE, y)), x, y); }
+ROW(row_clamp) { return least(c, z, greatest(c, y, x)); }
+ROW(row_clamp_min) { return greatest(c, y, x); }
+ROW(row_clamp_max) { return least(c, y, x); }
+ROW(row_eq) { return is(c, x, IR_EQ, y); }
+ROW(row_ne) { return is(c, x, IR_NE, y); }
+ROW(row_lt) { return is(c, x, IR_LT, y); }
+ROW(row_le) { return is(c, x, IR_LE, y); }
+ROW(row_gt) { return is(c, x, IR_GT, y); }
+ROW(row_ge) { return is(c, x, IR_GE, y); }
+ROW(row_where) { return ir_select(c, x, y, z); }
 ROW(row_heaviside)
 {
-    UNUSED_2;
+   
     int zero = number(c, t, 0), above = ir_select(c, is(c, x, IR_GT, zero), number(c, t, 1), zero);
     return ir_select(c, is(c, x, IR_EQ, zero), y, above);
 }
-ROW(row_isnan)
-{
-    UNUSED_1;
-    return is(c, x, IR_NE, x);
-}
-ROW(row_isinf)
-{
-    UNUSED_1;
-    return is(c, ir_abs(c, x), IR_EQ, number(c, t, INFINITY));
-}
-ROW(row_isfinite)
-{
-    UNUSED_1;
-    return is(c, ir_abs(c, x), IR_LT, number(c, t, INFINITY));
-}
-ROW(row_isposinf)
-{
-    UNUSED_1;
-    return is(c, x, IR_EQ, number(c, t, INFINITY));
-}
-ROW(row_isneginf)
-{
-    UNUSED_1;
-    return is(c, x, IR_EQ, number(c, t, -INFINITY));
-}
-ROW(row_copysign)
-{
-    UNUSED_2;
-    return ir_copysign(c, x, y);
-}
+ROW(row_isnan) { return is(c, x, IR_NE, x); }
+ROW(row_isinf) { return is(c, ir_abs(c, x), IR_EQ, number(c, t, INFINITY)); }
+ROW(row_isfinite) { return is(c, ir_abs(c, x), IR_LT, number(c, t, INFINITY)); }
+ROW(row_isposinf) { return is(c, x, IR_EQ, number(c, t, INFINITY)); }
+ROW(row_isneginf) { return is(c, x, IR_EQ, number(c, t, -INFINITY)); }
+ROW(row_copysign) { return ir_copysign(c, x, y); }
 
-/* --- rows: bool --------------------------------------------------------------------------------------------------- */
+/* --- rows: bool -------------------------------------------------------------------------------------------------- */
 
-ROW(mask_and)
-{
-    UNUSED_2;
-    return ir_binary(c, IR_BOTH, x, y);
-}
-ROW(mask_or)
-{
-    UNUSED_2;
-    return ir_binary(c, IR_EITHER, x, y);
-}
-ROW(mask_xor)
-{
-    UNUSED_2;
-    return ir_binary(c, IR_DIFFER, x, y);
-}
-ROW(mask_not)
-{
-    UNUSED_1;
-    return ir_unary(c, IR_NOT, x);
-}
-ROW(mask_equal)
-{
-    UNUSED_2;
-    return ir_unary(c, IR_NOT, ir_binary(c, IR_DIFFER, x, y));
-}
-ROW(mask_less)
-{
-    UNUSED_2;
-    return ir_binary(c, IR_BOTH, ir_unary(c, IR_NOT, x), y);
-}
-ROW(mask_less_equal)
-{
-    UNUSED_2;
-    return ir_binary(c, IR_EITHER, ir_unary(c, IR_NOT, x), y);
-}
+ROW(mask_and) { return ir_binary(c, IR_BOTH, x, y); }
+ROW(mask_or) { return ir_binary(c, IR_EITHER, x, y); }
+ROW(mask_xor) { return ir_binary(c, IR_DIFFER, x, y); }
+ROW(mask_not) { return ir_unary(c, IR_NOT, x); }
+ROW(mask_equal) { return ir_unary(c, IR_NOT, ir_binary(c, IR_DIFFER, x, y)); }
+ROW(mask_less) { return ir_binary(c, IR_BOTH, ir_unary(c, IR_NOT, x), y); }
+ROW(mask_less_equal) { return ir_binary(c, IR_EITHER, ir_unary(c, IR_NOT, x), y); }
 ROW(mask_greater) { return mask_less(c, t, y, x, z); }
 ROW(mask_greater_equal) { return mask_less_equal(c, t, y, x, z); }
 ROW(mask_where)
 {
-    (void)t;
     return ir_binary(c, IR_EITHER, ir_binary(c, IR_BOTH, x, y), ir_binary(c, IR_BOTH, ir_unary(c, IR_NOT, x), z));
 }
+/* clang-format on */
 
 static const ir_row float_rows[EW_COUNT] = {
     [EW_add] = row_add,
@@ -494,7 +295,7 @@ static const ir_row bool_rows[EW_COUNT] = {
     [EW_bitwise_or] = mask_or, [EW_bitwise_xor] = mask_xor,  [EW_bitwise_not] = mask_not,
 };
 
-/* --- steps -------------------------------------------------------------------------------------------------------- */
+/* --- steps ------------------------------------------------------------------------------------------------------- */
 
 static const ir_type type_of_compute[COMPUTE_COUNT] = { IR_F32, IR_F64, IR_MASK, IR_MASK };
 
@@ -582,8 +383,7 @@ void ir_add_step(ir_code *code, ir_places *at, const ew_step *s)
     write_place(code, at, s->to, pair ? paired(code, s, x, y, z) : row_of(s)(code, t, x, y, z));
 }
 
-/* --- several vectors at a time
- * ---------------------------------------------------------------------------------------- */
+/* --- several vectors at a time ----------------------------------------------------------------------------------- */
 
 bool ir_interleave(ir_code *out, const ir_code *code, int copies)
 {

@@ -9,7 +9,7 @@
 
 #include "core/memory.h"
 
-/* --- bytes ------------------------------------------------------------------------------------------------------ */
+/* --- bytes ------------------------------------------------------------------------------------------------------- */
 
 /* Room for one instruction more. Without memory for it the buffer begins again from its start, or in `spare`. */
 static void make_room(code_buffer *b, size_t count)
@@ -66,7 +66,7 @@ void code_free(code_buffer *b)
     *b = (code_buffer){ 0 };
 }
 
-/* --- operands --------------------------------------------------------------------------------------------------- */
+/* --- operands ---------------------------------------------------------------------------------------------------- */
 
 static int low(int reg) { return reg & 7; }
 static int bit3(int reg) { return reg >> 3 & 1; }
@@ -102,7 +102,7 @@ static int index_bit(operand o)
     return !o.memory ? bit4(o.reg) : o.pooled || o.index == NO_REGISTER ? 0 : bit3(o.index);
 }
 
-/* --- vector instructions ---------------------------------------------------------------------------------------- */
+/* --- vector instructions ----------------------------------------------------------------------------------------- */
 
 static void put_vex(code_buffer *b, vector_op op, vector_form form, int reg, int first, operand last)
 {
@@ -130,7 +130,7 @@ void put_vector(code_buffer *b, vector_op op, vector_form form, int reg, int fir
         put(b, immediate);
 }
 
-/* --- general registers ------------------------------------------------------------------------------------------ */
+/* --- general registers ------------------------------------------------------------------------------------------- */
 
 static void put_rex(code_buffer *b, bool wide, int reg, operand o)
 {
@@ -253,7 +253,7 @@ void put_return(code_buffer *b)
     put(b, 0xc3);
 }
 
-/* --- jumps ------------------------------------------------------------------------------------------------------ */
+/* --- jumps ------------------------------------------------------------------------------------------------------- */
 
 size_t put_jump_if(code_buffer *b, condition c)
 {

@@ -21,7 +21,7 @@ static int dice(int sides)
     return (int)((state >> 8) % (uint32_t)sides);
 }
 
-/* --- values ------------------------------------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------------------------------------ */
 
 static const double special[] = { 0.0,      -0.0,      1,         -1,    INFINITY, -INFINITY, NAN,
                                   0x1p-149, -0x1p-130, 0x1p-126,  88.7,  89.1,     -104,      -103.9,
@@ -68,7 +68,7 @@ static bool same_bits(const void *a, const void *b, bk_dtype d, int64_t n)
     return true;
 }
 
-/* --- programs ----------------------------------------------------------------------------------------------------- */
+/* --- programs ---------------------------------------------------------------------------------------------------- */
 
 typedef struct program_data {
     ew_program p;
@@ -161,7 +161,7 @@ static void throw_program(program_data *d, const ew_table *t, int types)
             set_cast(d, t, main_type, d->dtype[o], o);
 }
 
-/* --- running ------------------------------------------------------------------------------------------------------ */
+/* --- running ----------------------------------------------------------------------------------------------------- */
 
 typedef struct memory {
     char *ours[PORTS], *theirs[PORTS]; /* of the interpreter */
