@@ -39,7 +39,8 @@ typedef struct code_block {
 static struct {
     emitted *bucket[BUCKETS];
     emit_counts counts;
-    int policy; /* + 1; 0: not asked yet */
+    int policy;   /* + 1; 0: not asked yet */
+    bool refused; /* the system lets no memory become executable: it is not asked again */
 } table;
 
 emit_counts emit_count(void) { return table.counts; }
@@ -329,7 +330,7 @@ static emitted *make_code(emit_session *s, const ew_program *p, uint64_t hash, c
 void emit_add(emit_session *s, ew_program *p, bool make)
 {
     bool code[MOST_STEPS];
-    if (!CAN_EMIT || p->emitted || s->level == ISA_BASELINE || p->steps > MOST_STEPS ||
+    if (!CAN_EMIT || table.refused || p->emitted || s->level == ISA_BASELINE || p->steps > MOST_STEPS ||
         p->ports + p->registers > MOST_PLACES || !p->numel)
         return;
     const int chosen = choose(p, code);
@@ -362,6 +363,7 @@ static code_block *map_code(const code_buffer *code)
             table.counts.bytes += (int64_t)mapped;
             return b;
         }
+        table.refused = true;
         munmap(bytes, mapped);
     }
     mem_free(b);
