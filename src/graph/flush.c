@@ -271,12 +271,15 @@ static int begin(op_log *log)
     plan *p = cache_find(&key);
     if (p && check_plans() && plan_check(p, log, &key) < 0)
         return -1;
+    const bool again = p != NULL;
     if (!p) {
         p = plan_make(log, &key);
         if (!p)
             return -1;
         cache_add(p);
     }
+    if (!p->emitted)
+        plan_emit(p, again);
     return plan_begin(p, log);
 }
 
