@@ -238,7 +238,7 @@ static uint64_t hash_of(const ew_program *p)
     }
     for (int i = 0; i < p->ports; i++)
         h = h * 31 + p->port[i].repeated;
-    return h ^ h >> 29;
+    return (h ^ h >> 29) | 1; /* never 0 */
 }
 
 static bool same_code(const emitted *e, const ew_program *p, uint64_t hash)
@@ -252,7 +252,7 @@ static bool same_code(const emitted *e, const ew_program *p, uint64_t hash)
     return true;
 }
 
-static emitted **bucket_of(uint64_t hash) { return &table.bucket[hash % BUCKETS]; }
+static emitted **bucket_of(uint64_t hash) { return &table.bucket[hash / 2 % BUCKETS]; }
 
 static emitted *find(const ew_program *p, uint64_t hash)
 {
@@ -327,15 +327,15 @@ static emitted *make_code(emit_session *s, const ew_program *p, uint64_t hash, c
     return e;
 }
 
-void emit_add(emit_session *s, ew_program *p, bool make)
+uint64_t emit_add(emit_session *s, ew_program *p, bool make)
 {
     bool code[MOST_STEPS];
     if (!CAN_EMIT || table.refused || p->emitted || s->level == ISA_BASELINE || p->steps > MOST_STEPS ||
         p->ports + p->registers > MOST_PLACES || !p->numel)
-        return;
+        return 0;
     const int chosen = choose(p, code);
     if (!chosen)
-        return;
+        return 0;
     p->straight = chosen == p->steps && runs_straight(p);
     find_repeated(p, code);
     const uint64_t hash = hash_of(p);
@@ -345,6 +345,7 @@ void emit_add(emit_session *s, ew_program *p, bool make)
     if (e)
         e->refs++;
     p->emitted = e;
+    return e ? 0 : hash;
 }
 
 /* The buffer's bytes as pages that can be run; NULL when the system refuses. */

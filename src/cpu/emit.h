@@ -44,8 +44,9 @@ typedef struct emit_session {
 } emit_session;
 
 void emit_begin(emit_session *s, isa_level level);
-/* Gives the program code that there is; else, if `make`, makes it. A program may be asked for again. */
-void emit_add(emit_session *s, ew_program *p, bool make);
+/* Gives the program the code that there is; else, if `make`, makes it. Returns 0 when it has code, or can have none;
+ * else what it would be found by. A program may be asked for again. */
+uint64_t emit_add(emit_session *s, ew_program *p, bool make);
 void emit_end(emit_session *s);
 /* A program goes, and with the last one its code. */
 void emit_release(ew_program *p);

@@ -148,6 +148,7 @@ static void count_lanes(emitter *e)
     if (e->evex) {
         put_set(e->b, SCRATCH, -1);
         put_low_bits(e->b, SCRATCH, SCRATCH, COUNT);
+        put_alu_number(e->b, ALU_AND, SCRATCH, (1 << e->lanes) - 1); /* bytes have more lanes than doubles */
         put_mask_from(e->b, TAIL_MASK, SCRATCH);
         return;
     }

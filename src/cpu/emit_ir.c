@@ -280,10 +280,12 @@ static const ir_row float_rows[EW_COUNT] = {
     [EW_copysign] = row_copysign,
 };
 
-/* Functions of vmath.h, which are here for float32. */
-static const ir_row function_rows[EW_COUNT] = {
-    [EW_exp] = ir_exp, [EW_sigmoid] = ir_sigmoid, [EW_tanh] = ir_tanh, [EW_log] = ir_log,
-    [EW_erf] = ir_erf, [EW_erfc] = ir_erfc,       [EW_gelu] = ir_gelu, [EW_gelu_slope] = ir_gelu_slope,
+/* Functions of vmath.h: of float32, of float64. */
+static const ir_row function_rows[EW_COUNT][2] = {
+    [EW_exp] = { ir_exp, ir_exp_d },    [EW_sigmoid] = { ir_sigmoid, ir_sigmoid_d },
+    [EW_tanh] = { ir_tanh, ir_tanh_d }, [EW_log] = { ir_log, ir_log_d },
+    [EW_erf] = { ir_erf, NULL },        [EW_erfc] = { ir_erfc, NULL },
+    [EW_gelu] = { ir_gelu, NULL },      [EW_gelu_slope] = { ir_gelu_slope, NULL },
 };
 
 static const ir_row bool_rows[EW_COUNT] = {
@@ -311,7 +313,8 @@ static ir_row row_of(const ew_step *s)
         return NULL;
     if (s->type == COMPUTE_BOOL)
         return bool_rows[s->op];
-    return s->type == COMPUTE_F32 && function_rows[s->op] ? function_rows[s->op] : float_rows[s->op];
+    const ir_row function = function_rows[s->op][s->type == COMPUTE_F64];
+    return function ? function : float_rows[s->op];
 }
 
 bool ir_knows(const ew_step *s)

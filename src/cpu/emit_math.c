@@ -1,6 +1,6 @@
-/* emit_math.c: exp, sigmoid, tanh, log, erf and gelu of float32 as nodes, as vmath.h computes them where there is a
- * fused multiply-add: the same operations in the same order, so the same bits. Names are those of vmath.h, where the
- * reasons stand; who changes a formula there changes it here, and test_emit.c tells who forgot. */
+/* emit_math.c: exp, sigmoid, tanh and log, of float32 also erf and gelu, as nodes, as vmath.h computes them where there
+ * is a fused multiply-add: the same operations in the same order, so the same bits. Names are those of vmath.h, where
+ * the reasons stand; who changes a formula there changes it here, and test_emit.c tells who forgot. */
 #include "cpu/emit_math.h"
 
 #include <string.h>
@@ -244,4 +244,107 @@ int ir_gelu_slope(ir_code *c, ir_type type, int x, int y, int z)
     int v = times_exp_of_square(c, p, lost, a, 0.5f);
     int r = where_less(c, x, 0, v, sub(c, k(c, 1), v));
     return ir_select(c, ir_compare(c, IR_EQ, magnitude, k(c, INFINITY)), k(c, NAN), r);
+}
+
+/* --- float64 -------------------------------------------------------------------------------------------------------
+ */
+
+static int kd(ir_code *c, double v) { return ir_number(c, IR_F64, v); }
+static int ud(ir_code *c, uint64_t bits) { return ir_bits(c, IR_F64, bits); }
+static const double ROUNDER_D = 0x1.8p52;
+
+static int polynomial_d(ir_code *c, int x, int degree, const double *coefficient)
+{
+    int r = kd(c, coefficient[degree]);
+    for (int i = degree - 1; i >= 0; i--)
+        r = madd(c, r, x, kd(c, coefficient[i]));
+    return r;
+}
+
+static int exp_reduced_d(ir_code *c, int x, int *n)
+{
+    static const double series[] = { 0.5,
+                                     0.16666666666666666,
+                                     0.04166666666666668,
+                                     0.008333333333333333,
+                                     0.0013888888888878923,
+                                     0.00019841269841263198,
+                                     2.4801587336841623e-05,
+                                     2.755731924748493e-06,
+                                     2.7557262852470396e-07,
+                                     2.5052070809943926e-08,
+                                     2.0918295266435273e-09,
+                                     1.6086732952745416e-10 };
+    int rounder = kd(c, ROUNDER_D), t = madd(c, x, kd(c, LOG2E), rounder), whole = sub(c, t, rounder);
+    int high = madd(c, whole, kd(c, -6.93147180369123816490e-01), x);
+    int low = mul(c, whole, kd(c, 1.90821492927058770002e-10));
+    int r = sub(c, high, low), lost = sub(c, sub(c, high, r), low), q = polynomial_d(c, r, 11, series);
+    *n = ir_binary(c, IR_INT_SUB, t, rounder);
+    return add(c, r, madd(c, mul(c, r, r), q, lost));
+}
+
+static int pow2_d(ir_code *c, int n)
+{
+    return ir_shift(c, IR_SHIFT_LEFT, ir_binary(c, IR_INT_ADD, n, ud(c, 1023)), 52);
+}
+
+/* 2^n in two factors. */
+static int halves_d(ir_code *c, int n, int *rest)
+{
+    int more = ir_shift(c, IR_SHIFT_RIGHT, ir_binary(c, IR_INT_ADD, n, ud(c, 4096)), 1);
+    int half = ir_binary(c, IR_INT_SUB, more, ud(c, 2048));
+    *rest = pow2_d(c, ir_binary(c, IR_INT_SUB, n, half));
+    return pow2_d(c, half);
+}
+
+int ir_exp_d(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int n, rest, bounded = ir_binary(c, IR_GREATEST, kd(c, -746), ir_binary(c, IR_LEAST, kd(c, 710), x));
+    int p = exp_reduced_d(c, bounded, &n), s = halves_d(c, n, &rest);
+    return mul(c, madd(c, p, s, s), rest);
+}
+
+int ir_sigmoid_d(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int n, s2, a = ir_binary(c, IR_OR, x, kd(c, -0.0)), one = kd(c, 1);
+    int p = exp_reduced_d(c, ir_binary(c, IR_GREATEST, kd(c, -746), a), &n), s = halves_d(c, n, &s2);
+    int head = madd(c, p, s, s), e = mul(c, head, s2);
+    int e_lost = mul(c, sub(c, mul(c, p, s), sub(c, head, s)), s2);
+    int w = add(c, one, e), w_lost = add(c, sub(c, e, sub(c, w, one)), e_lost);
+    int negative = ir_compare(c, IR_LT, x, kd(c, 0)), q = quotient(c, ir_select(c, negative, e, one), w);
+    int lost = sub(c, ir_select(c, negative, e_lost, kd(c, 0)), mul(c, q, w_lost));
+    return madd(c, lost, ir_select(c, negative, sub(c, one, q), q), q);
+}
+
+int ir_tanh_d(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int n, a = ir_binary(c, IR_LEAST, kd(c, 20), ir_abs(c, x)), p = exp_reduced_d(c, add(c, a, a), &n);
+    int s = pow2_d(c, n), e = madd(c, p, s, sub(c, s, kd(c, 1)));
+    return ir_copysign(c, quotient(c, e, add(c, e, kd(c, 2))), x);
+}
+
+int ir_log_d(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    static const double series[] = {
+        0.6666666666666666,  0.40000000000000885, 0.28571428570799784, 0.22222222392581045,
+        0.18181795547521137, 0.15386244737621665, 0.13268638369266825, 0.13088034850927555
+    };
+    int denormal = ir_compare(c, IR_LT, x, kd(c, 0x1p-1022));
+    int scaled = ir_select(c, denormal, mul(c, x, kd(c, 0x1p54)), x);
+    int bias = ir_select(c, denormal, kd(c, 0x1p52 + 1077), kd(c, 0x1p52 + 1023));
+    int bits = ir_binary(c, IR_INT_ADD, scaled, ud(c, 0x3ff0000000000000u - 0x3fe6a09e667f3bcdu));
+    int n = ir_binary(c, IR_OR, ir_shift(c, IR_SHIFT_RIGHT, bits, 52), ud(c, 0x4330000000000000u));
+    n = sub(c, n, bias);
+    int m = ir_binary(c, IR_INT_ADD, ir_binary(c, IR_AND, bits, ud(c, 0xfffffffffffffu)), ud(c, 0x3fe6a09e667f3bcdu));
+    int f = sub(c, m, kd(c, 1)), s = quotient(c, f, add(c, kd(c, 2), f)), w = mul(c, s, s);
+    int half = mul(c, mul(c, kd(c, 0.5), f), f), p = mul(c, w, polynomial_d(c, w, 7, series));
+    int low = madd(c, n, kd(c, 1.90821492927058770002e-10), mul(c, s, add(c, half, p)));
+    int r = madd(c, n, kd(c, 6.93147180369123816490e-01), sub(c, f, sub(c, half, low)));
+    r = ir_select(c, ir_compare(c, IR_EQ, x, kd(c, 0)), kd(c, -INFINITY), r);
+    r = ir_select(c, ir_compare(c, IR_LT, x, kd(c, 0)), kd(c, NAN), r);
+    return ir_select(c, ir_compare(c, IR_LT, x, kd(c, INFINITY)), r, x);
 }

@@ -25,5 +25,9 @@ int ir_erf(ir_code *code, ir_type type, int x, int y, int z);
 int ir_erfc(ir_code *code, ir_type type, int x, int y, int z);
 int ir_gelu(ir_code *code, ir_type type, int x, int y, int z);
 int ir_gelu_slope(ir_code *code, ir_type type, int x, int y, int z);
+int ir_exp_d(ir_code *code, ir_type type, int x, int y, int z);
+int ir_sigmoid_d(ir_code *code, ir_type type, int x, int y, int z);
+int ir_tanh_d(ir_code *code, ir_type type, int x, int y, int z);
+int ir_log_d(ir_code *code, ir_type type, int x, int y, int z);
 
 #endif

@@ -271,7 +271,6 @@ static int begin(op_log *log)
     plan *p = cache_find(&key);
     if (p && check_plans() && plan_check(p, log, &key) < 0)
         return -1;
-    const bool again = p != NULL;
     if (!p) {
         p = plan_make(log, &key);
         if (!p)
@@ -279,7 +278,7 @@ static int begin(op_log *log)
         cache_add(p);
     }
     if (!p->emitted)
-        plan_emit(p, again);
+        plan_emit(p);
     return plan_begin(p, log);
 }
 
