@@ -41,6 +41,14 @@ static inline int32_t input_number(op_log *log, node *in)
     return number;
 }
 
+static inline void count_edges(op_log *log, const node *n)
+{
+    log->taped = true;
+    for (int k = 0; k < MAX_INPUTS; k++)
+        if (n->edge[k] && n->edge[k]->flags & NODE_PENDING)
+            n->edge[k]->inner_edges++;
+}
+
 /* Appends n, a row of ops.def or not; what the caller knows of it need not be read again. */
 static inline __attribute__((always_inline)) int append_record(node *n, int op, bk_dtype dtype, const layout *l,
                                                                int inputs, bool row)
@@ -74,7 +82,8 @@ static inline __attribute__((always_inline)) int append_record(node *n, int op, 
     }
     log->hash = h;
     log->bytes += bytes;
-    log->taped |= (n->flags & NODE_TAPED) != 0;
+    if (n->flags & NODE_TAPED)
+        count_edges(log, n);
     n->slot = at;
     n->flags |= NODE_PENDING;
     log->nodes[at] = node_retain(n);

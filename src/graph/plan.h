@@ -44,7 +44,12 @@ typedef struct plan_key {
     leaf_key *leaf;
 } plan_key;
 
-enum { BUFFER_LEAF, BUFFER_TEMPORARY, BUFFER_RESULT };
+enum {
+    BUFFER_LEAF,
+    BUFFER_TEMPORARY,
+    BUFFER_RESULT,
+    BUFFER_LOCAL /* of a region: each thread has a block of it */
+};
 
 typedef struct plan_buffer {
     uint8_t kind;
@@ -96,6 +101,8 @@ typedef struct instruction {
             attr attr;
             int32_t packed;        /* the buffer with in[1] in packed form, or -1 */
             bool packs;            /* it is packed now */
+            plan_view addend;      /* what the product's kernel adds to it (gemm.h); buffer -1: nothing */
+            int64_t addend_row;    /* elements from one row of it to the next: 0 for a row of biases */
             plan_program epilogue; /* run as rows of the result are finished; program is NULL when there is none */
         } kernel;
         struct {
@@ -115,11 +122,21 @@ typedef struct kept_value {
     int64_t offset;
 } kept_value;
 
-/* Instructions that each core takes its rows through. */
+typedef struct plan_local {
+    int32_t buffer;
+    int64_t at;  /* in the scratch of a thread */
+    int64_t row; /* bytes of a row */
+} plan_local;
+
+/* Instructions that each core takes its rows through: all at once, or block by block. */
 typedef struct plan_region {
     int32_t first, end;
     int64_t rows;
     double work_ns;
+    int64_t width;   /* blocks: the elements of a row; 0: a region of the other kind */
+    int64_t scratch; /* bytes of locals for each thread */
+    plan_local *locals;
+    int32_t local_count;
 } plan_region;
 
 typedef struct plan {
@@ -160,8 +177,10 @@ typedef struct kernel_call {
     const attr *attr;
     void (*epilogue)(void *arg, int64_t row_begin, int64_t row_end); /* products: see gemm.h; or NULL */
     void *epilogue_arg;
-    void *packed; /* products: in[1] as gemm_pack packs it; or NULL */
-    bool packs;   /* it is to be packed first */
+    void *packed;       /* products: in[1] as gemm_pack packs it; or NULL */
+    bool packs;         /* it is to be packed first */
+    const void *addend; /* products: see gemm.h */
+    int64_t addend_row;
 } kernel_call;
 
 /* Plans the log of this key; NULL when memory is out. */

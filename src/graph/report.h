@@ -13,6 +13,7 @@
     FACT(REDUCED_APART, "is a reduction of its own: its values do not come in the order it needs")                     \
     FACT(REDUCED_MANY, "is a reduction of its own: its group has reductions over other dimensions, or too many")       \
     FACT(EPILOGUE, "is computed as its product's rows are finished")                                                   \
+    FACT(ADDEND, "is added by its product's kernel")                                                                   \
     FACT(PLACED, "is computed where it is to be written")                                                              \
     FACT(COPIED, "is written by a copy: it exists elsewhere, or its place is in use when it is made")                  \
     FACT(OLD_HELD, "copies the old value first: somebody still needs it")                                              \
@@ -25,6 +26,7 @@
     FACT(ROWS, "is computed for the rows of many products with its weight at once")                                    \
     FACT(SUMMED, "is a sum of products, which are added up many at a time")                                            \
     FACT(REGION, "begins a stretch that each core takes its rows through")                                             \
+    FACT(BLOCKS, "begins a stretch that runs block of rows by block of rows")                                          \
     FACT(UNFILLED, "is zeros that are written over before anyone reads them")
 
 typedef enum plan_fact {

@@ -136,6 +136,8 @@ static int run_kernel(const instruction *in, const binding *bound)
     call.epilogue_arg = NULL;
     call.packed = in->kernel.packed >= 0 ? bound[in->kernel.packed].base : NULL;
     call.packs = in->kernel.packed >= 0 && in->kernel.packs;
+    call.addend = in->kernel.addend.buffer >= 0 ? address(bound, &in->kernel.addend) : NULL;
+    call.addend_row = in->kernel.addend_row;
     call.out = bind_view(bound, &in->kernel.out);
     if (call.has_second)
         call.second = bind_view(bound, &in->kernel.second);
@@ -165,6 +167,8 @@ static int bind_buffers(const plan *p, const op_log *log, binding *bound, char *
             bound[b] = (binding){ log->leaves[buffer->leaf]->data, log->leaves[buffer->leaf]->memory };
         } else if (buffer->kind == BUFFER_TEMPORARY) {
             bound[b] = (binding){ arena + buffer->at, NULL };
+        } else if (buffer->kind == BUFFER_LOCAL) {
+            bound[b] = (binding){ NULL, NULL }; /* whoever runs the region has it */
         } else {
             storage *s = storage_new((size_t)buffer->bytes);
             if (!s) {
@@ -222,6 +226,11 @@ static const plan_region *region_from(const plan *p, int instruction)
     return region;
 }
 
+static int run_stretch(const plan *p, const plan_region *region, const binding *bound)
+{
+    return region->width ? run_blocks(p, region, bound) : run_region(p, region, bound);
+}
+
 /* From progress->next on, which stays at the instruction that could not be run. */
 static int run_code(const op_log *log, plan_progress *progress)
 {
@@ -232,7 +241,7 @@ static int run_code(const op_log *log, plan_progress *progress)
             return error_int(BK_INTERRUPTED, "brisk: interrupted");
         const int first = progress->next;
         const bool whole = region < last && region->first == first;
-        if ((whole ? run_region(p, region, progress->bound) : run_instruction(&p->code[first], progress->bound)) < 0)
+        if ((whole ? run_stretch(p, region, progress->bound) : run_instruction(&p->code[first], progress->bound)) < 0)
             return error_int(BK_MEMORY_ERROR, "brisk: out of memory in %s",
                              op_get(log->nodes[p->code[first].record]->op)->name);
         progress->next = whole ? region++->end : first + 1;

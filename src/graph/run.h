@@ -23,5 +23,7 @@ static inline void bind_ports(const plan_program *in, const binding *bound, char
 bool is_small_product(const instruction *in);
 int run_small_product(const instruction *in, const binding *bound);
 int run_region(const plan *p, const plan_region *r, const binding *bound);
+/* run_blocks.c: the same for a region of blocks. */
+int run_blocks(const plan *p, const plan_region *r, const binding *bound);
 
 #endif
