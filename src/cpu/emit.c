@@ -128,6 +128,11 @@ static void find_repeated(ew_program *p, const bool *code)
 
 /* --- parts ------------------------------------------------------------------------------------------------------- */
 
+static bool writes_to(const ew_step *s, int32_t place)
+{
+    return s->to == place || (s->kind == EW_STEP_TWIN && s->y == place);
+}
+
 /* Whether a step from `from` on reads the place before it is written anew. */
 static bool read_later(const ew_program *p, int from, int32_t place)
 {
@@ -136,10 +141,21 @@ static bool read_later(const ew_program *p, int from, int32_t place)
         int arity = s->kind == EW_STEP_OP ? ew_infos[s->op].arity : s->kind == EW_STEP_PAIR ? 3 : 1;
         if (s->x == place || (arity > 1 && s->y == place) || (arity > 2 && s->z == place))
             return true;
-        if (s->to == place)
+        if (writes_to(s, place))
             return false;
     }
     return false;
+}
+
+/* Once, however often it was written. */
+static void keep_register(ir_code *ir, ir_places *at, int end, int32_t place)
+{
+    const ew_program *p = at->program;
+    if (place < p->ports)
+        return;
+    if (at->value[place] != IR_NONE && read_later(p, end, place))
+        ir_keep(ir, at, place);
+    at->value[place] = IR_NONE;
 }
 
 /* The nodes of steps [first, end), and of the registers that later steps read; fewer steps if they go too deep. */
@@ -157,11 +173,9 @@ static int write_ir(ir_code *ir, isa_level level, const ew_program *p, const boo
     if (end == p->steps)
         return end;
     for (int i = first; i < end; i++) {
-        int32_t place = p->step[i].to;
-        if (place >= p->ports && value[place] != IR_NONE && read_later(p, end, place))
-            ir_keep(ir, &at, place);
-        if (place >= p->ports)
-            value[place] = IR_NONE; /* kept once */
+        keep_register(ir, &at, end, p->step[i].to);
+        if (p->step[i].kind == EW_STEP_TWIN)
+            keep_register(ir, &at, end, p->step[i].y);
     }
     return end;
 }
@@ -186,7 +200,7 @@ static int fit_part(ir_code *ir, isa_level level, const ew_program *p, const boo
         end = write_ir(ir, level, p, repeated, first, end);
         int32_t place = end - first < p->steps ? clash(ir) : -1;
         int at = first + 1;
-        while (at < end && p->step[at].to != place)
+        while (at < end && !writes_to(&p->step[at], place))
             at++;
         if (place < 0 || at == end)
             return end;

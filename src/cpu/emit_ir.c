@@ -322,6 +322,7 @@ bool ir_knows(const ew_step *s)
     switch ((ew_step_kind)s->kind) {
     case EW_STEP_OP: return row_of(s) != NULL;
     case EW_STEP_PAIR: return true;
+    case EW_STEP_TWIN: return s->op == EW_gelu && s->second == EW_gelu_slope && s->type == COMPUTE_F32;
     case EW_STEP_CAST: return type_of_dtype(s->op) >= 0 && type_of_dtype(s->second) >= 0;
     default: return false;
     }
@@ -378,6 +379,12 @@ void ir_add_step(ir_code *code, ir_places *at, const ew_step *s)
         return;
     }
     ir_type t = type_of_compute[s->type];
+    if (s->kind == EW_STEP_TWIN) {
+        int second, first = ir_gelu_both(code, read_place(code, at, s->x, t), &second);
+        write_place(code, at, s->to, first);
+        write_place(code, at, s->y, second);
+        return;
+    }
     const bool pair = s->kind == EW_STEP_PAIR;
     const int arity = pair ? 3 : ew_infos[s->op].arity;
     const bool selects = !pair && ew_infos[s->op].rule == EW_SELECT;

@@ -133,32 +133,33 @@ int ir_log(ir_code *c, ir_type type, int x, int y, int z)
 /* --- the error function and gelu -------------------------------------------------------------------------------------
  */
 
-static int at_most(ir_code *c, float most, int a) { return ir_binary(c, IR_LEAST, k(c, most), a); }
+static int bounded_abs(ir_code *c, int x, float most) { return ir_binary(c, IR_LEAST, ir_abs(c, x), k(c, most)); }
 static int product_lost(ir_code *c, int a, int b, int p) { return ir_ternary(c, IR_MULTIPLY_SUBTRACT, a, b, p); }
+static int unless_nan(ir_code *c, int x, int r) { return ir_select(c, ir_compare(c, IR_NE, x, x), x, r); }
 
 static int reciprocal(ir_code *c, int a, int *v, int *more)
 {
-    int two = k(c, 2), d = add(c, a, two), t = ir_binary(c, IR_INT_SUB, u(c, 0x7ef311c3u), d);
+    int one = k(c, 1), two = k(c, 2), d = add(c, a, two), t = ir_binary(c, IR_INT_SUB, u(c, 0x7ef311c3u), d);
     for (int step = 0; step < 3; step++)
         t = mul(c, t, ir_ternary(c, IR_NEGATIVE_ADD, t, d, two));
-    *more = madd(c, t, sub(c, a, sub(c, d, two)), product_lost(c, t, d, k(c, 1)));
-    *v = madd(c, k(c, -4), t, k(c, 1));
+    *more = madd(c, t, sub(c, a, sub(c, d, two)), product_lost(c, t, d, one));
+    *v = madd(c, k(c, -4), t, one);
     return t;
 }
 
 /* What is common to erfc_core_f and normal_core_f: they differ in their numbers. */
 typedef struct core_numbers {
-    float base, first, slope, power;
+    float base, slope, power;
     int degree;
-    float series[11];
+    float series[12];
 } core_numbers;
 
 static int core(ir_code *c, const core_numbers *n, int a, int *lost)
 {
-    int v, more, t = reciprocal(c, a, &v, &more), base = k(c, n->base), first = k(c, n->first);
-    int w = polynomial(c, v, n->degree, n->series), power = madd(c, k(c, n->slope), v, k(c, n->power));
-    int p = madd(c, v, w, first), most = mul(c, base, t);
-    int rest = madd(c, add(c, p, base), mul(c, power, more), p), all = madd(c, t, rest, most);
+    int v, more, t = reciprocal(c, a, &v, &more), base = k(c, n->base);
+    int p = polynomial(c, v, n->degree, n->series), power = madd(c, k(c, n->slope), v, k(c, n->power));
+    int rest = madd(c, add(c, p, base), mul(c, power, more), p), most = mul(c, base, t);
+    int all = madd(c, t, rest, most);
     *lost = madd(c, t, rest, sub(c, most, all));
     return all;
 }
@@ -173,45 +174,30 @@ static int exp_of_square(ir_code *c, int a, float scale, int *power)
     return expm1_reduced(c, madd(c, lost, k(c, -scale), r));
 }
 
-/* (y + low) exp(-scale a^2) */
-static int times_exp_of_square(ir_code *c, int y, int low, int a, float scale)
+/* (y + low) (1 + e) of a result that was scaled up. */
+static int scaled_down(ir_code *c, int y, int e, int low, int power)
 {
-    int power, e = exp_of_square(c, a, scale, &power), sum = add(c, madd(c, y, e, low), y);
-    return mul(c, mul(c, sum, power), k(c, 0x1p-64f));
+    return mul(c, mul(c, add(c, madd(c, y, e, low), y), power), k(c, 0x1p-64f));
 }
 
 static int erfc_positive(ir_code *c, int a)
 {
     static const core_numbers numbers = { 1,
-                                          0.0215827078f,
                                           0.63f,
                                           -1.63f,
-                                          9,
-                                          { -0.687160671f, 0.279471755f, -0.0364422761f, -0.0215055924f, 0.00647881813f,
-                                            0.00306284358f, -0.000839216169f, -0.000595316931f, 5.31310907e-05f,
-                                            7.33962952e-05f } };
-    int lost, y = core(c, &numbers, a, &lost);
-    return times_exp_of_square(c, y, lost, a, 1);
-}
-
-static int normal_core(ir_code *c, int a, int *lost)
-{
-    static const core_numbers numbers = { 0.5f,
-                                          0.172408f,
-                                          0.3f,
-                                          -1.3f,
                                           10,
-                                          { -0.331404477f, 0.0287973452f, 0.0367194116f, -0.000469408144f,
-                                            -0.00673441635f, -0.00195317203f, 0.000822717673f, 0.000839693821f,
-                                            0.000135136826f, -0.000151344342f, -6.7255467e-05f } };
-    return core(c, &numbers, a, lost);
+                                          { 0.0215827078f, -0.687160671f, 0.279471755f, -0.0364422761f, -0.0215055924f,
+                                            0.00647881813f, 0.00306284358f, -0.000839216169f, -0.000595316931f,
+                                            5.31310907e-05f, 7.33962952e-05f } };
+    int lost, power, y = core(c, &numbers, a, &lost), e = exp_of_square(c, a, 1, &power);
+    return scaled_down(c, y, e, lost, power);
 }
 
 int ir_erfc(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    int v = erfc_positive(c, at_most(c, 10.2f, ir_abs(c, x)));
-    return where_less(c, x, 0, sub(c, k(c, 2), v), v);
+    int v = erfc_positive(c, bounded_abs(c, x, 10.2f));
+    return unless_nan(c, x, where_less(c, x, 0, sub(c, k(c, 2), v), v));
 }
 
 int ir_erf(ir_code *c, ir_type type, int x, int y, int z)
@@ -220,30 +206,65 @@ int ir_erf(ir_code *c, ir_type type, int x, int y, int z)
     static const float series[] = { 0.12837917f,    -0.376126267f,    0.112835947f,   -0.026854212f,
                                     0.00518908742f, -0.000801686429f, 7.87587506e-05f };
     int a = ir_abs(c, x), near = polynomial(c, mul(c, a, a), 6, series);
-    int far = sub(c, k(c, 1), erfc_positive(c, at_most(c, 10.2f, a)));
-    return ir_copysign(c, where_less(c, a, 0.75f, madd(c, a, near, a), far), x);
+    int far = sub(c, k(c, 1), erfc_positive(c, bounded_abs(c, x, 10.2f)));
+    return unless_nan(c, x, ir_copysign(c, where_less(c, a, 0.75f, madd(c, a, near, a), far), x));
+}
+
+/* What gelu and its slope share. */
+typedef struct normal_tail {
+    int a, core, lost, e, power;
+} normal_tail;
+
+static normal_tail tail_of(ir_code *c, int x)
+{
+    static const core_numbers numbers = { 0.5f,
+                                          0.3f,
+                                          -1.3f,
+                                          11,
+                                          { 0.172408f, -0.331404477f, 0.0287973452f, 0.0367194116f, -0.000469408144f,
+                                            -0.00673441635f, -0.00195317203f, 0.000822717673f, 0.000839693821f,
+                                            0.000135136826f, -0.000151344342f, -6.7255467e-05f } };
+    normal_tail t;
+    t.a = bounded_abs(c, x, 15);
+    t.core = core(c, &numbers, t.a, &t.lost);
+    t.e = exp_of_square(c, t.a, 0.5f, &t.power);
+    return t;
+}
+
+static int gelu_of(ir_code *c, int x, normal_tail t)
+{
+    int y = mul(c, t.a, t.core), low = madd(c, t.a, t.lost, product_lost(c, t.a, t.core, y));
+    int r = sub(c, where_less(c, x, 0, k(c, -0.0f), x), scaled_down(c, y, t.e, low, t.power));
+    return ir_select(c, ir_compare(c, IR_EQ, x, k(c, -INFINITY)), k(c, NAN), r);
+}
+
+static int slope_of(ir_code *c, int x, normal_tail t)
+{
+    const double density = 0.39894228040143267794;
+    const float high = (float)density, low = (float)(density - (double)high);
+    int y = madd(c, k(c, -high), t.a, t.core), missed = product_lost(c, k(c, -high), t.a, sub(c, y, t.core));
+    int lost = add(c, t.lost, madd(c, k(c, -low), t.a, missed)), v = scaled_down(c, y, t.e, lost, t.power);
+    return where_less(c, ir_abs(c, x), INFINITY, where_less(c, x, 0, v, sub(c, k(c, 1), v)), k(c, NAN));
 }
 
 int ir_gelu(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    int lost, a = at_most(c, 15, ir_abs(c, x)), q = normal_core(c, a, &lost), p = mul(c, a, q);
-    int v = times_exp_of_square(c, p, madd(c, a, lost, product_lost(c, a, q, p)), a, 0.5f);
-    int r = sub(c, where_less(c, x, 0, k(c, -0.0f), x), v);
-    return ir_select(c, ir_compare(c, IR_EQ, x, k(c, -INFINITY)), k(c, NAN), r);
+    return gelu_of(c, x, tail_of(c, x));
 }
 
 int ir_gelu_slope(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    const double density = 0.39894228040143267794;
-    const float high = (float)density, low = (float)(density - (double)high);
-    int lost, magnitude = ir_abs(c, x), a = at_most(c, 15, magnitude), q = normal_core(c, a, &lost);
-    int p = madd(c, k(c, -high), a, q);
-    lost = add(c, lost, madd(c, k(c, -low), a, product_lost(c, k(c, -high), a, sub(c, p, q))));
-    int v = times_exp_of_square(c, p, lost, a, 0.5f);
-    int r = where_less(c, x, 0, v, sub(c, k(c, 1), v));
-    return ir_select(c, ir_compare(c, IR_EQ, magnitude, k(c, INFINITY)), k(c, NAN), r);
+    return slope_of(c, x, tail_of(c, x));
+}
+
+int ir_gelu_both(ir_code *c, int x, int *slope)
+{
+    normal_tail t = tail_of(c, x);
+    int r = gelu_of(c, x, t);
+    *slope = slope_of(c, x, t);
+    return r;
 }
 
 /* --- float64 -------------------------------------------------------------------------------------------------------

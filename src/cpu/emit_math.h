@@ -25,6 +25,8 @@ int ir_erf(ir_code *code, ir_type type, int x, int y, int z);
 int ir_erfc(ir_code *code, ir_type type, int x, int y, int z);
 int ir_gelu(ir_code *code, ir_type type, int x, int y, int z);
 int ir_gelu_slope(ir_code *code, ir_type type, int x, int y, int z);
+/* gelu, and its slope. */
+int ir_gelu_both(ir_code *code, int x, int *slope);
 int ir_exp_d(ir_code *code, ir_type type, int x, int y, int z);
 int ir_sigmoid_d(ir_code *code, ir_type type, int x, int y, int z);
 int ir_tanh_d(ir_code *code, ir_type type, int x, int y, int z);

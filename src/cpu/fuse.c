@@ -99,7 +99,9 @@ static void twin(fuser *f, int i)
         ew_kernel run = other->x == s->x ? twin_of(f->kernels, s, other, &swapped) : NULL;
         if (run && (other->to < 0 || !between)) {
             s->run = run;
-            s->kind = EW_STEP_OTHER; /* the emitter knows steps of one result */
+            s->kind = EW_STEP_TWIN;
+            s->second = swapped ? s->op : other->op;
+            s->op = swapped ? other->op : s->op;
             s->y = swapped ? s->to : other->to;
             s->to = swapped ? other->to : s->to;
             s->z = s->x;

@@ -29,6 +29,7 @@ typedef enum ew_step_kind {
     EW_STEP_PAIR,  /* `op` and `second`: EW_PAIR_add and so on */
     EW_STEP_CAST,  /* dtype `op` to dtype `second` */
     EW_STEP_ROUND, /* to dtype `op` */
+    EW_STEP_TWIN,  /* `op` to `to`, `second` to y: an ew_twin */
 } ew_step_kind;
 
 /* Operands are places in one table of addresses: ports first, then registers. */

@@ -325,6 +325,40 @@ static void single_ops(isa_level level, compute_type c, const char *name)
     give_memory(&m);
 }
 
+/* A function and its slope of one operand are one step, of which one result waits in a register. */
+static void twins(isa_level level)
+{
+    enum { X, Y, OUT, SLOPE, TWIN_PORTS, R0 = TWIN_PORTS, R1, N = 1234 };
+    const ew_table *t = ew_table_of(level);
+    ew_step step[] = { ew_step_at(ew_step_op(t, EW_add, COMPUTE_F32), R0, X, Y, 0),
+                       ew_step_at(ew_step_op(t, EW_gelu, COMPUTE_F32), OUT, R0, 0, 0),
+                       ew_step_at(ew_step_op(t, EW_exp2, COMPUTE_F32), R1, Y, 0, 0),
+                       ew_step_at(ew_step_op(t, EW_gelu_slope, COMPUTE_F32), R0, R0, 0, 0),
+                       ew_step_at(ew_step_op(t, EW_mul, COMPUTE_F32), SLOPE, R0, R1, 0) };
+    ew_port port[TWIN_PORTS];
+    ew_program p = { .ports = TWIN_PORTS, .registers = 2, .steps = 5, .port = port, .step = step };
+    view views[TWIN_PORTS];
+    memory m;
+    take_memory(&m);
+    for (int i = 0; i < TWIN_PORTS; i++) {
+        views[i] = (view){ .dtype = BK_FLOAT32, .ndim = 1, .sizes = { N }, .strides = { 1 } };
+        fill(m.ours[i], BK_FLOAT32, N);
+        memcpy(m.theirs[i], m.ours[i], N * sizeof(float));
+    }
+    program_shape(&p, views, (bool[TWIN_PORTS]){ [OUT] = true, [SLOPE] = true }, NULL);
+    bool twin = false;
+    for (int i = 0; i < p.steps; i++)
+        twin |= p.step[i].kind == EW_STEP_TWIN;
+    program_run(&p, m.theirs);
+    give_code(&p, level);
+    program_run(&p, m.ours);
+    tap_ok((twin || level != isa_current()) && emit_runs(&p) && same_bits(m.ours[OUT], m.theirs[OUT], BK_FLOAT32, N) &&
+               same_bits(m.ours[SLOPE], m.theirs[SLOPE], BK_FLOAT32, N),
+           "%s: gelu and its slope in one step give the interpreter's bits", isa_name(level));
+    emit_release(&p);
+    give_memory(&m);
+}
+
 /* --- bytes of instructions -----------------------------------------------------------------------------------------
  */
 
@@ -558,6 +592,7 @@ int main(void)
         random_programs(level, 1, "float32");
         random_programs(level, 2, "float64");
         random_programs(level, 3, "both");
+        twins(level);
     }
     when_code_is_made();
     without_memory();
