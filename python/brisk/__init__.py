@@ -43,17 +43,29 @@ _FUNCTIONAL = """
     pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss prelu rms_norm rrelu rrelu_ threshold
     threshold_ triplet_margin_loss
 """
+_SECOND_FORMS = """
+    addmv_ alias_copy as_strided_ as_strided_copy clamp_max_ clamp_min_ constant_pad_nd detach_copy diagonal_copy
+    expand_copy fill fill_ frobenius_norm gcd_ i0 kl_div lcm_ ldexp_ nuclear_norm permute_copy select_copy slice_copy
+    split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy
+    xlogy_ zero_
+"""
 _ELSEWHERE = {
     **dict.fromkeys(_FUNCTIONAL.split(), "brisk.nn.functional"),
+    **dict.fromkeys(_SECOND_FORMS.split(), "brisk._second_forms"),
     "autocast": "brisk.amp",
     "GradScaler": "brisk.amp",
+    "clear_autocast_cache": "brisk.amp",
+    "get_autocast_dtype": "brisk.amp",
+    "is_autocast_cache_enabled": "brisk.amp",
+    "is_autocast_enabled": "brisk.amp",
     "is_anomaly_enabled": "brisk.autograd.anomaly_mode",
     "is_anomaly_check_nan_enabled": "brisk.autograd.anomaly_mode",
 }
 
 # Submodules that are imported when they are first named, so that a program which does without them starts faster.
 _LATER = frozenset(
-    ("accelerator", "amp", "backends", "cuda", "distributions", "jit", "multiprocessing", "onnx", "optim", "testing")
+    ("accelerator", "amp", "backends", "cuda", "distributed", "distributions", "jit", "library", "multiprocessing")
+    + ("onnx", "optim", "special", "testing")
 )
 
 
@@ -62,6 +74,12 @@ _find = finder(__name__, _ELSEWHERE)
 
 def __getattr__(name):
     return importlib.import_module(f"brisk.{name}") if name in _LATER else _find(name)
+
+
+def _check(cond, message=None):
+    """A RuntimeError, of the text that the function message gives, unless cond holds."""
+    if not cond:
+        raise RuntimeError("Expected cond to be True, but got False." if message is None else message())
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):

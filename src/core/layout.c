@@ -403,33 +403,6 @@ static int compare_strides(const layout *l, int a, int b)
     return l->sizes[a] > l->sizes[b];
 }
 
-const layout *layout_packed(const layout *l)
-{
-    if (l->dense)
-        return l;
-    int order[BK_MAX_NDIM]; /* the fastest dimension first */
-    for (int i = 0; i < l->ndim; i++) {
-        order[i] = l->ndim - 1 - i;
-        for (int at = i, j = i - 1; j >= 0; j--) {
-            int before = compare_strides(l, order[j], order[at]);
-            if (before < 0)
-                break;
-            if (before == 0)
-                continue;
-            int moved = order[at];
-            order[at] = order[j];
-            order[j] = moved;
-            at = j;
-        }
-    }
-    int64_t strides[BK_MAX_NDIM], step = 1;
-    for (int i = 0; i < l->ndim; i++) {
-        strides[order[i]] = step;
-        step *= l->sizes[order[i]] > 1 ? l->sizes[order[i]] : 1;
-    }
-    return layout_get(l->ndim, l->sizes, strides);
-}
-
 bool layout_view_strides(const layout *l, int ndim, const int64_t *sizes, int64_t strides[static BK_MAX_NDIM])
 {
     if (l->numel == 0) {
@@ -463,6 +436,33 @@ bool layout_view_strides(const layout *l, int ndim, const int64_t *sizes, int64_
     for (; at >= 0; at--)
         strides[at] = 1;
     return true;
+}
+
+const layout *layout_packed(const layout *l)
+{
+    if (l->dense)
+        return l;
+    int order[BK_MAX_NDIM]; /* the fastest dimension first */
+    for (int i = 0; i < l->ndim; i++) {
+        order[i] = l->ndim - 1 - i;
+        for (int at = i, j = i - 1; j >= 0; j--) {
+            int before = compare_strides(l, order[j], order[at]);
+            if (before < 0)
+                break;
+            if (before == 0)
+                continue;
+            int moved = order[at];
+            order[at] = order[j];
+            order[j] = moved;
+            at = j;
+        }
+    }
+    int64_t strides[BK_MAX_NDIM], step = 1;
+    for (int i = 0; i < l->ndim; i++) {
+        strides[order[i]] = step;
+        step *= l->sizes[order[i]] > 1 ? l->sizes[order[i]] : 1;
+    }
+    return layout_get(l->ndim, l->sizes, strides);
 }
 
 /* --- channels last ---------------------------------------------------------------------------------------------- */

@@ -65,8 +65,8 @@ int layout_dim(const layout *l, int64_t d);
  * a clone, and the order in which it fills l. */
 const layout *layout_packed(const layout *l);
 
-/* Strides for other sizes over the same elements, where they exist: runs of dimensions that lie densely in each other
- * are split and merged at will, nothing else is. */
+/* Strides for other sizes over the same elements in the same order, where they exist: runs of dimensions that lie
+ * densely in each other are split and merged at will, nothing else is. */
 bool layout_view_strides(const layout *l, int ndim, const int64_t *sizes, int64_t strides[static BK_MAX_NDIM]);
 
 /* PyTorch's other memory formats: channels before the inner dimensions, of images (4 dimensions) and of volumes (5).

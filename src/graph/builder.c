@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "cpu/emit.h"
 #include "graph/kernels.h"
 
 /* While a program is being built, a place is a port (>= 0) or a register r as ~r. */
@@ -55,11 +56,11 @@ static int32_t add_port(assembly *a, plan_view v, bool writes)
     return a->port_count++;
 }
 
-static bool add_step(assembly *a, ew_kernel run, int32_t to, int32_t x, int32_t y, int32_t z)
+static bool add_step(assembly *a, ew_step what, int32_t to, int32_t x, int32_t y, int32_t z)
 {
     if (a->step_count == a->step_capacity && !grow(&a->steps, &a->step_capacity, sizeof *a->steps))
         return false;
-    a->steps[a->step_count++] = (ew_step){ run, to, x, y, z };
+    a->steps[a->step_count++] = ew_step_at(what, to, x, y, z);
     return true;
 }
 
@@ -95,7 +96,7 @@ static bool fetch(assembly *a, int32_t v)
         return true;
     int32_t reg = take_register(a);
     a->place[v] = reg;
-    return reg != INT32_MIN && add_step(a, a->kernels->cast[d][wide], reg, port, port, port);
+    return reg != INT32_MIN && add_step(a, ew_step_cast(a->kernels, d, wide), reg, port, port, port);
 }
 
 static void drop(assembly *a, int32_t v)
@@ -115,16 +116,16 @@ static void drop_inputs(assembly *a, int32_t i, size_t size, bool same)
     }
 }
 
-static ew_kernel kernel_for(const assembly *a, int32_t i)
+static ew_step step_for(const assembly *a, int32_t i)
 {
     const record_key *key = &a->p->key->record[i];
     const value *first = &a->p->values[input_of(a->p, i, 0)];
     if (key->op == OP_cast)
-        return a->kernels->cast[register_dtype((bk_dtype)first->dtype)][register_dtype((bk_dtype)key->dtype)];
+        return ew_step_cast(a->kernels, register_dtype((bk_dtype)first->dtype), register_dtype((bk_dtype)key->dtype));
     int compute = dtypes[first->dtype].compute;
     if (ew_infos[key->op].rule == EW_SELECT)
         compute = dtypes[key->dtype].compute;
-    return a->kernels->op[key->op][compute];
+    return ew_step_op(a->kernels, key->op, compute);
 }
 
 /* The port is what the group's reductions of record i read. Without memory it is bound to a scratch, piece by piece. */
@@ -153,14 +154,14 @@ static bool add_member(assembly *a, int32_t i)
     if (x->sunk)
         note_sinks(a, i, port);
     int32_t to = port != INT32_MAX && d == wide ? port : take_register(a);
-    if (port == INT32_MIN || to == INT32_MIN || !add_step(a, kernel_for(a, i), to, in[0], in[1], in[2]))
+    if (port == INT32_MIN || to == INT32_MIN || !add_step(a, step_for(a, i), to, in[0], in[1], in[2]))
         return false;
     drop_inputs(a, i, dtype_size(wide), false);
     a->place[i] = to;
     if (d != wide) {
-        if (!add_step(a, a->kernels->round_to[d], to, to, to, to))
+        if (!add_step(a, ew_step_round(a->kernels, d), to, to, to, to))
             return false;
-        if (port != INT32_MAX && !add_step(a, a->kernels->cast[wide][d], port, to, to, to))
+        if (port != INT32_MAX && !add_step(a, ew_step_cast(a->kernels, wide, d), port, to, to, to))
             return false;
     }
     if (!a->uses[i])
@@ -176,13 +177,13 @@ static bool add_accumulation(assembly *a)
     int32_t x = add_port(a, region, false), y = add_port(a, from, false), out = add_port(a, region, true);
     if (x < 0 || y < 0 || out < 0)
         return false;
-    ew_kernel add = a->kernels->op[EW_add][dtypes[d].compute];
+    ew_step add = ew_step_op(a->kernels, EW_add, dtypes[d].compute);
     if (d == wide)
         return add_step(a, add, out, x, y, 0);
     int32_t rx = take_register(a), ry = take_register(a);
-    return rx != INT32_MIN && ry != INT32_MIN && add_step(a, a->kernels->cast[d][wide], rx, x, x, x) &&
-           add_step(a, a->kernels->cast[d][wide], ry, y, y, y) && add_step(a, add, rx, rx, ry, 0) &&
-           add_step(a, a->kernels->cast[wide][d], out, rx, rx, rx);
+    ew_step in = ew_step_cast(a->kernels, d, wide), back = ew_step_cast(a->kernels, wide, d);
+    return rx != INT32_MIN && ry != INT32_MIN && add_step(a, in, rx, x, x, x) && add_step(a, in, ry, y, y, y) &&
+           add_step(a, add, rx, rx, ry, 0) && add_step(a, back, out, rx, rx, rx);
 }
 
 static void count_uses(assembly *a)
@@ -264,7 +265,7 @@ static bool finish(assembly *a, plan_program *out)
         for (size_t s = 0; s < steps; s++) {
             ew_step t = a->steps[s];
             q->step[s] =
-                (ew_step){ t.run, final_place(a, t.to), final_place(a, t.x), final_place(a, t.y), final_place(a, t.z) };
+                ew_step_at(t, final_place(a, t.to), final_place(a, t.x), final_place(a, t.y), final_place(a, t.z));
         }
         memcpy(bound, a->ports, ports * sizeof *bound);
         for (size_t i = 0; i < ports; i++)
@@ -308,6 +309,68 @@ static bool build_copy(const planner *p, const draft *d, instruction *out)
     return true;
 }
 
+/* --- what a product's kernel adds --------------------------------------------------------------------------------- */
+
+/* Whether the kernel can add value v: memory of the product's dtype whose columns are contiguous, a row or a matrix. */
+static bool is_addend(const planner *p, const draft *d, int32_t v, int64_t *row)
+{
+    const value *x = &p->values[v];
+    if (v == d->record || x->buffer < 0 || x->group == p->values[d->record].group || x->dtype != d->out.dtype)
+        return false;
+    const view rows = port_view(view_of(p, v), d->plain);
+    *row = rows.strides[0];
+    return rows.strides[1] == 1 && (d->out.dtype == BK_FLOAT32 || d->out.dtype == BK_FLOAT64);
+}
+
+/* Whether the sum can stand where member i of the epilogue has its memory; without memory, in place of the product. The
+ * kernel writes it before any member runs, so only the first may have taken over memory that members read. */
+static bool may_stand(const planner *p, const draft *d, int32_t i, int32_t addend)
+{
+    const value *sum = &p->values[i];
+    if (sum->buffer >= 0 && sum->buffer != d->out.buffer)
+        return i == d->first_member && sum->layout->ndim == 2 && sum->layout->strides[1] == 1 &&
+               sum->buffer != p->values[addend].buffer;
+    for (int32_t k = d->first_member; k >= 0; k = p->next_member[k])
+        if (k != i && p->values[k].buffer == d->out.buffer)
+            return false;
+    return true;
+}
+
+/* The member of the epilogue that only adds something to the product becomes part of the product: its kernel adds a row
+ * of biases, or a matrix, as it stores its sums, and the other members find them in memory. */
+static void take_addend(planner *p, draft *d, instruction *out)
+{
+    const layout *c = d->out.layout;
+    if (p->uses[d->record] != 1 || c->ndim != 2 || c->sizes[1] < 2 || c->strides[1] != 1 ||
+        d->in[1].layout->sizes[0] < 1 || d->plain->plain != c->plain)
+        return;
+    int32_t *link = &d->first_member, i, before = -1;
+    for (; (i = *link) >= 0; before = i, link = &p->next_member[i])
+        if (input_of(p, i, 0) == d->record || (p->key->record[i].inputs > 1 && input_of(p, i, 1) == d->record))
+            break;
+    if (i < 0 || p->key->record[i].op != EW_add || p->key->record[i].dtype != d->out.dtype)
+        return;
+    const int32_t addend = input_of(p, i, input_of(p, i, 0) == d->record);
+    int64_t row;
+    if (!is_addend(p, d, addend, &row) || !may_stand(p, d, i, addend))
+        return;
+    value *sum = &p->values[i];
+    if (sum->buffer < 0) {
+        sum->buffer = d->out.buffer;
+        sum->offset = d->out.offset;
+        sum->layout = d->out.layout;
+    }
+    sum->group = -1; /* the others read it as memory */
+    *link = p->next_member[i];
+    if (d->last_member == i)
+        d->last_member = before;
+    d->members--;
+    out->kernel.out = view_of(p, i);
+    out->kernel.addend = view_of(p, addend);
+    out->kernel.addend_row = row;
+    note(p, FACT_ADDEND, i);
+}
+
 static bool build_program(assembly *a, const draft *d, plan_program *out)
 {
     a->group = d;
@@ -325,6 +388,8 @@ static void build_kernel(const planner *p, const draft *d, instruction *out)
     out->kernel.attr = key->attr;
     out->kernel.packed = d->packed;
     out->kernel.packs = d->packs;
+    out->kernel.addend = (plan_view){ .buffer = -1 };
+    out->kernel.addend_row = 0;
     memcpy(out->kernel.in, d->in, sizeof d->in);
 }
 
@@ -365,7 +430,7 @@ static bool build_code(planner *p, plan *made)
     bool good = a.place && a.uses;
     const plan_region *next = p->regions, *end = next + p->region_count;
     for (int i = 0; good && i < p->draft_count; i++) {
-        const draft *d = &p->drafts[i];
+        draft *d = &p->drafts[i];
         while (next < end && next->end <= i)
             next++;
         a.by_rows = d->kind == DO_KERNEL || (next < end && next->first <= i);
@@ -384,6 +449,8 @@ static bool build_code(planner *p, plan *made)
             good = build_sum(p, d, out);
         } else {
             build_kernel(p, d, out);
+            if (d->members)
+                take_addend(p, d, out);
             if (d->members)
                 good = build_program(&a, d, &out->kernel.epilogue);
         }
@@ -533,15 +600,6 @@ static void list_kept(const planner *p, plan *made)
                 (kept_value){ origin_of(p, i), p->values[p->same[i]].buffer, p->values[p->same[i]].offset };
 }
 
-/* The fused group of an instruction; NULL when it has none. */
-static const plan_program *program_of(const instruction *in)
-{
-    const plan_program *q = in->kind == DO_PROGRAM  ? &in->elementwise
-                            : in->kind == DO_KERNEL ? &in->kernel.epilogue
-                                                    : NULL;
-    return q && q->program ? q : NULL;
-}
-
 static int64_t size_of(const plan *made)
 {
     int64_t bytes = (int64_t)sizeof *made + made->key.records * (int64_t)(sizeof(record_key) + sizeof(kept_value) + 1) +
@@ -551,7 +609,7 @@ static int64_t size_of(const plan *made)
     for (int i = 0; i < made->region_count; i++)
         bytes += made->regions[i].local_count * (int64_t)sizeof(plan_local);
     for (int i = 0; i < made->code_count; i++) {
-        const plan_program *q = program_of(&made->code[i]);
+        const plan_program *q = plan_program_of(&made->code[i]);
         if (q)
             bytes += (int64_t)sizeof *q->program + q->program->ports * (int64_t)(sizeof(ew_port) + sizeof(plan_view)) +
                      q->program->steps * (int64_t)sizeof(ew_step) + q->sink_count * (int64_t)sizeof(plan_sink);
@@ -594,8 +652,9 @@ void regions_free(plan_region *regions, int count)
 void plan_free(plan *made)
 {
     for (int i = 0; i < made->code_count; i++) {
-        const plan_program *q = program_of(&made->code[i]);
+        const plan_program *q = plan_program_of(&made->code[i]);
         if (q) {
+            emit_release(q->program);
             mem_free(q->program);
             mem_free(q->ports);
         }

@@ -127,6 +127,7 @@ static bool same_kernel(const instruction *a, const instruction *b)
         if (!same_view(&a->kernel.in[k], &b->kernel.in[k]))
             return false;
     return a->kernel.packed == b->kernel.packed && a->kernel.packs == b->kernel.packs &&
+           same_view(&a->kernel.addend, &b->kernel.addend) && a->kernel.addend_row == b->kernel.addend_row &&
            same_program(&a->kernel.epilogue, &b->kernel.epilogue);
 }
 

@@ -101,6 +101,8 @@ typedef struct instruction {
             attr attr;
             int32_t packed;        /* the buffer with in[1] in packed form, or -1 */
             bool packs;            /* it is packed now */
+            plan_view addend;      /* what the product's kernel adds to it (gemm.h); buffer -1: nothing */
+            int64_t addend_row;    /* elements from one row of it to the next: 0 for a row of biases */
             plan_program epilogue; /* run as rows of the result are finished; program is NULL when there is none */
         } kernel;
         struct {
@@ -143,6 +145,8 @@ typedef struct plan {
     struct plan *next;          /* in its hash bucket */
     int64_t bytes;              /* its own size: the cache is bounded by the sum */
     bool begun;                 /* a log is in the middle of it: it stays */
+    bool emitted;               /* all of its programs that can have machine code have it */
+    int64_t runs;               /* until then */
     instruction *code;
     int code_count;
     plan_buffer *buffers;
@@ -155,6 +159,15 @@ typedef struct plan {
     plan_report report;
 } plan;
 
+/* The fused group of an instruction; NULL when it has none. */
+static inline const plan_program *plan_program_of(const instruction *in)
+{
+    const plan_program *q = in->kind == DO_PROGRAM  ? &in->elementwise
+                            : in->kind == DO_KERNEL ? &in->kernel.epilogue
+                                                    : NULL;
+    return q && q->program ? q : NULL;
+}
+
 /* What a kernel of nodes.def is called with. */
 typedef struct kernel_call {
     int op;
@@ -164,13 +177,17 @@ typedef struct kernel_call {
     const attr *attr;
     void (*epilogue)(void *arg, int64_t row_begin, int64_t row_end); /* products: see gemm.h; or NULL */
     void *epilogue_arg;
-    void *packed; /* products: in[1] as gemm_pack packs it; or NULL */
-    bool packs;   /* it is to be packed first */
+    void *packed;       /* products: in[1] as gemm_pack packs it; or NULL */
+    bool packs;         /* it is to be packed first */
+    const void *addend; /* products: see gemm.h */
+    int64_t addend_row;
 } kernel_call;
 
 /* Plans the log of this key; NULL when memory is out. */
 plan *plan_make(const op_log *log, const plan_key *key);
 void plan_free(plan *p);
+/* Before a run: gives programs machine code where that pays (emission.c). */
+void plan_emit(plan *p);
 /* BRISK_CHECK_PLAN: plans again and compares. -1 with the error set when they differ. */
 int plan_check(const plan *p, const op_log *log, const plan_key *key);
 /* Takes all memory for a run over the log's nodes. -1: out of memory, nothing is held. */

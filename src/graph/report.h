@@ -13,6 +13,7 @@
     FACT(REDUCED_APART, "is a reduction of its own: its values do not come in the order it needs")                     \
     FACT(REDUCED_MANY, "is a reduction of its own: its group has reductions over other dimensions, or too many")       \
     FACT(EPILOGUE, "is computed as its product's rows are finished")                                                   \
+    FACT(ADDEND, "is added by its product's kernel")                                                                   \
     FACT(PLACED, "is computed where it is to be written")                                                              \
     FACT(COPIED, "is written by a copy: it exists elsewhere, or its place is in use when it is made")                  \
     FACT(OLD_HELD, "copies the old value first: somebody still needs it")                                              \
@@ -43,6 +44,8 @@ typedef struct plan_report {
 void report_fact(plan_report *r, plan_fact fact, int32_t record, const char *op);
 /* The last plan that was made, hits of the cache aside. */
 plan_report report_last(void);
+/* Called when the programs of a plan have got machine code: some of them, and how many pieces had to be made. */
+void report_code(int programs, int64_t pieces);
 /* Called when planning is through. */
 void report_done(const plan_report *r, int records, int instructions, int64_t arena_bytes);
 

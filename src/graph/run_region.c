@@ -21,7 +21,7 @@ typedef struct region_run {
 
 static gemm_task task_of(const instruction *in, const binding *bound)
 {
-    const plan_view *a = &in->kernel.in[0], *b = &in->kernel.in[1], *c = &in->kernel.out;
+    const plan_view *a = &in->kernel.in[0], *b = &in->kernel.in[1], *c = &in->kernel.out, *more = &in->kernel.addend;
     return (gemm_task){ .dtype = c->dtype,
                         .m = c->layout->sizes[0],
                         .n = c->layout->sizes[1],
@@ -35,7 +35,9 @@ static gemm_task task_of(const instruction *in, const binding *bound)
                         .c = address(bound, c),
                         .c_row = c->layout->strides[0],
                         .c_col = c->layout->strides[1],
-                        .packed_b = in->kernel.packed >= 0 ? bound[in->kernel.packed].base : NULL };
+                        .packed_b = in->kernel.packed >= 0 ? bound[in->kernel.packed].base : NULL,
+                        .addend = more->buffer >= 0 ? address(bound, more) : NULL,
+                        .addend_row = in->kernel.addend_row };
 }
 
 static void pack_factor(const instruction *in, const binding *bound)
@@ -51,6 +53,7 @@ static int run_product_rows(const instruction *in, const binding *bound, int64_t
     task.m = end - begin;
     task.a = (const char *)task.a + begin * task.a_row * size;
     task.c = (char *)task.c + begin * task.c_row * size;
+    task.addend = task.addend ? (const char *)task.addend + begin * task.addend_row * size : NULL;
     return gemm_run(&task);
 }
 
