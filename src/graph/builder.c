@@ -328,6 +328,29 @@ static void build_kernel(const planner *p, const draft *d, instruction *out)
     memcpy(out->kernel.in, d->in, sizeof d->in);
 }
 
+/* A vector times a matrix to which something is added, and nothing else reads the product: the sum is begun with it.
+ * Rounded once more at the end of each step of k, it would not be the same sum: hence a single step. */
+static bool build_start(const planner *p, const draft *d, instruction *out)
+{
+    enum { MOST_INNER = 256, MOST_BYTES = 1 << 21 };
+    const int32_t i = d->first_member;
+    const layout *b = d->in[1].layout, *c = d->out.layout;
+    if (d->members != 1 || p->key->record[i].op != EW_add || p->uses[d->record] != 1 || out->op != OP_matmul ||
+        c->ndim != 2 || c->sizes[0] != 1 || c->sizes[1] < 2 || b->sizes[0] < 1 || b->sizes[0] > MOST_INNER ||
+        b->numel * (int64_t)dtype_size(d->out.dtype) > MOST_BYTES || (d->packed < 0 && b->strides[1] != 1))
+        return false;
+    const int32_t x = input_of(p, i, 0), y = input_of(p, i, 1), other = x == d->record ? y : x;
+    const value *to = &p->values[i], *from = &p->values[other];
+    if (x == y || (x != d->record && y != d->record) || to->buffer < 0 || from->buffer < 0 ||
+        to->dtype != d->out.dtype || from->dtype != d->out.dtype || to->layout->plain != c->plain ||
+        from->layout->plain != c->plain || to->layout->strides[1] != 1 || from->layout->strides[1] != 1)
+        return false;
+    out->kernel.out = view_of(p, i);
+    out->kernel.start = view_of(p, other);
+    out->kernel.has_start = true;
+    return true;
+}
+
 static bool build_sum(const planner *p, const draft *d, instruction *out)
 {
     const sum_part *s = &p->sums[d->record];
@@ -384,7 +407,7 @@ static bool build_code(planner *p, plan *made)
             good = build_sum(p, d, out);
         } else {
             build_kernel(p, d, out);
-            if (d->members)
+            if (d->members && !build_start(p, d, out))
                 good = build_program(&a, d, &out->kernel.epilogue);
         }
         made->code_count += good;
@@ -576,6 +599,10 @@ plan *plan_build(planner *p)
     made->regions = p->regions;
     made->region_count = p->region_count;
     p->regions = NULL;
+    if (!find_teams(p, made)) {
+        plan_free(made);
+        return NULL;
+    }
     made->bytes = size_of(made);
     made->report = p->report;
     return made;

@@ -166,5 +166,7 @@ bool find_regions(planner *p);
 
 /* The plan; NULL when memory is out. */
 plan *plan_build(planner *p);
+/* Its stretches of few rows, once it is built: false: out of memory. */
+bool find_teams(planner *p, plan *made);
 
 #endif

@@ -126,6 +126,9 @@ static bool same_kernel(const instruction *a, const instruction *b)
     for (int k = 0; k < a->kernel.inputs; k++)
         if (!same_view(&a->kernel.in[k], &b->kernel.in[k]))
             return false;
+    if (a->kernel.has_start != b->kernel.has_start ||
+        (a->kernel.has_start && !same_view(&a->kernel.start, &b->kernel.start)))
+        return false;
     return a->kernel.packed == b->kernel.packed && a->kernel.packs == b->kernel.packs &&
            same_program(&a->kernel.epilogue, &b->kernel.epilogue);
 }
@@ -144,7 +147,7 @@ static bool same_sum(const instruction *a, const instruction *b)
 
 static bool same_instruction(const instruction *a, const instruction *b)
 {
-    if (a->kind != b->kind || a->record != b->record)
+    if (a->kind != b->kind || a->record != b->record || a->waits != b->waits)
         return false;
     switch (a->kind) {
     case DO_PROGRAM: return same_program(&a->elementwise, &b->elementwise);

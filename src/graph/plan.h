@@ -84,6 +84,7 @@ typedef struct instruction {
     instruction_kind kind;
     int32_t record; /* the record it runs for: its source line */
     int32_t op;
+    bool waits; /* in a team: it touches what others of the team may still be at */
     union {
         plan_program elementwise;
         struct {
@@ -96,6 +97,8 @@ typedef struct instruction {
             attr attr;
             int32_t packed;        /* the buffer with in[1] in packed form, or -1 */
             bool packs;            /* it is packed now */
+            bool has_start;        /* a product of one row: */
+            plan_view start;       /* what it is added to */
             plan_program epilogue; /* run as rows of the result are finished; program is NULL when there is none */
         } kernel;
         struct {
@@ -115,11 +118,14 @@ typedef struct kept_value {
     int64_t offset;
 } kept_value;
 
-/* Instructions that each core takes its rows through. */
+/* Instructions that each core takes its rows through; or, where there are few rows, that the cores go through together,
+ * each with its columns of every one. */
 typedef struct plan_region {
     int32_t first, end;
-    int64_t rows;
+    int64_t rows; /* 0: together */
     double work_ns;
+    int32_t waits; /* together: how many of its instructions wait */
+    int64_t width; /* together: instructions of a multiple of so many columns are split alike; 0: none */
 } plan_region;
 
 typedef struct plan {

@@ -200,7 +200,7 @@ static bool close_region(finder *f, int32_t end)
             p->region_capacity = capacity;
         }
         note_steps(f, end);
-        p->regions[p->region_count++] = (plan_region){ f->first, end, f->rows, f->work_ns };
+        p->regions[p->region_count++] = (plan_region){ f->first, end, f->rows, f->work_ns, 0, 0 };
         note(p, FACT_REGION, p->drafts[f->first].record);
     }
     f->rows = 0;

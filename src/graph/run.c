@@ -84,7 +84,7 @@ static int run_program(const plan_program *in, const binding *bound)
     return 0;
 }
 
-static void run_copy(const instruction *in, const binding *bound)
+void run_copy(const instruction *in, const binding *bound)
 {
     view to = bind_view(bound, &in->copy.to), from = bind_view(bound, &in->copy.from);
     if (in->copy.from.layout->plain == in->copy.to.layout->plain)
@@ -210,6 +210,14 @@ static int run_instruction(const instruction *in, const binding *bound)
     return 0;
 }
 
+static int run_stretch(const plan *p, const plan_region *region, const binding *bound)
+{
+    if (region->rows)
+        return run_region(p, region, bound);
+    run_team(p, region, bound);
+    return 0;
+}
+
 static atomic_bool interrupted;
 
 void bk_interrupt(void) { atomic_store_explicit(&interrupted, true, memory_order_relaxed); }
@@ -232,7 +240,7 @@ static int run_code(const op_log *log, plan_progress *progress)
             return error_int(BK_INTERRUPTED, "brisk: interrupted");
         const int first = progress->next;
         const bool whole = region < last && region->first == first;
-        if ((whole ? run_region(p, region, progress->bound) : run_instruction(&p->code[first], progress->bound)) < 0)
+        if ((whole ? run_stretch(p, region, progress->bound) : run_instruction(&p->code[first], progress->bound)) < 0)
             return error_int(BK_MEMORY_ERROR, "brisk: out of memory in %s",
                              op_get(log->nodes[p->code[first].record]->op)->name);
         progress->next = whole ? region++->end : first + 1;

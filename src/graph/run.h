@@ -1,6 +1,7 @@
 /* run.h: what running a plan's parts has in common: where its buffers are. */
 #ifndef BK_GRAPH_RUN_H
 #define BK_GRAPH_RUN_H
+#include "cpu/gemm.h"
 #include "graph/plan.h"
 
 typedef struct binding {
@@ -19,9 +20,39 @@ static inline void bind_ports(const plan_program *in, const binding *bound, char
         bases[i] = in->ports[i].buffer < 0 ? NULL : address(bound, &in->ports[i]);
 }
 
+/* run.c */
+void run_copy(const instruction *in, const binding *bound);
+
 /* run_region.c. -1: out of memory. */
+gemm_task product_task(const instruction *in, const binding *bound);
 bool is_small_product(const instruction *in);
 int run_small_product(const instruction *in, const binding *bound);
 int run_region(const plan *p, const plan_region *r, const binding *bound);
+
+/* run_team.c */
+void run_team(const plan *p, const plan_region *r, const binding *bound);
+static inline int64_t team_columns(const instruction *in)
+{
+    switch (in->kind) {
+    case DO_PROGRAM: return in->elementwise.program->numel;
+    case DO_COPY: return in->copy.to.layout->numel;
+    default: return in->kernel.out.layout->sizes[1];
+    }
+}
+/* Columns [*begin, *end) of `columns`: those of a member of a team. Both run_team.c and teams.c rely on it: where
+ * instructions have as many columns, a member has the same of each; where they have a multiple of the team's width, the
+ * same of each width. */
+static inline void team_share(int64_t columns, int member, int size, int64_t *begin, int64_t *end)
+{
+    const int64_t units = (columns + GEMM_COLUMNS - 1) / GEMM_COLUMNS;
+    *begin = units * member / size * GEMM_COLUMNS;
+    *end = member + 1 == size ? columns : units * (member + 1) / size * GEMM_COLUMNS;
+}
+/* A copy that members share by columns; else the first member does it. */
+static inline bool copies_columns(const instruction *in)
+{
+    const layout *to = in->copy.to.layout, *from = in->copy.from.layout;
+    return to->contiguous && from->contiguous && to->plain == from->plain;
+}
 
 #endif
