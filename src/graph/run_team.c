@@ -10,9 +10,6 @@
 #include "graph/run.h"
 
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -225,14 +222,7 @@ void run_team(const plan *p, const plan_region *region, const binding *bound)
         alone--;
         t.size = 1;
     }
-    struct timespec a, b;
-    clock_gettime(CLOCK_MONOTONIC, &a);
     threads_for(t.size, 1, region->work_ns, take_part, &t);
-    clock_gettime(CLOCK_MONOTONIC, &b);
-    if (getenv("DBG"))
-        fprintf(stderr, "team %d instr %d waits %d size %d start %d work %.0f time %.1f late %d\n", region->first,
-                region->end - region->first, region->waits, t.size, atomic_load(&t.start), region->work_ns,
-                (b.tv_sec - a.tv_sec) * 1e6 + (b.tv_nsec - a.tv_nsec) * 1e-3, atomic_load(&t.late));
     if (atomic_load(&t.late))
         alone = ALONE_AFTERWARDS;
 }
