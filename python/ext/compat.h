@@ -26,6 +26,16 @@ static inline bool small_int(PyObject *o, int64_t *out)
 #endif
 }
 
+/* An object from a freelist of ours lives again. */
+static inline void revive(PyObject *o)
+{
+#if defined(Py_REF_DEBUG) || defined(Py_TRACE_REFS) || defined(Py_GIL_DISABLED)
+    _Py_NewReference(o);
+#else
+    Py_SET_REFCNT(o, 1);
+#endif
+}
+
 /* An empty-slotted tuple of a subclass. From 3.14 a tuple caches its hash, and only tuple's own constructor marks it
  * unset. */
 static inline PyObject *alloc_tuple(PyTypeObject *type, Py_ssize_t n)

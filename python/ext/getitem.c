@@ -4,6 +4,7 @@
  * and a[i, j] = number goes straight to memory that nobody else holds. All other keys become a list of bk_index. */
 #include "binds.h"
 
+#include "compat.h"
 #include "core/lock.h"
 #include "core/memory.h"
 #include "graph/log.h"
@@ -23,13 +24,13 @@ typedef struct place {
 /* One more integer; false when it is not one or does not fit, which the general way reports. */
 static inline bool step_into(place *p, PyObject *item)
 {
-    if (!PyLong_CheckExact(item) || !p->layout->ndim)
+    int64_t i;
+    if (!p->layout->ndim || !small_int(item, &i))
         return false;
-    int overflow;
-    int64_t i = PyLong_AsLongLongAndOverflow(item, &overflow), size = p->layout->sizes[0];
+    int64_t size = p->layout->sizes[0];
     if (i < 0)
         i += size;
-    if (overflow || (uint64_t)i >= (uint64_t)size)
+    if ((uint64_t)i >= (uint64_t)size)
         return false;
     p->offset += i * p->layout->strides[0];
     p->layout = layout_rest(p->layout);

@@ -15,6 +15,7 @@ typedef struct py_tensor {
     PyObject_HEAD bk_tensor *t;
     PyObject *attrs; /* __dict__ */
     PyObject *weak;
+    bool tracked; /* the garbage collector knows it; those of other classes it always knows */
 } py_tensor;
 
 extern PyTypeObject *py_tensor_type; /* brisk.Tensor; Parameter and users' classes derive from it */

@@ -5,6 +5,7 @@
  * them warm: making and dropping one costs about 10 ns. */
 #include "arrays.h"
 #include "binds.h"
+#include "compat.h"
 #include "gil.h"
 #include "interop.h"
 
@@ -36,7 +37,7 @@ PyObject *py_wrap(bk_tensor *t)
     py_tensor *o;
     if (warm_count) {
         o = warm[--warm_count];
-        _Py_NewReference((PyObject *)o); /* its reference to the type it has kept */
+        revive((PyObject *)o); /* its reference to the type it has kept */
     } else {
         o = PyObject_GC_New(py_tensor, py_tensor_type);
         if (!o) {
@@ -47,6 +48,7 @@ PyObject *py_wrap(bk_tensor *t)
     o->t = t;
     o->attrs = NULL;
     o->weak = NULL;
+    o->tracked = false;
     t->front = o;
     if (__builtin_expect(py_saved_hooks, 0) && py_pack_new(t) < 0)
         Py_CLEAR(o);
@@ -71,28 +73,43 @@ PyObject *py_wrap_as(PyTypeObject *type, bk_tensor *t)
 
 HOT_THREAD_LOCAL bool gil_known;
 
-static void tensor_dealloc(PyObject *self)
+static inline void handle_drop(bk_tensor *t)
+{
+    if (!t)
+        return;
+    t->front = NULL;
+    bool was = gil_say(true); /* what only this tensor held may be Python's */
+    bk_release(t);
+    gil_unsay(was);
+}
+
+/* Of an object that has attributes or weak references, or had; or is of another class. */
+static __attribute__((noinline)) void full_dealloc(PyObject *self)
 {
     py_tensor *o = (py_tensor *)self;
     PyTypeObject *type = Py_TYPE(self);
-    if (PyObject_GC_IsTracked(self))
-        PyObject_GC_UnTrack(self);
+    PyObject_GC_UnTrack(self);
     if (o->weak)
         PyObject_ClearWeakRefs(self);
     Py_CLEAR(o->attrs);
-    if (o->t) {
-        o->t->front = NULL;
-        bool was = gil_say(true); /* what only this tensor held may be Python's */
-        bk_release(o->t);
-        gil_unsay(was);
-        o->t = NULL;
-    }
-    if (type == py_tensor_type && warm_count < WARM_OBJECTS) {
-        warm[warm_count++] = o;
-        return;
-    }
+    handle_drop(o->t);
     type->tp_free(self);
     Py_DECREF(type);
+}
+
+static void tensor_dealloc(PyObject *self)
+{
+    py_tensor *o = (py_tensor *)self;
+    bool plain = Py_TYPE(self) == py_tensor_type && !o->tracked && !o->weak && !o->attrs;
+    if (!plain || warm_count == WARM_OBJECTS) {
+        full_dealloc(self);
+        return;
+    }
+    handle_drop(o->t);
+    if (warm_count == WARM_OBJECTS) /* what went with the handle may have given back others */
+        o->t = NULL, full_dealloc(self);
+    else
+        warm[warm_count++] = o;
 }
 
 static int tensor_traverse(PyObject *self, visitproc visit, void *arg)
@@ -112,8 +129,11 @@ static int tensor_clear(PyObject *self)
 static int tensor_setattr(PyObject *self, PyObject *name, PyObject *value)
 {
     int status = PyObject_GenericSetAttr(self, name, value);
-    if (((py_tensor *)self)->attrs && !PyObject_GC_IsTracked(self))
+    py_tensor *o = (py_tensor *)self;
+    if (o->attrs && !o->tracked && Py_TYPE(self) == py_tensor_type) {
         PyObject_GC_Track(self);
+        o->tracked = true;
+    }
     return status;
 }
 
@@ -275,12 +295,12 @@ PyObject *py_write_back(const arg *self, bk_tensor *result)
 /* --- operators ------------------------------------------------------------------------------------------------------
  */
 
-static PyObject *binary(int op, PyObject *a, PyObject *b)
+static inline __attribute__((always_inline)) PyObject *binary(int op, PyObject *a, PyObject *b)
 {
     operand in[2];
     lock_take();
     int x = operand_from(a, &in[0]), y = x > 0 ? operand_from(b, &in[1]) : x;
-    bk_tensor *t = x > 0 && y > 0 ? ew_apply_python(op, in) : NULL;
+    bk_tensor *t = x > 0 && y > 0 ? (op == EW_pow ? ew_apply_python : ew_apply)(op, in) : NULL;
     lock_give();
     if (t)
         return py_wrap(t);

@@ -103,14 +103,33 @@ node *node_data(bk_dtype dtype, const layout *l, storage *s, char *data)
     return n;
 }
 
-/* One reference less; a node that loses its last is linked into the work list (through `sequence`, which nobody can
- * ask for any more). */
+/* Most nodes go when a flush has settled them: nothing is left for them to let go of. */
+static inline bool is_bare(const node *n)
+{
+    return n->op < EW_COUNT && !(n->flags & NODE_TAPED) && !n->in[0] && !n->in[1] && !n->in[2] && !n->memory &&
+           !n->extra;
+}
+
+/* Work lists are linked through `sequence`, which nobody can ask for any more. */
+static inline void put_aside(node *n, node **aside)
+{
+    n->sequence = (uint64_t)(uintptr_t)*aside;
+    *aside = n;
+}
+
+void node_put_aside(node *n, node **aside)
+{
+    if (is_bare(n))
+        freelist_give(&nodes, n);
+    else
+        put_aside(n, aside);
+}
+
+/* One reference less. */
 static void drop(node *n, node **work)
 {
-    if (n && --n->refs == 0) {
-        n->sequence = (uint64_t)(uintptr_t)*work;
-        *work = n;
-    }
+    if (n && --n->refs == 0)
+        put_aside(n, work);
 }
 
 static void drop_edges(node *const *edges, int count, node **work)
@@ -138,14 +157,19 @@ static void unlink_node(node *n, node **work)
     freelist_give(&nodes, n);
 }
 
-void node_free(node *n)
+void nodes_free(node *aside)
 {
-    n->sequence = 0;
-    for (node *work = n; work;) {
+    for (node *work = aside; work;) {
         node *next = work;
         work = (node *)(uintptr_t)next->sequence;
         unlink_node(next, &work);
     }
+}
+
+void node_free(node *n)
+{
+    n->sequence = 0;
+    nodes_free(n);
 }
 
 static bool gradient_reads_result(const node *n)
@@ -164,16 +188,6 @@ void node_forget_value(node *n)
     storage_release(n->memory);
     n->memory = NULL;
     n->data = NULL;
-}
-
-void node_drop_edge(node *n, int k)
-{
-    node *edge = n->edge[k];
-    n->edge[k] = NULL;
-    if (!edge)
-        return;
-    edge->tape_refs--;
-    node_release(edge);
 }
 
 /* --- constants ------------------------------------------------------------------------------------------------ */

@@ -151,6 +151,7 @@ typedef struct node {
     source_line line;
     void *extra; /* OP_leaf: its track; OP_function: the custom function's closure; else its hooks (autograd/hooks.h) */
     int32_t visit; /* scratch of a backward pass */
+    int32_t uses;  /* a leaf of the log of `epoch`: how many inputs of its records it is */
 } node;
 
 static inline node *node_retain(node *n)
@@ -172,6 +173,10 @@ static inline void node_input(node *n, int k, node *value, node *edge)
         node_edge(n, k, edge);
 }
 void node_free(node *n); /* iterative: a chain of a million nodes is freed without recursion */
+/* The same in two parts: a node that has lost its last reference is put aside, and all of those are freed where what
+ * they hold may be let go of. */
+void node_put_aside(node *n, node **aside);
+void nodes_free(node *aside);
 static inline void node_release(node *n)
 {
     if (--n->refs == 0)
@@ -194,7 +199,6 @@ static inline void node_drop_input(node *n, int k)
     if (in)
         node_release_value(in);
 }
-void node_drop_edge(node *n, int k);
 
 /* A node outside the log: with memory (steals the reference to s) or a constant. */
 node *node_data(bk_dtype dtype, const layout *l, storage *s, char *data);

@@ -406,7 +406,7 @@ static void forget_all(cell *c, bool counts)
     }
 }
 
-void cell_release(cell *c)
+inline void cell_release(cell *c)
 {
     if (--c->refs)
         return;
@@ -414,14 +414,14 @@ void cell_release(cell *c)
     freelist_give(&cells, c);
 }
 
-static void handle_free(bk_tensor *t)
+static inline void handle_free(bk_tensor *t)
 {
-    if (t->seen)
+    if ((uintptr_t)t->seen | (uintptr_t)t->own_edge | (uintptr_t)t->keeps) {
         forget(t);
-    if (t->own_edge)
         edge_forget(t);
-    if (t->keeps)
-        keeper_drop(t);
+        if (t->keeps)
+            keeper_drop(t);
+    }
     cell_release(t->cell);
     if (t->track)
         track_drop(t);
@@ -430,8 +430,6 @@ static void handle_free(bk_tensor *t)
 
 void bk_release(bk_tensor *t)
 {
-    if (!t)
-        return;
     lock_take();
     while (t && --t->refs == 0) { /* a view of a view of a view */
         bk_tensor *from = t->from;

@@ -14,9 +14,8 @@
 #include "core/tensor.h"
 #include "graph/plan.h"
 
-/* Who refers to a record. */
+/* Which records' edges lead to a record; inputs are counted as they come (record_key.readers). */
 typedef struct readers {
-    int32_t inner;      /* inputs within the log */
     int32_t inner_tape; /* edges within the log */
     int32_t alive_tape; /* edges of records whose place on the tape is reachable */
 } readers;
@@ -26,7 +25,6 @@ static struct {
     uint8_t *bits;
     readers *readers; /* of each record */
     leaf_key *leaves;
-    int32_t *leaf_uses; /* references to a leaf from the log */
     int capacity, leaf_capacity;
 } scratch;
 
@@ -47,29 +45,18 @@ static bool reserve(const op_log *log)
         scratch.capacity = log->capacity;
     }
     if (log->leaf_capacity > scratch.leaf_capacity) {
-        if (!resize(&scratch.leaves, sizeof(leaf_key), log->leaf_capacity) ||
-            !resize(&scratch.leaf_uses, 4, log->leaf_capacity))
+        if (!resize(&scratch.leaves, sizeof(leaf_key), log->leaf_capacity))
             return false;
         scratch.leaf_capacity = log->leaf_capacity;
     }
     return true;
 }
 
-static void count_inner(const op_log *log)
+static void count_edges(const op_log *log)
 {
-    size_t n = (size_t)log->count;
-    memset(scratch.bits, 0, n);
-    memset(scratch.readers, 0, n * sizeof *scratch.readers);
-    memset(scratch.leaf_uses, 0, (size_t)log->leaf_count * 4);
+    memset(scratch.readers, 0, (size_t)log->count * sizeof *scratch.readers);
     for (int i = 0; i < log->count; i++) {
         const node *r = log->nodes[i];
-        const record_key *key = &log->keys[i];
-        for (int k = 0; k < r->inputs; k++) {
-            if (key->in[k] >= 0)
-                scratch.readers[key->in[k]].inner++;
-            else
-                scratch.leaf_uses[-1 - key->in[k]]++;
-        }
         if (r->flags & NODE_TAPED)
             for (int k = 0; k < MAX_INPUTS; k++)
                 if (r->edge[k] && r->edge[k]->flags & NODE_PENDING)
@@ -108,37 +95,37 @@ static void sweep(const op_log *log)
 {
     for (int i = log->count - 1; i >= 0; i--) {
         const node *r = log->nodes[i];
+        const record_key *key = &log->keys[i];
         int walked = r->flags & NODE_WALKED ? 1 : 0; /* a backward holds it for its place on the tape */
-        if (r->refs - 1 - walked - r->tape_refs - r->cache_refs - scratch.readers[i].inner > 0)
+        bool held = r->refs - 1 - walked - r->tape_refs - r->cache_refs - key->readers > 0;
+        if (held || r->extra) /* hooks: the handle that remembers this view must find it again */
             scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
-        if (r->extra) /* hooks: the handle that remembers this view must find it again */
-            scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
-        bool reached =
-            walked || r->tape_refs > scratch.readers[i].inner_tape || scratch.readers[i].alive_tape > 0 || r->extra;
-        bool taped = r->flags & NODE_TAPED && reached;
-        if (taped)
+        if (r->flags & NODE_TAPED &&
+            (walked || r->tape_refs > scratch.readers[i].inner_tape || scratch.readers[i].alive_tape > 0 || r->extra))
             keep_for_tape(log, i);
         if (!(scratch.bits[i] & RECORD_NEEDED))
             continue;
-        for (int k = 0; k < r->inputs; k++)
-            if (log->keys[i].in[k] >= 0)
-                scratch.bits[log->keys[i].in[k]] |= RECORD_NEEDED;
+        for (int k = 0; k < key->inputs; k++)
+            if (key->in[k] >= 0)
+                scratch.bits[key->in[k]] |= RECORD_NEEDED;
     }
 }
 
 /* A leaf whose last reference is the log's ends with the flush, unless the tape saves it. */
 static void count_dying(const op_log *log)
 {
-    for (int l = 0; l < log->leaf_count; l++)
+    for (int l = 0; l < log->leaf_count; l++) {
+        scratch.leaves[l].bits = 0; /* described later; until then, what the tape saves */
         if (log->leaves[l]->memory)
             log->leaves[l]->memory->dying = 0;
-    for (int i = 0; i < log->count; i++)
-        for (int k = 0; k < log->nodes[i]->inputs; k++)
+    }
+    for (int i = 0; log->taped && i < log->count; i++)
+        for (int k = 0; k < log->keys[i].inputs; k++)
             if (log->keys[i].in[k] < 0 && scratch.bits[i] & RECORD_SAVES << k)
-                scratch.leaf_uses[-1 - log->keys[i].in[k]] = -1;
+                scratch.leaves[-1 - log->keys[i].in[k]].bits = LEAF_HELD;
     for (int l = 0; l < log->leaf_count; l++) {
         const node *leaf = log->leaves[l];
-        if (leaf->memory && leaf->refs - leaf->cache_refs == scratch.leaf_uses[l])
+        if (leaf->memory && !scratch.leaves[l].bits && leaf->refs - leaf->cache_refs == leaf->uses)
             leaf->memory->dying++;
     }
 }
@@ -206,30 +193,55 @@ static plan_key make_key(const op_log *log)
                        .leaf = scratch.leaves };
 }
 
-/* Records that were evaluated keep what the tape needs and let go of the rest. */
+/* A holder of the value less, as node_release_value. */
+static inline void let_go(node *n, node **aside)
+{
+    if (--n->refs == 0)
+        node_put_aside(n, aside);
+    else if (n->refs == n->tape_refs && n->memory)
+        node_forget_value(n);
+}
+
+static void leave_tape(node *r, node **aside)
+{
+    for (int k = 0; k < MAX_INPUTS; k++) {
+        node *edge = r->edge[k];
+        r->edge[k] = NULL;
+        if (edge) {
+            edge->tape_refs--;
+            if (--edge->refs == 0)
+                node_put_aside(edge, aside);
+        }
+    }
+    r->flags &= (uint8_t)~NODE_TAPED;
+}
+
+/* Records that were evaluated keep what the tape needs and let go of the rest. What goes with them may be Python's and
+ * record again as it goes, so that it is freed when the log is empty. */
 static void settle(op_log *log)
 {
+    node *aside = NULL;
     for (int i = 0; i < log->count; i++) {
         node *r = log->nodes[i];
         uint8_t bits = scratch.bits[i];
-        for (int k = 0; k < r->inputs; k++)
-            if (!(bits & RECORD_SAVES << k))
-                node_drop_input(r, k);
-        if (r->flags & NODE_TAPED && !(bits & RECORD_TAPED)) {
-            for (int k = 0; k < MAX_INPUTS; k++)
-                node_drop_edge(r, k);
-            r->flags &= (uint8_t)~NODE_TAPED;
+        for (int k = 0; k < r->inputs; k++) {
+            node *in = r->in[k];
+            if (bits & RECORD_SAVES << k || !in)
+                continue;
+            r->in[k] = NULL;
+            let_go(in, &aside);
         }
+        if (r->flags & NODE_TAPED && !(bits & RECORD_TAPED))
+            leave_tape(r, &aside);
         r->flags &= (uint8_t)~NODE_PENDING;
+        let_go(r, &aside);
     }
-    int count = log->count;
     log->count = log->leaf_count = 0;
     log->hash = 0;
     log->bytes = log->read_bytes = 0;
-    log->reads_shared = false;
+    log->taped = log->reads_shared = false;
     log->epoch++;
-    for (int i = 0; i < count; i++)
-        node_release_value(log->nodes[i]);
+    nodes_free(aside);
 }
 
 static bool check_plans(void)
@@ -247,7 +259,9 @@ static bool examine(op_log *log, plan_key *key)
 {
     if (log->progress.plan || !reserve(log)) /* begun: what was found out is still needed */
         return false;
-    count_inner(log);
+    memset(scratch.bits, 0, (size_t)log->count);
+    if (log->taped)
+        count_edges(log);
     sweep(log);
     describe_leaves(log);
     *key = make_key(log);

@@ -65,6 +65,7 @@ static __attribute__((noinline)) int32_t add_leaf(op_log *log, node *n)
     }
     n->epoch = log->epoch;
     n->slot = log->leaf_count;
+    n->uses = 0;
     log->read_bytes += n->layout->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
     log->leaves[log->leaf_count++] = n;
     return -1 - n->slot;
@@ -117,13 +118,30 @@ static void hash_attr(op_log *log, record_key *key, const node *n)
     key->attr = n->attr;
 }
 
+/* How keys name an input, which has one reader more. */
 static inline int32_t input_number(op_log *log, node *in)
 {
-    if (in->flags & NODE_PENDING)
+    if (in->flags & NODE_PENDING) {
+        log->keys[in->slot].readers++;
         return in->slot;
+    }
     if (__builtin_expect(in->memory && in->memory->exports, 0) && storage_shared(in->memory))
         log->reads_shared = true;
-    return __builtin_expect(in->epoch == log->epoch, 1) ? -1 - in->slot : add_leaf(log, in);
+    int32_t number = __builtin_expect(in->epoch == log->epoch, 1) ? -1 - in->slot : add_leaf(log, in);
+    in->uses++;
+    return number;
+}
+
+/* Of a record that could not be appended: its inputs up to one that found no room. */
+static __attribute__((noinline)) int take_back(op_log *log, const node *n, int inputs)
+{
+    for (int k = 0; k < inputs; k++) {
+        if (n->in[k]->flags & NODE_PENDING)
+            log->keys[n->in[k]->slot].readers--;
+        else
+            n->in[k]->uses--;
+    }
+    return -1;
 }
 
 bool inference_seen;
@@ -165,7 +183,7 @@ int log_append(node *n)
     for (int k = 0; k < inputs; k++) {
         int32_t number = input_number(log, n->in[k]);
         if (__builtin_expect(number == NO_LEAF, 0))
-            return -1;
+            return take_back(log, n, k);
         key->in[k] = number;
         h = mix(h, (uint64_t)(uint32_t)number);
     }
@@ -173,6 +191,7 @@ int log_append(node *n)
     if (n->op >= EW_COUNT) /* rows of ops.def have no attributes */
         hash_attr(log, key, n);
     log->bytes += bytes;
+    log->taped |= (n->flags & NODE_TAPED) != 0;
     n->slot = log->count;
     n->flags |= NODE_PENDING;
     log->nodes[log->count++] = node_retain(n);

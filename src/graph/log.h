@@ -11,7 +11,7 @@ typedef struct record_key {
     uint8_t dtype;
     uint16_t op;
     int32_t in[MAX_INPUTS]; /* a slot; a leaf l as -1 - l */
-    int32_t unused;
+    int32_t readers;        /* inputs of later records that it is: counted as they come */
     attr attr;
 } record_key;
 
@@ -37,6 +37,7 @@ typedef struct op_log {
     uint32_t epoch;     /* a node's slot as a leaf is good while its epoch is this */
     int64_t bytes;      /* what the results would take: the soft budget */
     int64_t read_bytes; /* what the leaves take */
+    bool taped;         /* a record is on the tape */
     bool reads_shared;  /* a record reads memory that others may change: it is evaluated before its op returns */
     plan_progress progress;
 } op_log;
