@@ -325,6 +325,7 @@ static void build_kernel(const planner *p, const draft *d, instruction *out)
     out->kernel.attr = key->attr;
     out->kernel.packed = d->packed;
     out->kernel.packs = d->packs;
+    out->kernel.loose = d->loose;
     memcpy(out->kernel.in, d->in, sizeof d->in);
 }
 

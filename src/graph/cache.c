@@ -130,7 +130,7 @@ static bool same_kernel(const instruction *a, const instruction *b)
         (a->kernel.has_start && !same_view(&a->kernel.start, &b->kernel.start)))
         return false;
     return a->kernel.packed == b->kernel.packed && a->kernel.packs == b->kernel.packs &&
-           same_program(&a->kernel.epilogue, &b->kernel.epilogue);
+           a->kernel.loose == b->kernel.loose && same_program(&a->kernel.epilogue, &b->kernel.epilogue);
 }
 
 static bool same_sum(const instruction *a, const instruction *b)

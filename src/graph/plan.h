@@ -97,6 +97,7 @@ typedef struct instruction {
             attr attr;
             int32_t packed;        /* the buffer with in[1] in packed form, or -1 */
             bool packs;            /* it is packed now */
+            bool loose;            /* unless it lies well enough to be read as it is: see reads_packed */
             bool has_start;        /* a product of one row: */
             plan_view start;       /* what it is added to */
             plan_program epilogue; /* run as rows of the result are finished; program is NULL when there is none */

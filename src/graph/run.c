@@ -134,8 +134,8 @@ static int run_kernel(const instruction *in, const binding *bound)
     call.attr = &in->kernel.attr;
     call.epilogue = NULL;
     call.epilogue_arg = NULL;
-    call.packed = in->kernel.packed >= 0 ? bound[in->kernel.packed].base : NULL;
-    call.packs = in->kernel.packed >= 0 && in->kernel.packs;
+    call.packed = reads_packed(in, bound) ? bound[in->kernel.packed].base : NULL;
+    call.packs = call.packed && in->kernel.packs;
     call.out = bind_view(bound, &in->kernel.out);
     if (call.has_second)
         call.second = bind_view(bound, &in->kernel.second);

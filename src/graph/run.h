@@ -20,6 +20,17 @@ static inline void bind_ports(const plan_program *in, const binding *bound, char
         bases[i] = in->ports[i].buffer < 0 ? NULL : address(bound, &in->ports[i]);
 }
 
+/* Whether a product reads its second factor from where it is packed: one that is loose only where that makes it begin
+ * with a cache line. The factor is the same for all products that share its packed form, and so is the answer. */
+static inline bool reads_packed(const instruction *in, const binding *bound)
+{
+    if (in->kernel.packed < 0 || !in->kernel.loose)
+        return in->kernel.packed >= 0;
+    const plan_view *b = &in->kernel.in[1];
+    const uintptr_t row = (uintptr_t)b->layout->strides[0] * dtype_size(b->dtype);
+    return ((uintptr_t)address(bound, b) | row) % 64 != 0;
+}
+
 /* run.c */
 void run_copy(const instruction *in, const binding *bound);
 

@@ -36,7 +36,7 @@ gemm_task product_task(const instruction *in, const binding *bound)
                         .c_row = c->layout->strides[0],
                         .c_col = c->layout->strides[1],
                         .start = in->kernel.has_start ? address(bound, &in->kernel.start) : NULL,
-                        .packed_b = in->kernel.packed >= 0 ? bound[in->kernel.packed].base : NULL };
+                        .packed_b = reads_packed(in, bound) ? bound[in->kernel.packed].base : NULL };
 }
 
 static void pack_factor(const instruction *in, const binding *bound)
@@ -104,7 +104,7 @@ int run_small_product(const instruction *in, const binding *bound)
 {
     enum { SHORT = 1 << 16 }; /* elements of a factor that one thread reads in the time that it takes to call others */
     int64_t rows = in->kernel.out.layout->sizes[0];
-    if (in->kernel.packed >= 0 && in->kernel.packs)
+    if (in->kernel.packs && reads_packed(in, bound))
         pack_factor(in, bound);
     const gemm_task task = product_task(in, bound);
     if (in->kernel.has_start || (gemm_has_few_rows(&task) && in->kernel.in[1].layout->numel <= SHORT))
@@ -147,7 +147,7 @@ static void pack_factors(const region_run *r)
 {
     for (int32_t i = r->region->first; i < r->region->end; i++) {
         const instruction *in = &r->plan->code[i];
-        if (in->kind == DO_KERNEL && in->kernel.packs)
+        if (in->kind == DO_KERNEL && in->kernel.packs && reads_packed(in, r->bound))
             pack_factor(in, r->bound);
     }
 }

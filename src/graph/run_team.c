@@ -73,7 +73,7 @@ static void run_columns(const instruction *in, const binding *bound, int64_t beg
 {
     const gemm_task task = product_task(in, bound);
     fetch_row(&task);
-    if (in->kernel.packs)
+    if (in->kernel.packs && task.packed_b)
         gemm_pack_columns(&task, begin, end, bound[in->kernel.packed].base);
     gemm_run_columns(&task, begin, end);
     if (in->kernel.epilogue.program)

@@ -94,7 +94,7 @@ static void touch_product(finder *f, const instruction *in)
     touch_view(f, &in->kernel.in[0], 0, false);
     if (in->kernel.packed >= 0)
         touch_bytes(f, in->kernel.packed, 0, f->made->buffers[in->kernel.packed].bytes, n, unit, in->kernel.packs);
-    if (in->kernel.packed < 0 || in->kernel.packs)
+    if (in->kernel.packed < 0 || in->kernel.packs || in->kernel.loose)
         touch_view(f, &in->kernel.in[1], 0, false);
     if (in->kernel.has_start)
         touch_view(f, &in->kernel.start, n, false);
