@@ -52,23 +52,11 @@ static bool reserve(const op_log *log)
     return true;
 }
 
-enum { AHEAD = 8 }; /* records */
-
-/* Nodes are where the freelist had them, and a long log has more than a cache holds: a node is asked for while those
- * before it are looked at. */
-static inline void fetch_node(const op_log *log, int i)
-{
-    if (i >= 0 && i < log->count)
-        for (size_t at = 0; at < sizeof(node); at += 64)
-            __builtin_prefetch((const char *)log->nodes[i] + at);
-}
-
 static void count_edges(const op_log *log)
 {
     memset(scratch.readers, 0, (size_t)log->count * sizeof *scratch.readers);
     for (int i = 0; i < log->count; i++) {
         const node *r = log->nodes[i];
-        fetch_node(log, i + AHEAD);
         if (r->flags & NODE_TAPED)
             for (int k = 0; k < MAX_INPUTS; k++)
                 if (r->edge[k] && r->edge[k]->flags & NODE_PENDING)
@@ -108,7 +96,6 @@ static void sweep(const op_log *log)
     for (int i = log->count - 1; i >= 0; i--) {
         const node *r = log->nodes[i];
         const record_key *key = &log->keys[i];
-        fetch_node(log, i - AHEAD);
         int walked = r->flags & NODE_WALKED ? 1 : 0; /* a backward holds it for its place on the tape */
         bool held = r->refs - 1 - walked - r->tape_refs - r->cache_refs - key->readers > 0;
         if (held || r->extra) /* hooks: the handle that remembers this view must find it again */
@@ -237,7 +224,6 @@ static void settle(op_log *log)
     for (int i = 0; i < log->count; i++) {
         node *r = log->nodes[i];
         uint8_t bits = scratch.bits[i];
-        fetch_node(log, i + AHEAD);
         for (int k = 0; k < r->inputs; k++) {
             node *in = r->in[k];
             if (bits & RECORD_SAVES << k || !in)
