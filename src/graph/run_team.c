@@ -69,46 +69,55 @@ static void fetch_row(const gemm_task *t)
         __builtin_prefetch((const char *)t->a + at);
 }
 
-static void run_columns(const instruction *in, const binding *bound, int64_t begin, int64_t end)
+/* What a member has of an instruction: [begin, end) of every `step` columns. */
+typedef struct share {
+    int64_t columns, step, begin, end;
+} share;
+
+static share share_of(const team *t, const instruction *in, int who, int size)
+{
+    share s = { .columns = team_columns(in) };
+    const int64_t width = t->region->width;
+    s.step = width && s.columns % width == 0 ? width : s.columns;
+    team_share(s.step, who, size, &s.begin, &s.end);
+    if (s.end - s.begin == s.step)
+        s.end = s.step = s.columns; /* alone: all at once */
+    return s;
+}
+
+static void run_product(const instruction *in, const binding *bound, const share *s)
 {
     const gemm_task task = product_task(in, bound);
     fetch_row(&task);
-    if (in->kernel.packs && task.packed_b)
-        gemm_pack_columns(&task, begin, end, bound[in->kernel.packed].base);
-    gemm_run_columns(&task, begin, end);
-    if (in->kernel.epilogue.program)
-        run_elements(&in->kernel.epilogue, bound, task.m, begin, end);
-}
-
-static void run_range(const team *t, const instruction *in, int64_t begin, int64_t end)
-{
-    if (begin >= end)
-        return;
-    if (in->kind == DO_PROGRAM)
-        run_elements(&in->elementwise, t->bound, 1, begin, end);
-    else if (in->kind == DO_COPY)
-        copy_elements(in, t->bound, begin, end);
-    else
-        run_columns(in, t->bound, begin, end);
+    for (int64_t at = 0; at < s->columns; at += s->step) {
+        if (in->kernel.packs && task.packed_b)
+            gemm_pack_columns(&task, at + s->begin, at + s->end, bound[in->kernel.packed].base);
+        gemm_run_columns(&task, at + s->begin, at + s->end);
+        if (in->kernel.epilogue.program)
+            run_elements(&in->kernel.epilogue, bound, task.m, at + s->begin, at + s->end);
+    }
 }
 
 /* What member `who` of `size` does of an instruction. */
 static void run_share(const team *t, const instruction *in, int who, int size)
 {
-    const int64_t columns = team_columns(in), width = t->region->width;
-    int64_t begin, end;
     if (in->kind == DO_COPY && !copies_columns(in)) {
         if (who == 0)
             run_copy(in, t->bound);
-    } else if (size == 1) {
-        run_range(t, in, 0, columns);
-    } else if (width && columns % width == 0) {
-        team_share(width, who, size, &begin, &end);
-        for (int64_t at = 0; at < columns; at += width)
-            run_range(t, in, at + begin, at + end);
-    } else {
-        team_share(columns, who, size, &begin, &end);
-        run_range(t, in, begin, end);
+        return;
+    }
+    const share s = share_of(t, in, who, size);
+    if (s.begin >= s.end)
+        return;
+    if (in->kind == DO_KERNEL) {
+        run_product(in, t->bound, &s);
+        return;
+    }
+    for (int64_t at = 0; at < s.columns; at += s.step) {
+        if (in->kind == DO_PROGRAM)
+            run_elements(&in->elementwise, t->bound, 1, at + s.begin, at + s.end);
+        else
+            copy_elements(in, t->bound, at + s.begin, at + s.end);
     }
 }
 
