@@ -171,9 +171,10 @@ int plan_begin(plan *p, op_log *log);
  * an instruction had no memory to work in; then it has done nothing, and the next call goes on with it. */
 int plan_go_on(op_log *log);
 
-/* How many instructions of each kind have run: what the tests of the planner look at. */
+/* How many instructions of each kind have run, and how: what the tests of the planner look at. */
 typedef struct run_counts {
     int64_t instructions[INSTRUCTION_KINDS];
+    int64_t teams; /* stretches of few rows that several cores went through */
 } run_counts;
 run_counts run_count(void);
 

@@ -214,7 +214,7 @@ static int run_stretch(const plan *p, const plan_region *region, const binding *
 {
     if (region->rows)
         return run_region(p, region, bound);
-    run_team(p, region, bound);
+    counts.teams += run_team(p, region, bound) > 1;
     return 0;
 }
 

@@ -40,8 +40,9 @@ bool is_small_product(const instruction *in);
 int run_small_product(const instruction *in, const binding *bound);
 int run_region(const plan *p, const plan_region *r, const binding *bound);
 
-/* run_team.c */
-void run_team(const plan *p, const plan_region *r, const binding *bound);
+/* run_team.c: how many cores went through it. */
+int run_team(const plan *p, const plan_region *r, const binding *bound);
+extern double team_meeting_ns; /* work between two meetings that pays for a member: tests have teams where none pays */
 static inline int64_t team_columns(const instruction *in)
 {
     switch (in->kind) {

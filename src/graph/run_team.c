@@ -21,8 +21,8 @@ enum {
     PATIENCE = 1000, /* looks with one: about 50 us, more than any member's share takes */
     ALONE_AFTERWARDS = 16,
 };
-static const double MEETING_NS = 1200; /* work between two meetings that pays for a member: a meeting, and fetching what
-                                        the others have written, take 0.3 us */
+/* A meeting, and fetching what the others have written, take 0.3 us. */
+double team_meeting_ns = 1200;
 
 typedef struct member {
     _Alignas(64) atomic_int met; /* how often it has come to a meeting */
@@ -218,12 +218,13 @@ static void take_part(void *arg, int64_t begin, int64_t end)
 /* How many members pay. */
 static int size_of(const plan_region *region)
 {
-    const double most = region->work_ns / (region->waits + 1) / MEETING_NS;
-    const int threads = bk_get_num_threads(), members = most < MOST_MEMBERS ? (int)most : MOST_MEMBERS;
+    const double work_ns = region->work_ns / (region->waits + 1), most = MOST_MEMBERS * team_meeting_ns;
+    const int threads = bk_get_num_threads(),
+              members = work_ns < most ? (int)(work_ns / team_meeting_ns) : MOST_MEMBERS;
     return members < 1 ? 1 : members < threads ? members : threads;
 }
 
-void run_team(const plan *p, const plan_region *region, const binding *bound)
+int run_team(const plan *p, const plan_region *region, const binding *bound)
 {
     static int alone; /* how many teams to come are one core each; the library's lock is held */
     team t = { .plan = p, .region = region, .bound = bound, .size = size_of(region) };
@@ -234,4 +235,5 @@ void run_team(const plan *p, const plan_region *region, const binding *bound)
     threads_for(t.size, 1, region->work_ns, take_part, &t);
     if (atomic_load(&t.late))
         alone = ALONE_AFTERWARDS;
+    return atomic_load(&t.start) > 0 ? t.size : 1;
 }

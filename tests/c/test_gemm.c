@@ -336,6 +336,89 @@ static void test_bits(void)
     }
 }
 
+/* Columns of a product of few rows, range by range, from b as it is or packed the same way; c begins as it was. */
+static void run_ranges(gemm_task t, int64_t width, char *packed)
+{
+    for (int64_t at = 0; at < t.n; at += width) {
+        const int64_t end = at + width < t.n ? at + width : t.n;
+        if (packed)
+            gemm_pack_columns(&t, at, end, packed);
+        t.packed_b = packed;
+        gemm_run_columns(&t, at, end);
+    }
+}
+
+static bool columns_are_the_whole(bk_dtype type, int64_t m, int64_t n, int64_t k, pattern pb, int how)
+{
+    matrix a = matrix_make(type, m, k, how & 4 ? COLUMNS : ROWS), b = matrix_make(type, k, n, pb);
+    matrix c = matrix_make(type, m, n, PADDED), d = matrix_make(type, m, n, PADDED);
+    fill_fractions(&a);
+    fill_fractions(&b);
+    memcpy(d.memory, c.memory, (size_t)c.count * bk_dtype_size(type));
+    char *packed = how & 1 ? aligned_alloc(64, (gemm_packed_bytes(type, k, n) + 127) / 64 * 64) : NULL;
+    gemm_task whole = task_of(&a, &b, &c), parts = task_of(&a, &b, &d);
+    whole.accumulate = parts.accumulate = how & 2;
+    bool same = true;
+    if (packed || pb != COLUMNS) {
+        gemm_run(&whole);
+        run_ranges(parts, how & 8 ? 64 : 2 * n + 64, packed);
+        same = !memcmp(c.memory, d.memory, (size_t)c.count * bk_dtype_size(type));
+    }
+    free(packed);
+    free(a.memory);
+    free(b.memory);
+    free(c.memory);
+    free(d.memory);
+    return same;
+}
+
+static void test_columns(void)
+{
+    static const int64_t widths[] = { 2, 31, 32, 33, 100, 128, 389 }, depths[] = { 1, 5, 128, 256, 257, 600 };
+    for (int t = 0; t < TYPES; t++) {
+        bool same = true;
+        for (int64_t m = 1; m <= 8; m++)
+            for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+                for (size_t j = 0; j < sizeof depths / sizeof *depths; j++)
+                    for (int how = 0; how < 16; how++)
+                        same = columns_are_the_whole(types[t], m, widths[i], depths[j],
+                                                     how % 3 == 0   ? ROWS
+                                                     : how % 3 == 1 ? PADDED
+                                                                    : COLUMNS,
+                                                     how) &&
+                               same;
+        tap_ok(same, "ranges of the columns of few rows have the bits of the whole product");
+    }
+}
+
+/* A row that begins with what is to be added is the product with that added to it. */
+static void test_start(void)
+{
+    bool same = true;
+    for (int64_t n = 2; n < 300; n = n * 3 / 2 + 1)
+        for (int t = 0; t < 2; t++) {
+            matrix a = matrix_make(types[t], 1, 200, ROWS), b = matrix_make(types[t], 200, n, ROWS);
+            matrix c = matrix_make(types[t], 1, n, ROWS), d = matrix_make(types[t], 1, n, ROWS);
+            matrix s = matrix_make(types[t], 1, n, ROWS);
+            fill_fractions(&a);
+            fill_fractions(&b);
+            gemm_task task = task_of(&a, &b, &c), begun = task_of(&a, &b, &d);
+            gemm_run(&task);
+            begun.start = s.first;
+            run_ranges(begun, 64, NULL);
+            for (int64_t j = 0; j < n; j++) {
+                const double sum = at(&c, 0, j) + at(&s, 0, j);
+                same = same && at(&d, 0, j) == (types[t] == BK_FLOAT32 ? (double)(float)sum : sum);
+            }
+            free(a.memory);
+            free(b.memory);
+            free(c.memory);
+            free(d.memory);
+            free(s.memory);
+        }
+    tap_ok(same, "a row may begin with what is added to it");
+}
+
 static void test_precision(void)
 {
     bool close = true;
@@ -508,6 +591,8 @@ int main(void)
     test_shapes();
     test_strides();
     test_bits();
+    test_columns();
+    test_start();
     test_precision();
     test_not_a_number();
     test_wrapping();
