@@ -346,6 +346,10 @@ static bool build_start(const planner *p, const draft *d, instruction *out)
         to->dtype != d->out.dtype || from->dtype != d->out.dtype || to->layout->plain != c->plain ||
         from->layout->plain != c->plain || to->layout->strides[1] != 1 || from->layout->strides[1] != 1)
         return false;
+    const plan_view *a = &d->in[0];
+    if (to->buffer == a->buffer && to->offset < a->offset + a->layout->span &&
+        a->offset < to->offset + to->layout->span) /* over its own factor: only once it has been computed */
+        return false;
     out->kernel.out = view_of(p, i);
     out->kernel.start = view_of(p, other);
     out->kernel.has_start = true;

@@ -144,6 +144,15 @@ static bool must_wait(const finder *f)
     return f->remembered + f->touched > MOST_REMEMBERED;
 }
 
+/* A product that writes over its first factor cannot be split: all of its columns read all of it. */
+static bool writes_over_factor(const finder *f)
+{
+    bool over = false;
+    for (int i = 1; i < f->touched; i++)
+        over |= f->now[i].writes && collide(&f->now[i], &f->now[0], 0);
+    return over;
+}
+
 /* --- stretches ---------------------------------------------------------------------------------------------------- */
 
 static bool is_few_rows(const instruction *in)
@@ -239,7 +248,7 @@ static void visit(finder *f, int32_t at)
     bool fits = fits_team(in);
     if (fits) {
         touch_all(f, in);
-        fits = !f->crowded;
+        fits = !f->crowded && !(in->kind == DO_KERNEL && writes_over_factor(f));
     }
     if (!fits) {
         close_team(f);
