@@ -160,11 +160,48 @@ static const layout *without_dims(void)
     return l;
 }
 
+/* Row-major layouts that were asked for lately: every reduction and product asks for one. Emptied by a sweep. */
+enum { RECENT = 128 };
+static layout *recent[RECENT];
+
+static layout **recent_slot(int ndim, const int64_t *sizes)
+{
+    uint64_t h = (uint64_t)ndim;
+    for (int d = 0; d < ndim; d++)
+        h = h * 37 + (uint64_t)sizes[d];
+    return &recent[(h ^ h >> 7) % RECENT];
+}
+
+static bool has_sizes(const layout *l, int ndim, const int64_t *sizes)
+{
+    bool same = l && l->ndim == ndim;
+    for (int d = 0; same && d < ndim; d++)
+        same = l->sizes[d] == sizes[d];
+    return same;
+}
+
+static const layout *layout_find(int ndim, const int64_t *sizes, const int64_t *strides);
+
 /* Strides that are known are sizes that were checked. */
 const layout *layout_get(int ndim, const int64_t *sizes, const int64_t *strides)
 {
     if (!ndim)
         return without_dims();
+    if (strides || ndim > BK_MAX_NDIM)
+        return layout_find(ndim, sizes, strides);
+    layout **slot = recent_slot(ndim, sizes);
+    if (!has_sizes(*slot, ndim, sizes)) {
+        const layout *plain = layout_find(ndim, sizes, NULL);
+        if (!plain)
+            return NULL;
+        *slot = (layout *)(uintptr_t)plain;
+    }
+    (*slot)->asked = table.sweeps;
+    return *slot;
+}
+
+static const layout *layout_find(int ndim, const int64_t *sizes, const int64_t *strides)
+{
     if (strides && ndim <= BK_MAX_NDIM && table.capacity) {
         layout *known = table.slots[find(ndim, sizes, strides)];
         if (known) {
@@ -252,6 +289,7 @@ static void keep_asked(void)
 
 static void free_others(void)
 {
+    memset(recent, 0, sizeof recent);
     for (uint32_t i = 0; i < table.capacity; i++) {
         layout *l = table.slots[i];
         if (!l || (uintptr_t)*find_word(l) & 1)

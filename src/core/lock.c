@@ -1,7 +1,7 @@
 /* lock.c: waiting for the library's lock, sharing it, and carrying it over a fork.
  *
  * Invariants: while the lock is not shared only its first thread owns it, and `owner` alone says so. Once it is shared,
- * `taken` is true exactly while some thread is its owner with depth >= 1. The child of a fork starts with the lock free
+ * `taken` is true exactly while some thread is its owner. The child of a fork starts with the lock free
  * and the log whole: the forking thread holds the lock across the fork.
  *
  * The first thread's plain way is "store owner, then look at shared"; a processor may do the two in the other order.
@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 #endif
 
-library_lock lock = { .shared = true };
+library_lock lock = { .shared = true, .plain = true };
 HOT_THREAD_LOCAL char lock_thread;
 interpreter_lock interpreter;
 
@@ -72,7 +72,6 @@ void lock_take_slow(void)
         share();
     atomic_store_explicit(&lock.owner, &lock_thread, memory_order_relaxed);
     lock.plain = false;
-    lock.depth = 1;
 }
 
 static void before_fork(void) { lock_take(); }

@@ -16,8 +16,8 @@ typedef struct library_lock {
     const void *_Atomic owner; /* the address of a thread-local: names a thread for as long as it lives */
     const void *first;         /* the thread that plain stores are enough for */
     atomic_bool shared;        /* another thread has come: `taken` decides, for good */
-    bool plain;                /* how the owner took it */
-    int depth;
+    bool plain;                /* how the owner took it: false for good with the first that had to ask */
+    int again;                 /* how often its owner has taken it again */
     atomic_bool taken;
 } library_lock;
 
@@ -38,17 +38,14 @@ static inline void lock_take(void)
 {
     const void *me = &lock_thread;
     if (atomic_load_explicit(&lock.owner, memory_order_relaxed) == me) {
-        lock.depth++;
+        lock.again++;
         return;
     }
     if (__builtin_expect(lock.first == me && !atomic_load_explicit(&lock.shared, memory_order_relaxed), 1)) {
         atomic_store_explicit(&lock.owner, me, memory_order_relaxed);
         atomic_signal_fence(memory_order_seq_cst); /* the store first: lock.c makes the machine keep to it as well */
-        if (__builtin_expect(!atomic_load_explicit(&lock.shared, memory_order_relaxed), 1)) {
-            lock.plain = true;
-            lock.depth = 1;
+        if (__builtin_expect(!atomic_load_explicit(&lock.shared, memory_order_relaxed), 1))
             return;
-        }
         atomic_store_explicit(&lock.owner, NULL, memory_order_release);
     }
     lock_take_slow();
@@ -56,8 +53,10 @@ static inline void lock_take(void)
 
 static inline void lock_give(void)
 {
-    if (--lock.depth)
+    if (__builtin_expect(lock.again, 0)) {
+        lock.again--;
         return;
+    }
     if (__builtin_expect(lock.plain, 1)) {
         atomic_store_explicit(&lock.owner, NULL, memory_order_release);
         return;

@@ -31,6 +31,7 @@ enum {
     HUGE_BYTES = 2 * 1024 * 1024, /* a huge page; blocks from here on are mapped, not malloc'ed */
     SLAB_BYTES = 64 * 1024,       /* a freelist grows by one slab: about 400 nodes */
     RECORD_ALIGNMENT = 16,
+    LINE_BYTES = 64, /* what a record of two lines or more begins with */
 };
 #ifdef MEM_ASAN
 enum { CACHING = false };
@@ -391,13 +392,13 @@ int64_t pool_bytes_cached(void)
 
 static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-/* Slabs live as long as the process and are not counted by mem_live: the list's in_use tells of leaks. Under
+/* Slabs live as long as the process and are not counted by mem_live: freelist_in_use tells of leaks. Under
  * AddressSanitizer a slab holds one record, so that writing past a record is reported. */
-static const size_t SLAB_HEADER = RECORD_ALIGNMENT; /* the link to the next */
+static const size_t SLAB_HEADER = LINE_BYTES; /* the link to the next */
 
 static size_t slab_bytes(const freelist *f)
 {
-    size_t bytes = SLAB_HEADER + f->size;
+    size_t bytes = round_up(SLAB_HEADER + f->size, LINE_BYTES);
 #ifndef MEM_ASAN
     if (bytes < SLAB_BYTES)
         bytes = SLAB_BYTES;
@@ -408,9 +409,10 @@ static size_t slab_bytes(const freelist *f)
 static bool add_slab(freelist *f)
 {
     size_t bytes = slab_bytes(f);
-    char *slab = must_fail() ? NULL : calloc(1, bytes);
+    char *slab = must_fail() ? NULL : aligned_alloc(LINE_BYTES, bytes);
     if (!slab)
         return false;
+    memset(slab, 0, bytes);
     *(void **)slab = f->slabs;
     f->slabs = slab;
 
@@ -427,7 +429,7 @@ static bool add_slab(freelist *f)
 void *freelist_take_slow(freelist *f, size_t size)
 {
     if (f->size == 0)
-        f->size = round_up(size ? size : 1, RECORD_ALIGNMENT);
+        f->size = round_up(size ? size : 1, size > 2 * LINE_BYTES ? LINE_BYTES : RECORD_ALIGNMENT);
     return add_slab(f) ? freelist_take(f, size) : error_memory();
 }
 
@@ -436,6 +438,16 @@ static bool is_hidden(const void *record) { return __asan_address_is_poisoned((v
 #else
 static bool is_hidden(const void *record) { return (void)record, false; }
 #endif
+
+int64_t freelist_in_use(const freelist *f)
+{
+    int64_t count = 0;
+    for (const char *slab = f->slabs; slab; slab = *(void *const *)slab)
+        count += (int64_t)((slab_bytes(f) - SLAB_HEADER) / f->size);
+    for (const void *record = f->free; record; record = *(void *const *)record)
+        count--;
+    return count;
+}
 
 void freelist_each(const freelist *f, void (*see)(const void *record))
 {

@@ -50,10 +50,10 @@ typedef struct freelist {
     size_t size; /* bytes per record; 0 until the first take */
     void *free;  /* LIFO: the warmest record first */
     void *slabs;
-    int64_t in_use;
 } freelist;
 
 void *freelist_take_slow(freelist *f, size_t size);
+int64_t freelist_in_use(const freelist *f); /* counts them: for those who look for leaks */
 /* Calls see(record) for every record in use, and for free ones: what these hold was given back, or is zero. */
 void freelist_each(const freelist *f, void (*see)(const void *record));
 static inline void *freelist_take(freelist *f, size_t size)
@@ -63,7 +63,6 @@ static inline void *freelist_take(freelist *f, size_t size)
         return freelist_take_slow(f, size);
     f->free = *(void **)r;
     mem_show(r, f->size);
-    f->in_use++;
     return r;
 }
 static inline void freelist_give(freelist *f, void *r)
@@ -71,7 +70,6 @@ static inline void freelist_give(freelist *f, void *r)
     *(void **)r = f->free;
     mem_hide((void **)r + 1, f->size - sizeof(void *));
     f->free = r;
-    f->in_use--;
 }
 
 /* Zeroes a record of a size known when compiling. For the 100 to 250 bytes of nodes and handles compilers choose

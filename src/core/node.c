@@ -16,7 +16,7 @@ uint64_t next_sequence = 1; /* 0 is for leaves */
 static freelist storages = { 0 };
 void (*line_hook)(source_line *line);
 
-int64_t nodes_live(void) { return nodes.in_use; }
+int64_t nodes_live(void) { return freelist_in_use(&nodes); }
 
 static void keep_layouts(const void *record)
 {

@@ -150,8 +150,10 @@ typedef struct node {
     uint64_t sequence; /* order of recording: the tape is walked from high to low */
     source_line line;
     void *extra; /* OP_leaf: its track; OP_function: the custom function's closure; else its hooks (autograd/hooks.h) */
-    int32_t visit; /* scratch of a backward pass */
-    int32_t uses;  /* a leaf of the log of `epoch`: how many inputs of its records it is */
+    int32_t visit;       /* scratch of a backward pass */
+    int32_t uses;        /* a leaf of the log of `epoch`: how many inputs of its records it is */
+    int32_t inner_edges; /* pending: edges of later records that lead to it */
+    int32_t alive_edges; /* scratch of a flush: those of records that the tape still reaches */
 } node;
 
 static inline node *node_retain(node *n)

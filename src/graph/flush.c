@@ -14,16 +14,9 @@
 #include "core/tensor.h"
 #include "graph/plan.h"
 
-/* Which records' edges lead to a record; inputs are counted as they come (record_key.readers). */
-typedef struct readers {
-    int32_t inner_tape; /* edges within the log */
-    int32_t alive_tape; /* edges of records whose place on the tape is reachable */
-} readers;
-
 /* Scratch arrays that grow with the longest log and stay. */
 static struct {
     uint8_t *bits;
-    readers *readers; /* of each record */
     leaf_key *leaves;
     int capacity, leaf_capacity;
 } scratch;
@@ -40,7 +33,7 @@ static bool resize(void *array, size_t item, int count)
 static bool reserve(const op_log *log)
 {
     if (log->capacity > scratch.capacity) {
-        if (!resize(&scratch.bits, 1, log->capacity) || !resize(&scratch.readers, sizeof(readers), log->capacity))
+        if (!resize(&scratch.bits, 1, log->capacity))
             return false;
         scratch.capacity = log->capacity;
     }
@@ -50,18 +43,6 @@ static bool reserve(const op_log *log)
         scratch.leaf_capacity = log->leaf_capacity;
     }
     return true;
-}
-
-static void count_edges(const op_log *log)
-{
-    memset(scratch.readers, 0, (size_t)log->count * sizeof *scratch.readers);
-    for (int i = 0; i < log->count; i++) {
-        const node *r = log->nodes[i];
-        if (r->flags & NODE_TAPED)
-            for (int k = 0; k < MAX_INPUTS; k++)
-                if (r->edge[k] && r->edge[k]->flags & NODE_PENDING)
-                    scratch.readers[r->edge[k]->slot].inner_tape++;
-    }
 }
 
 /* The values that the gradient of a reachable record will read. */
@@ -76,7 +57,7 @@ static void keep_for_tape(const op_log *log, int i)
         if (!(r->flags & NODE_FREED)) /* a backward has been here: nobody will ask for its values again */
             needs |= info->needs[k];
         if (r->edge[k]->flags & NODE_PENDING)
-            scratch.readers[r->edge[k]->slot].alive_tape++;
+            r->edge[k]->alive_edges++;
     }
     scratch.bits[i] |= RECORD_TAPED;
     if (needs & NEEDS_OUT)
@@ -94,15 +75,15 @@ static void keep_for_tape(const op_log *log, int i)
 static void sweep(const op_log *log)
 {
     for (int i = log->count - 1; i >= 0; i--) {
-        const node *r = log->nodes[i];
+        node *r = log->nodes[i];
         const record_key *key = &log->keys[i];
         int walked = r->flags & NODE_WALKED ? 1 : 0; /* a backward holds it for its place on the tape */
         bool held = r->refs - 1 - walked - r->tape_refs - r->cache_refs - key->readers > 0;
         if (held || r->extra) /* hooks: the handle that remembers this view must find it again */
             scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
-        if (r->flags & NODE_TAPED &&
-            (walked || r->tape_refs > scratch.readers[i].inner_tape || scratch.readers[i].alive_tape > 0 || r->extra))
+        if (r->flags & NODE_TAPED && (walked || r->tape_refs > r->inner_edges || r->alive_edges > 0 || r->extra))
             keep_for_tape(log, i);
+        r->alive_edges = 0; /* all that lead to it stand after it */
         if (!(scratch.bits[i] & RECORD_NEEDED))
             continue;
         for (int k = 0; k < key->inputs; k++)
@@ -260,8 +241,6 @@ static bool examine(op_log *log, plan_key *key)
     if (log->progress.plan || !reserve(log)) /* begun: what was found out is still needed */
         return false;
     memset(scratch.bits, 0, (size_t)log->count);
-    if (log->taped)
-        count_edges(log);
     sweep(log);
     describe_leaves(log);
     *key = make_key(log);

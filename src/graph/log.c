@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
+#include "graph/append.h"
 #include "graph/plan.h"
 
 op_log the_log = { .epoch = 1 };
@@ -17,7 +18,6 @@ op_log the_log = { .epoch = 1 };
 /* A loop that never reads a value must not grow without bound. Past the soft limit the log is flushed where it comes
  * round to the line it began with, so that the pieces of a repeated loop look alike and hit the cache. */
 enum { SOFT_RECORDS = 1 << 17, HARD_RECORDS = 1 << 18 };
-static const int64_t SOFT_BYTES = (int64_t)1 << 30;
 
 bool log_is_eager;
 
@@ -25,12 +25,6 @@ __attribute__((constructor)) static void read_settings(void)
 {
     const char *text = getenv("BRISK_EAGER");
     log_is_eager = text && *text && strcmp(text, "0") != 0;
-}
-
-static uint64_t mix(uint64_t h, uint64_t word)
-{
-    h = (h ^ word) * 0x9E3779B97F4A7C15ull;
-    return h ^ (h >> 29);
 }
 
 void log_make_room(op_log *log) { log->room = log->capacity < SOFT_RECORDS ? log->capacity : SOFT_RECORDS; }
@@ -52,8 +46,7 @@ static bool grow(op_log *log)
 
 /* The number of a leaf that the log meets for the first time, as keys have it. A leaf is held by the records that read
  * it, so the table needs no reference. */
-enum { NO_LEAF = INT32_MAX }; /* out of memory */
-static __attribute__((noinline)) int32_t add_leaf(op_log *log, node *n)
+__attribute__((noinline)) int32_t log_add_leaf(op_log *log, node *n)
 {
     if (log->leaf_count == log->leaf_capacity) {
         int capacity = log->leaf_capacity ? log->leaf_capacity * 2 : 256;
@@ -94,15 +87,8 @@ static int check_size(const node *n, int64_t bytes)
                      (long long)bytes);
 }
 
-/* What a record adds to memory in use: a view nothing; an update is mostly done in place, so only its region counts. */
-static inline int64_t new_bytes(const node *n)
-{
-    const layout *l = n->op == OP_update ? n->attr.region.layout : n->layout;
-    return n->op == OP_view || n->op == OP_expand ? 0 : l->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
-}
-
 /* The checks that a record of usual size in a log of usual length need not make. */
-static __attribute__((noinline)) int make_room(op_log *log, const node *n, int64_t bytes)
+__attribute__((noinline)) int log_room_for(op_log *log, const node *n, int64_t bytes)
 {
     if (check_size(n, bytes) < 0 || log_look() < 0)
         return -1;
@@ -111,29 +97,8 @@ static __attribute__((noinline)) int make_room(op_log *log, const node *n, int64
     return log->count < log->capacity || grow(log) ? 0 : -1;
 }
 
-static void hash_attr(op_log *log, record_key *key, const node *n)
-{
-    for (int i = 0; i < 4; i++)
-        log->hash = mix(log->hash, (uint64_t)n->attr.i[i]);
-    key->attr = n->attr;
-}
-
-/* How keys name an input, which has one reader more. */
-static inline int32_t input_number(op_log *log, node *in)
-{
-    if (in->flags & NODE_PENDING) {
-        log->keys[in->slot].readers++;
-        return in->slot;
-    }
-    if (__builtin_expect(in->memory && in->memory->exports, 0) && storage_shared(in->memory))
-        log->reads_shared = true;
-    int32_t number = __builtin_expect(in->epoch == log->epoch, 1) ? -1 - in->slot : add_leaf(log, in);
-    in->uses++;
-    return number;
-}
-
 /* Of a record that could not be appended: its inputs up to one that found no room. */
-static __attribute__((noinline)) int take_back(op_log *log, const node *n, int inputs)
+__attribute__((noinline)) int log_take_back(op_log *log, const node *n, int inputs)
 {
     for (int k = 0; k < inputs; k++) {
         if (n->in[k]->flags & NODE_PENDING)
@@ -157,46 +122,18 @@ static bool saves_inference(const node *n)
     return false;
 }
 
-int log_append(node *n)
+__attribute__((noinline)) int log_check_inference(const node *n)
 {
-    op_log *log = &the_log;
-    int64_t bytes = new_bytes(n);
-    if (__builtin_expect(inference_seen, 0) && saves_inference(n))
-        return error_int(
-            BK_RUNTIME_ERROR,
-            "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
-            "mode in computation tracked by autograd. To work around this, you can make a clone to get a "
-            "normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
-            "`torch.inference_mode()`.");
-    if (__builtin_expect(log->count >= log->room || log->bytes + bytes >= SOFT_BYTES, 0) &&
-        make_room(log, n, bytes) < 0)
-        return -1;
-    record_key *key = &log->keys[log->count];
-    int inputs = n->inputs;
-    record_clear(key, sizeof *key);
-    key->op = n->op;
-    key->dtype = n->dtype;
-    key->inputs = n->inputs;
-    key->layout = n->layout->id;
-    uint64_t h =
-        log->hash ^ ((uint64_t)n->op << 48 | (uint64_t)n->dtype << 40 | (uint64_t)inputs << 32 | n->layout->id);
-    for (int k = 0; k < inputs; k++) {
-        int32_t number = input_number(log, n->in[k]);
-        if (__builtin_expect(number == NO_LEAF, 0))
-            return take_back(log, n, k);
-        key->in[k] = number;
-        h = mix(h, (uint64_t)(uint32_t)number);
-    }
-    log->hash = h;
-    if (n->op >= EW_COUNT) /* rows of ops.def have no attributes */
-        hash_attr(log, key, n);
-    log->bytes += bytes;
-    log->taped |= (n->flags & NODE_TAPED) != 0;
-    n->slot = log->count;
-    n->flags |= NODE_PENDING;
-    log->nodes[log->count++] = node_retain(n);
-    return 0;
+    if (!saves_inference(n))
+        return 0;
+    return error_int(BK_RUNTIME_ERROR,
+                     "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
+                     "mode in computation tracked by autograd. To work around this, you can make a clone to get a "
+                     "normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
+                     "`torch.inference_mode()`.");
 }
+
+int log_append(node *n) { return append_record(n, n->op, (bk_dtype)n->dtype, n->layout, n->inputs, n->op < EW_COUNT); }
 
 int log_evaluate(node *n)
 {

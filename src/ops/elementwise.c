@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/scope.h"
-#include "graph/log.h"
+#include "graph/append.h"
 #include "ops/numbers.h"
 #include "ops/settings.h"
 
@@ -442,6 +442,15 @@ static bool fits_under(const layout *l, const layout *first)
     return decides_strides(first);
 }
 
+/* Whether an operand takes the short way beside a first one of this dtype and layout. */
+static inline bool goes_with(int op, const operand *in, bk_dtype dtype, const layout *l)
+{
+    const node *n = in->value;
+    if (n)
+        return n->dtype == dtype && (n->layout == l || fits_under(n->layout, l));
+    return in->category <= (dtype_category)dtypes[dtype].category && (in->category != CATEGORY_BOOL || op != EW_sub);
+}
+
 /* Operands of one dtype, the first dense and the others of its layout or repeated to it, or numbers (also as the first
  * of two) of no higher category: nothing to promote or cast. This is nearly every op of nearly every program, and worth
  * half the cost of recording one. NULL without an error when it does not apply. */
@@ -449,23 +458,21 @@ static inline __attribute__((always_inline)) node *apply_alike(int op, int arity
 {
     int lead = arity == 2 && !in[0].value;
     const node *first = in[lead].value;
-    if (!first || !first->layout->dense || first->flags & NODE_CONSTANT ||
-        (first->layout->numel == 1 && first->data && !in[lead].edge)) /* it may be computed at once */
+    if (!first)
         return NULL;
-    uint8_t result = plain_result[op][first->dtype];
+    const layout *l = first->layout;
+    if (!l->dense || first->flags & NODE_CONSTANT ||
+        (l->numel == 1 && first->data && !in[lead].edge)) /* it may be computed at once */
+        return NULL;
+    bk_dtype dtype = (bk_dtype)first->dtype;
+    uint8_t result = plain_result[op][dtype];
     if (result == NO_RESULT)
         return NULL;
-    for (int k = 0; k < arity; k++) {
-        const node *n = in[k].value;
-        if (k == lead)
-            continue;
-        if (n ? n->dtype != first->dtype || (n->layout != first->layout && !fits_under(n->layout, first->layout))
-              : in[k].category > (dtype_category)dtypes[first->dtype].category ||
-                    (in[k].category == CATEGORY_BOOL && op == EW_sub))
+    for (int k = 0; k < arity; k++)
+        if (k != lead && !goes_with(op, &in[k], dtype, l))
             return NULL;
-    }
     *failed = true;
-    node *n = node_new_here(op, (bk_dtype)result, first->layout);
+    node *n = node_new_here(op, (bk_dtype)result, l);
     if (!n)
         return NULL;
     n->inputs = (uint8_t)arity;
@@ -475,13 +482,17 @@ static inline __attribute__((always_inline)) node *apply_alike(int op, int arity
             node_input(n, k, in[k].value, differentiable ? in[k].edge : NULL);
             continue;
         }
-        n->in[k] = number_node(in[k], k ? number_precision(op, (bk_dtype)first->dtype) : (bk_dtype)first->dtype);
+        n->in[k] = number_node(in[k], k ? number_precision(op, dtype) : dtype);
         if (!n->in[k]) {
             node_release(n);
             return NULL;
         }
     }
-    return record_node(n);
+    if (append_record(n, op, (bk_dtype)result, l, arity, true) < 0) {
+        node_release(n);
+        return NULL;
+    }
+    return n;
 }
 
 static node *apply_any(int op, const operand *in)

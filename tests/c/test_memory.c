@@ -266,15 +266,16 @@ static void test_freelist(void)
     for (int i = 0; i < COUNT; i++)
         intact &= r[i][0] == (i & 127) && r[i][BYTES - 1] == (i & 127);
     tap_ok(aligned && intact, "records are aligned and do not overlap");
-    tap_ok(list.size == 48 && list.in_use == COUNT, "records are rounded up to 16 bytes and counted");
+    tap_ok(list.size == 48 && freelist_in_use(&list) == COUNT, "records are rounded up to 16 bytes and counted");
     freelist_give(&list, r[7]);
     tap_ok(freelist_take(&list, BYTES) == (void *)r[7], "the record given last is taken first");
     for (int i = 0; i < COUNT; i++)
         freelist_give(&list, r[i]);
-    tap_ok(list.in_use == 0 && mem_live() == live, "nothing is in use at the end");
+    tap_ok(freelist_in_use(&list) == 0 && mem_live() == live, "nothing is in use at the end");
 
     mem_fail_after(1);
-    tap_ok(failed_with_memory_error(freelist_take(&empty, 24)) && empty.in_use == 0, "a freelist fails on demand");
+    tap_ok(failed_with_memory_error(freelist_take(&empty, 24)) && freelist_in_use(&empty) == 0,
+           "a freelist fails on demand");
     tap_ok(freelist_take(&empty, 24) != NULL, "and works again afterwards");
     char *large = freelist_take(&big, 100000);
     memset(large, 1, 100000);

@@ -66,26 +66,33 @@ def grad_function(torch):
     return gradient_of(x, program)
 
 
-def gates(torch, size):
-    x, c = leaf(torch, size), torch.from_numpy(numbers(size, seed=1))
-
-    def program():
+def gates_case(count, name, shows, target):
+    def gates(x, c, tanh, sigmoid):
         y = x
         for _ in range(5):
-            y = torch.tanh(y) * torch.sigmoid(y + c)
+            y = tanh(y) * sigmoid(y + c)
         return y.sum()
 
-    return gradient_of(x, program)
+    @case(name, shows, target=target)
+    def run(torch):
+        x, c = leaf(torch, count), torch.from_numpy(numbers(count, seed=1))
+        return gradient_of(x, lambda: gates(x, c, torch.tanh, torch.sigmoid))
+
+    @run.compile
+    def _(torch):
+        x, c = leaf(torch, count), torch.from_numpy(numbers(count, seed=1))
+        f = torch.compile(lambda x, c: gates(x, c, torch.tanh, torch.sigmoid))
+        return gradient_of(x, lambda: f(x, c))
+
+    @run.jax
+    def _(jax):
+        x, c = jax.numpy.asarray(numbers(count)), jax.numpy.asarray(numbers(count, seed=1))
+        gradient = jax.jit(jax.grad(lambda x, c: gates(x, c, jax.numpy.tanh, jax.nn.sigmoid)))
+        return lambda: gradient(x, c)
 
 
-@case("grad_gates_1e3", "five gates tanh(y) sigmoid(y + c) with gradients, 1,000 elements", target=12)
-def grad_gates_1e3(torch):
-    return gates(torch, 1000)
-
-
-@case("grad_gates_1e6", "the same with 1,000,000", target=3.5)
-def grad_gates_1e6(torch):
-    return gates(torch, 1_000_000)
+gates_case(1000, "grad_gates_1e3", "five gates tanh(y) sigmoid(y + c) with gradients, 1,000 elements", target=12)
+gates_case(1_000_000, "grad_gates_1e6", "the same with 1,000,000", target=3.5)
 
 
 @case("grad_rows", "sum over 2000 rows of x[t] * 0.5, 1000 columns, with gradient", target=50)
