@@ -48,10 +48,19 @@ typedef void (*ew_kernel)(int64_t n, void *out, const void *x, const void *y, co
 enum { EW_PAIR_add, EW_PAIR_sub, EW_PAIR_mul, EW_PAIR_FIRSTS, EW_PAIR_from = EW_PAIR_FIRSTS, EW_PAIR_SECONDS };
 enum { EW_PAIR_TYPES = COMPUTE_F64 + 1 };
 
+/* Two functions of one operand that share most of their way, in one pass: `out` is the first one's result, y the
+ * second's, which is written. */
+typedef struct ew_twin {
+    ew_op first, second;
+    ew_kernel run[EW_PAIR_TYPES];
+} ew_twin;
+enum { EW_TWINS = 1 };
+
 typedef struct ew_table {
     /* NULL where ops.def has no such kernel. COMPARE, LOGIC and TEST give uint8_t; SELECT takes uint8_t for x. */
     ew_kernel op[EW_COUNT][COMPUTE_COUNT];
     ew_kernel pair[EW_PAIR_FIRSTS][EW_PAIR_SECONDS][EW_PAIR_TYPES]; /* float32 and float64 */
+    ew_twin twin[EW_TWINS];
     /* Converts x to out; in place when both have the same size. */
     ew_kernel cast[BK_DTYPE_COUNT][BK_DTYPE_COUNT]; /* [from][to] */
     /* Rounds (float16, bfloat16) or wraps (narrow integers) compute-type data as storing it in the dtype would.

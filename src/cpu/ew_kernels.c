@@ -127,6 +127,29 @@
     KERNEL_3(first##_##second##_f64, double, double, double, value)
 EACH_PAIR(PAIR)
 
+/* --- two functions of one operand ----------------------------------------------------------------------------- */
+
+/* M(first, second): first_both_f and first_both_d of vmath.h give both. */
+#define EACH_TWIN(M) M(gelu, gelu_slope)
+
+#define TWIN_KERNEL(fn, T, both)                                                                                       \
+    static void fn(int64_t n, void *out, const void *x_, const void *y_, const void *z_)                               \
+    {                                                                                                                  \
+        T *o = out, *q = (T *)(uintptr_t)y_;                                                                           \
+        const T *xs = x_;                                                                                              \
+        (void)z_;                                                                                                      \
+        EW_INDEPENDENT for (int64_t k = 0; k < n; k++)                                                                 \
+        {                                                                                                              \
+            T first, second;                                                                                           \
+            both(xs[k], &first, &second);                                                                              \
+            o[k] = first;                                                                                              \
+            q[k] = second;                                                                                             \
+        }                                                                                                              \
+    }
+#define TWIN(first, second)                                                                                            \
+    TWIN_KERNEL(first##_both_f32, float, first##_both_f) TWIN_KERNEL(first##_both_f64, double, first##_both_d)
+EACH_TWIN(TWIN)
+
 /* --- guarded kernels: the vector form holds only for operands in some range ---------------------------------- */
 
 /* Elements are looked at a block at a time. A block with all operands in range takes the kernel above; in any other,
@@ -222,6 +245,8 @@ const ew_table EW_TABLE(ISA_NAME) = {
     [EW_PAIR_##first][EW_PAIR_##second] = { [COMPUTE_F32] = first##_##second##_f32,                                    \
                                             [COMPUTE_F64] = first##_##second##_f64 },
     .pair = { EACH_PAIR(PAIR_ENTRY) },
+#define TWIN_ENTRY(first, second) { EW_##first, EW_##second, { first##_both_f32, first##_both_f64 } },
+    .twin = { EACH_TWIN(TWIN_ENTRY) },
 #define CAST(from, to) [BK_##from][BK_##to] = EW_CAST_NAME(from, to),
     .cast = { EW_EACH_CAST(CAST) },
 #define ROUND(to)      [BK_##to] = EW_ROUND_NAME(to),

@@ -1,4 +1,5 @@
-/* fuse.c: two arithmetic steps of a program become one.
+/* fuse.c: two steps of a program become one: arithmetic that feeds arithmetic, and functions of the same operand that
+ * share most of their way (a function and its slope, as in a forward and a backward pass: ew_twin).
  *
  * A step that adds, subtracts or multiplies costs less than the way of its operands through L1. Where such a step only
  * feeds another one, (x * y) + z and the like run as one pass with both roundings: results do not depend on it.
@@ -22,6 +23,7 @@ typedef struct fuser {
     int32_t reader[MOST_STEPS]; /* the last step that reads it */
     int32_t place[MOST_STEPS];  /* its register */
     bool gone[MOST_STEPS];
+    bool twin[MOST_STEPS]; /* y is the place of a second result */
 } fuser;
 
 /* A register's value is named by the step that wrote it: -1 - i. Ports keep their numbers. */
@@ -40,11 +42,73 @@ static void name_values(fuser *f, int32_t *writer)
             }
         f->reads[i] = 0;
         f->reader[i] = i;
-        f->gone[i] = false;
+        f->gone[i] = f->twin[i] = false;
         if (s->to >= p->ports) {
             writer[s->to - p->ports] = i;
             s->to = -1 - i;
         }
+    }
+}
+
+static bool writes_port(const fuser *f, int i) { return f->p->step[i].to >= 0 || (f->twin[i] && f->p->step[i].y >= 0); }
+
+/* --- twins ------------------------------------------------------------------------------------------------------ */
+
+/* The kernel for both of the steps; *swapped: i is the second of them. */
+static ew_kernel twin_of(const ew_table *t, const ew_step *i, const ew_step *j, bool *swapped)
+{
+    for (const ew_twin *w = t->twin; w < t->twin + EW_TWINS; w++)
+        for (int c = 0; c < EW_PAIR_TYPES; c++) {
+            ew_kernel first = t->op[w->first][c], second = t->op[w->second][c];
+            *swapped = i->run == second;
+            if ((i->run == first && j->run == second) || (i->run == second && j->run == first))
+                return w->run[c];
+        }
+    return NULL;
+}
+
+/* Step j is done by step i: nobody reads the operand there any more. */
+static void give_up(fuser *f, int i, int j)
+{
+    int32_t x = f->p->step[j].x;
+    f->gone[j] = true;
+    if (x >= 0)
+        return;
+    int32_t w = -1 - x;
+    f->reads[w]--;
+    if (f->reader[w] == j)
+        f->reader[w] = i;
+    for (int k = i + 1; k < j; k++)
+        if (!f->gone[k] && (f->p->step[k].x == x || f->p->step[k].y == x || f->p->step[k].z == x))
+            f->reader[w] = f->reader[w] > k ? f->reader[w] : k;
+}
+
+/* The second of two functions is computed at the place of the first. Its value may wait in a register; where it goes to
+ * memory, nothing may be between the two. An operand in memory must still be there. */
+static void twin(fuser *f, int i)
+{
+    ew_program *p = f->p;
+    ew_step *s = &p->step[i];
+    bool swapped, between = false;
+    if (s->to == s->x)
+        return;
+    for (int j = i + 1; j < p->steps && j - i <= REACH; j++) {
+        const ew_step *other = &p->step[j];
+        if (f->gone[j])
+            continue;
+        ew_kernel run = other->x == s->x ? twin_of(f->kernels, s, other, &swapped) : NULL;
+        if (run && (other->to < 0 || !between)) {
+            s->run = run;
+            s->y = swapped ? s->to : other->to;
+            s->to = swapped ? other->to : s->to;
+            s->z = s->x;
+            f->twin[i] = true;
+            give_up(f, i, j);
+            return;
+        }
+        if (s->x >= 0 && writes_port(f, j))
+            return;
+        between = true;
     }
 }
 
@@ -77,7 +141,7 @@ static int second_half(const fuser *f, int i)
     if (p->step[i].to >= 0 || f->reads[i] != 1 || j - i > REACH)
         return -1;
     for (int k = i + 1; k < j; k++)
-        if (p->step[k].to >= 0)
+        if (writes_port(f, k))
             return -1;
     return j;
 }
@@ -114,12 +178,17 @@ static void place_values(fuser *f)
         if (f->gone[i])
             continue;
         ew_step s = p->step[i];
-        if (s.to < 0) {
-            f->place[i] = free_count ? free[--free_count] : p->registers++;
-            s.to = p->ports + f->place[i];
-        }
-        int32_t *operands[] = { &s.x, &s.y, &s.z };
-        for (int k = 0; k < 3; k++)
+        int32_t *results[] = { &s.to, &s.y }, *operands[] = { &s.x, &s.z, &s.y };
+        int result_count = f->twin[i] ? 2 : 1, operand_count = f->twin[i] ? 2 : 3, unread[2], unread_count = 0;
+        for (int k = 0; k < result_count; k++)
+            if (*results[k] < 0) {
+                int32_t w = -1 - *results[k];
+                f->place[w] = free_count ? free[--free_count] : p->registers++;
+                *results[k] = p->ports + f->place[w];
+                if (f->reader[w] == w)
+                    unread[unread_count++] = f->place[w];
+            }
+        for (int k = 0; k < operand_count; k++)
             if (*operands[k] < 0) {
                 int32_t w = -1 - *operands[k];
                 *operands[k] = p->ports + f->place[w];
@@ -128,8 +197,8 @@ static void place_values(fuser *f)
                     f->reader[w] = -1; /* given back once, however often this step reads it */
                 }
             }
-        if (p->step[i].to < 0 && f->reader[i] == i)
-            free[free_count++] = f->place[i];
+        while (unread_count)
+            free[free_count++] = unread[--unread_count];
         p->step[steps++] = s;
     }
     p->steps = steps;
@@ -145,6 +214,10 @@ void program_fuse(ew_program *p)
     f.kernels = ew_kernels();
     name_values(&f, writer);
     for (int i = 0; i < p->steps; i++)
-        join(&f, i);
+        if (!f.gone[i])
+            twin(&f, i);
+    for (int i = 0; i < p->steps; i++)
+        if (!f.gone[i])
+            join(&f, i);
     place_values(&f);
 }

@@ -20,7 +20,8 @@
 
 enum {
     CHUNK = 1 << 16,        /* elements of one output reduced by one task */
-    COLUMN_CHUNK = 1 << 19, /* elements of one tile of columns reduced by one task */
+    COLUMN_CHUNK = 1 << 19, /* elements of one tile of columns reduced by one task, where rows are wide */
+    TASK_ROWS = 64,         /* at least, elsewhere: accumulators take a 32nd of the memory of the rows */
     FEW_TILES = 16,         /* so many tiles keep all threads busy without chunks */
     GRAIN = 1 << 15,        /* elements per piece */
     FOLDED = 512,           /* columns that narrow dense rows are widened to */
@@ -34,8 +35,10 @@ typedef struct reduction {
     reduce_kind kind;
     view kept, reduced;     /* the source, split; both at the source's address */
     int64_t outputs, count; /* elements of each */
+    int64_t line;           /* the last dimension of a row-major source; 0: its rows do not follow each other */
     int64_t chunk, chunks;  /* of the reduced elements */
     int64_t width, tiles;   /* columns: the last kept dimension, and how many tiles it makes */
+    int64_t block;          /* columns: rows that are joined at a time */
     bool floating, paired;  /* accumulators are double; a second accumulator is in use */
     char *a, *b;            /* chunks x outputs accumulators of 8 bytes */
 } reduction;
@@ -89,6 +92,11 @@ static void join_moments(double *mean, double *m2, int64_t before, double new_me
 static void join(const reduction *r, char *a, char *b, const char *c, const char *d, int64_t n, int64_t before,
                  int64_t count)
 {
+    if (r->kind == REDUCE_SUM && r->floating) {
+        for (int64_t i = 0; i < n; i++)
+            ((double *)a)[i] += ((const double *)c)[i];
+        return;
+    }
     for (int64_t i = 0; i < n; i++, a += 8, b += 8, c += 8, d += 8) {
         if (r->kind == REDUCE_MOMENTS) {
             join_moments((double *)a, (double *)b, before, *(const double *)c, *(const double *)d, count);
@@ -178,8 +186,11 @@ static void column_rows(const reduction *r, const char *p, int64_t rows, int64_t
     int64_t taken = 0;
     if (n < NARROW && !r->paired && before == 0 && step == size && row_step == n * size)
         taken = narrow_columns(r, p, rows, row_step, n, a);
-    if (taken < rows)
-        r->columns(p + taken * row_step, rows - taken, row_step, n, step, before + taken, a, b);
+    int64_t most = r->block < REDUCE_ROWS && !r->paired ? r->block : rows;
+    for (int64_t some; taken < rows; taken += some) {
+        some = least(most, rows - taken);
+        r->columns(p + taken * row_step, some, row_step, n, step, before + taken, a, b);
+    }
 }
 
 static void column_task(const reduction *r, int64_t outer, int64_t tile, int64_t c)
@@ -222,6 +233,17 @@ static bool by_columns(const reduction *r)
     return kept != 0 && kept < (reduced < 0 ? -reduced : reduced);
 }
 
+static int64_t line_of(const view *src)
+{
+    int64_t expect = 1;
+    for (int d = src->ndim - 1; d >= 0; d--) {
+        if (src->sizes[d] != 1 && src->strides[d] != expect)
+            return 0;
+        expect *= src->sizes[d];
+    }
+    return src->ndim ? src->sizes[src->ndim - 1] : 1;
+}
+
 static void split(reduction *r, const view *src, uint32_t dims)
 {
     r->kept.data = r->reduced.data = src->data; /* field by field: sizes beyond ndim are never looked at */
@@ -234,6 +256,7 @@ static void split(reduction *r, const view *src, uint32_t dims)
     }
     r->outputs = view_numel(&r->kept);
     r->count = view_numel(&r->reduced);
+    r->line = line_of(src);
 }
 
 static view kept_part(const view *dst, uint32_t dims)
@@ -269,14 +292,39 @@ static void order(reduction *r, view *a, view *b)
     r->kept.data += r->reduced.data - before;
 }
 
+int64_t reduce_block_rows(int64_t width)
+{
+    int64_t rows = REDUCE_FEED / width / REDUCE_ROWS * REDUCE_ROWS;
+    for (rows = rows ? rows : REDUCE_ROWS; rows > 4 && rows * width > 2 * REDUCE_FEED;)
+        rows /= 2;
+    return rows;
+}
+
+int64_t reduce_task_rows(int64_t width)
+{
+    int64_t rows = 2 * reduce_block_rows(width);
+    return rows < TASK_ROWS ? TASK_ROWS : rows;
+}
+
+/* A sum of everything has a chunk for each block of rows, one of columns for each task: so both can be fed by blocks.
+ */
 static void cut(reduction *r, bool columns)
 {
     r->chunk = CHUNK;
     if (columns) {
         r->width = r->kept.sizes[r->kept.ndim - 1];
         r->tiles = pieces(r->width, REDUCE_TILE);
-        bool many = r->outputs / r->width * r->tiles >= FEW_TILES;
-        r->chunk = many ? r->count : 1 + COLUMN_CHUNK / least(r->width, REDUCE_TILE);
+        r->block = REDUCE_ROWS;
+        if (r->outputs / r->width * r->tiles >= FEW_TILES) {
+            r->chunk = r->count;
+        } else if (r->width > REDUCE_WIDEST) {
+            r->chunk = COLUMN_CHUNK / REDUCE_TILE;
+        } else {
+            r->chunk = reduce_task_rows(r->width);
+            r->block = least(REDUCE_ROWS, reduce_block_rows(r->width));
+        }
+    } else if (!r->kept.ndim && r->line && r->line <= REDUCE_WIDEST) {
+        r->chunk = reduce_block_rows(r->line) * r->line;
     }
     r->chunks = pieces(r->count, r->chunk);
 }
@@ -513,8 +561,8 @@ static void stream_column_task(const stream *s, int64_t output, int64_t n, int64
     for (int64_t i = begin, rows; i < end; i += rows, walk_skip(&w, rows)) {
         rows = walk_run(&w, end - i);
         int64_t row_step = walk_step(&w, 0) / item_size(r), first = elements_from(r, w.p[0]);
-        for (int64_t row = 0; row < rows; row += REDUCE_ROWS)
-            stream_some_rows(s, first + row * row_step, least(REDUCE_ROWS, rows - row), row_step, n, i - begin + row,
+        for (int64_t row = 0; row < rows; row += r->block)
+            stream_some_rows(s, first + row * row_step, least(r->block, rows - row), row_step, n, i - begin + row,
                              (c * r->outputs + output) * 8);
     }
 }
@@ -609,4 +657,77 @@ int reduce_stream(const reduce_sink *sinks, int count, uint32_t dims, const redu
     if (accumulators != small)
         pool_give(accumulators, bytes);
     return 0;
+}
+
+/* --- reducing blocks of rows as they are made -------------------------------------------------------------------- */
+
+struct reduce_feed {
+    reduction r;
+    view dst;
+    size_t bytes; /* of this and the accumulators */
+    bool columns, mean;
+};
+
+/* Of a row-major source: everything, or columns of whole rows of `width`, whose chunks are whole blocks. */
+bool reduce_feeds(const view *src, uint32_t dims, int64_t width)
+{
+    reduction r = { .kind = REDUCE_SUM };
+    split(&r, src, dims);
+    if (!r.outputs || !r.count || !r.line || width > REDUCE_WIDEST)
+        return false;
+    order(&r, NULL, NULL);
+    if (by_columns(&r))
+        return r.kept.ndim == 1 && r.kept.sizes[0] == width && width >= NARROW && r.reduced.ndim == 1;
+    return !r.kept.ndim && r.line <= REDUCE_WIDEST &&
+           reduce_block_rows(width) * width % (reduce_block_rows(r.line) * r.line) == 0;
+}
+
+reduce_feed *reduce_feed_open(const reduce_sink *sink, uint32_t dims)
+{
+    reduction r;
+    view dst;
+    bool columns = stream_begin(&r, sink, dims, &dst);
+    size_t bytes = (sizeof(reduce_feed) + 63) / 64 * 64, all = bytes + (size_t)(r.outputs * r.chunks) * 8;
+    reduce_feed *f = pool_take(all);
+    if (!f)
+        return NULL;
+    r.a = r.b = (char *)f + bytes;
+    *f = (reduce_feed){ .r = r, .dst = dst, .bytes = all, .columns = columns, .mean = sink->mean };
+    return f;
+}
+
+static void feed_columns(const reduction *r, int64_t begin, int64_t end, const char *p)
+{
+    int64_t size = item_size(r), first = begin / r->width, rows = (end - begin) / r->width, c = first / r->chunk;
+    for (int64_t column = 0; column < r->width; column += REDUCE_TILE) {
+        char *a = r->a + (c * r->outputs + column) * 8;
+        r->columns(p + column * size, rows, r->width * size, least(REDUCE_TILE, r->width - column), size,
+                   first - c * r->chunk, a, a);
+    }
+}
+
+void reduce_feed_block(const reduce_feed *f, int64_t begin, int64_t end, const char *p)
+{
+    const reduction *r = &f->r;
+    if (f->columns) {
+        feed_columns(r, begin, end, p);
+        return;
+    }
+    for (int64_t n; begin < end; begin += n, p += n * item_size(r)) {
+        n = least(r->chunk, end - begin);
+        char *a = r->a + begin / r->chunk * 8;
+        r->rows(p, 1, 0, n, item_size(r), 0, a, a);
+    }
+}
+
+void reduce_feed_close(reduce_feed *f, bool deliver_it)
+{
+    reduction *r = &f->r;
+    if (deliver_it) {
+        join_chunks(r);
+        if (f->mean)
+            finish_run((double *)r->a, r->outputs, (finish){ (double)r->count, false });
+        deliver(&f->dst, r->a, r->floating ? BK_FLOAT64 : BK_INT64);
+    }
+    pool_give(f, f->bytes);
 }

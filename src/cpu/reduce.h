@@ -57,6 +57,29 @@ bool reduce_streams(const view *src, uint32_t dims);
 /* All sinks in one pass; bit for bit the results of reduce_run and reduce_mean over src in memory. */
 int reduce_stream(const reduce_sink *sinks, int count, uint32_t dims, const reduce_source *source);
 
+/* --- reducing blocks of rows as they are made -------------------------------------------------------------------
+ *
+ * Rows of `width` elements follow each other in memory. Blocks of reduce_block_rows(width) rows (the last one has what
+ * is left) are fed in ascending order within a task of reduce_task_rows(width) rows, which one thread does; tasks may
+ * run in any order. */
+
+enum {
+    REDUCE_FEED = 1 << 14,  /* elements of a block, at least: a few such blocks fit into L2 */
+    REDUCE_WIDEST = 1 << 13 /* the widest rows that are fed */
+};
+
+typedef struct reduce_feed reduce_feed;
+
+int64_t reduce_block_rows(int64_t width);
+int64_t reduce_task_rows(int64_t width); /* a multiple of these */
+/* Whether the reduction of src can be fed by rows of this width. */
+bool reduce_feeds(const view *src, uint32_t dims, int64_t width);
+reduce_feed *reduce_feed_open(const reduce_sink *sink, uint32_t dims); /* NULL: out of memory */
+/* Elements [begin, end) of src, a block, are at p. */
+void reduce_feed_block(const reduce_feed *f, int64_t begin, int64_t end, const char *p);
+/* All blocks were fed, if it is to be delivered: bit for bit the result of reduce_run or reduce_mean. */
+void reduce_feed_close(reduce_feed *f, bool deliver);
+
 /* --- the inner loops, one table per ISA -------------------------------------------------------------------- */
 
 /* Accumulators a (float64 or int64) and b (the index, or the second moment), one per output. `before` says how many

@@ -374,19 +374,16 @@ VM float reciprocal_f(float a, float *u, float *more)
     t = t * madd_f(-t, d, 2); /* three of Newton's steps, from 12% to 1.4%, 2e-4, 4e-8: a division takes longer */
     t = t * madd_f(-t, d, 2);
     t = t * madd_f(-t, d, 2);
-    float one = t * d;
-    *more = madd_f(t, a - (d - 2), (one - 1) + product_lost_f(t, d, one));
+    *more = madd_f(t, a - (d - 2), product_lost_f(t, d, 1));
     *u = madd_f(-4, t, 1);
     return t;
 }
 
-/* (base + first + u w) t, which moves with d as d^power does, and what it lost in rounding: base is a power of two that
- * is greater than the rest. */
-VM float divided_f(float base, float first, float u, float w, float t, float power, float more, float *lost)
+/* (base + p) t, which moves with d as d^power does, and what it lost in rounding: base is a power of two. */
+VM float divided_f(float base, float p, float t, float power, float more, float *lost)
 {
-    float p = madd_f(u, w, first), p_lost = product_lost_f(u, w, p - first), most = base * t;
-    float rest = madd_f(p, t, madd_f(p_lost, t, t * (p + base) * (power * more))), all = rest + most;
-    *lost = rest - (all - most);
+    float rest = madd_f(p + base, power * more, p), most = base * t, all = madd_f(t, rest, most);
+    *lost = madd_f(t, rest, most - all);
     return all;
 }
 
@@ -394,46 +391,54 @@ VM float divided_f(float base, float first, float u, float w, float t, float pow
 VM float erfc_core_f(float a, float *lost)
 {
     float u, more, t = reciprocal_f(a, &u, &more);
-    float w = POLY_9(madd_f, u, -0.687160671f, 0.279471755f, -0.0364422761f, -0.0215055924f, 0.00647881813f,
-                     0.00306284358f, -0.000839216169f, -0.000595316931f, 5.31310907e-05f, 7.33962952e-05f);
-    return divided_f(1, 0.0215827078f, u, w, t, madd_f(0.63f, u, -1.63f), more, lost);
+    float p =
+        POLY_10(madd_f, u, 0.0215827078f, -0.687160671f, 0.279471755f, -0.0364422761f, -0.0215055924f, 0.00647881813f,
+                0.00306284358f, -0.000839216169f, -0.000595316931f, 5.31310907e-05f, 7.33962952e-05f);
+    return divided_f(1, p, t, madd_f(0.63f, u, -1.63f), more, lost);
 }
 
-/* exp(a^2 / 2) (1 - Phi(a)) for 0 <= a <= 15: the same at a / sqrt(2), which would be rounded. Relative error 1.4e-8.
- */
+/* exp(a^2 / 2) (1 - Phi(a)) for 0 <= a <= 15: the same at a / sqrt(2), which would be rounded. Relative error
+ * 1.4e-8. */
 VM float normal_core_f(float a, float *lost)
 {
     float u, more, t = reciprocal_f(a, &u, &more);
-    float w =
-        POLY_10(madd_f, u, -0.331404477f, 0.0287973452f, 0.0367194116f, -0.000469408144f, -0.00673441635f,
+    float p =
+        POLY_11(madd_f, u, 0.172408f, -0.331404477f, 0.0287973452f, 0.0367194116f, -0.000469408144f, -0.00673441635f,
                 -0.00195317203f, 0.000822717673f, 0.000839693821f, 0.000135136826f, -0.000151344342f, -6.7255467e-05f);
-    return divided_f(0.5f, 0.172408f, u, w, t, madd_f(0.3f, u, -1.3f), more, lost);
+    return divided_f(0.5f, p, t, madd_f(0.3f, u, -1.3f), more, lost);
 }
 
-/* (y + low) exp(-scale a^2), scale 1 or 1/2, the exponent at most 115. A rounded square would cost one ULP for each
- * unit of it. So a is cut in two: the square of its upper half is exact, and what is left is small. The result may be
- * denormal, so it is scaled down at the end. */
-VM float times_exp_of_square_f(float y, float low, float a, float scale)
+/* expm1(r) and 2^(k + 64) with exp(-scale a^2) = 2^k exp(r), scale 1 or 1/2, the exponent at most 115. A rounded square
+ * would cost one ULP for each unit of it: what it loses is added to r. Results may be denormal, so they are scaled down
+ * at the end. */
+VM float exp_of_square_f(float a, float scale, float *power)
 {
     const float rounder = POW2_ROUNDER_F(64);
-    float upper = float_of(bits_f(a) & 0xfffff000u);
-    float high = upper * upper * -scale, rest = (upper - a) * (upper + a) * scale;
+    float square = a * a, lost = product_lost_f(a, a, square), high = square * -scale;
     float t = madd_f(high, (float)LOG2E, rounder), k = t - rounder;
-    float r = madd_f(k, -0x1.62e4p-1f, high) + madd_f(k, -1.42860682030941723212e-6f, rest);
-    return (madd_f(y, expm1_reduced_f(r), low) + y) * pow2_of_rounded_f(t) * 0x1p-64f;
+    float r = madd_f(lost, -scale, madd_f(k, -1.42860682030941723212e-6f, madd_f(k, -0x1.62e4p-1f, high)));
+    *power = pow2_of_rounded_f(t);
+    return expm1_reduced_f(r);
 }
 
 /* erfc(a) for 0 <= a <= 10.2 */
 VM float erfc_positive_f(float a)
 {
-    float lost, core = erfc_core_f(a, &lost);
-    return times_exp_of_square_f(core, lost, a, 1);
+    float lost, core = erfc_core_f(a, &lost), power, e = exp_of_square_f(a, 1, &power);
+    return (madd_f(core, e, lost) + core) * power * 0x1p-64f;
+}
+
+/* |x|, but at most `most`; of a NaN too. Numbers that are not negative have the order of their bits. */
+VM float bounded_abs_f(float x, float most)
+{
+    uint32_t a = bits_f(x) & ~SIGN_F, b = bits_f(most);
+    return float_of(a < b ? a : b);
 }
 
 VM float erfc_f(float x)
 {
-    float a = abs_f(x), v = erfc_positive_f(a > 10.2f ? 10.2f : a);
-    return x < 0 ? 2 - v : v;
+    float v = erfc_positive_f(bounded_abs_f(x, 10.2f)), r = x < 0 ? 2 - v : v;
+    return x != x ? x : r;
 }
 
 VM float erf_f(float x)
@@ -441,33 +446,48 @@ VM float erf_f(float x)
     float a = abs_f(x), z = a * a;
     float near = POLY_6(madd_f, z, 0.12837917f, -0.376126267f, 0.112835947f, -0.026854212f, 0.00518908742f,
                         -0.000801686429f, 7.87587506e-05f); /* 1.3e-9 */
-    float far = 1 - erfc_positive_f(a > 10.2f ? 10.2f : a);
-    return copysign_f(a < 0.75f ? madd_f(a, near, a) : far, x);
+    float far = 1 - erfc_positive_f(bounded_abs_f(x, 10.2f)), r = a < 0.75f ? madd_f(a, near, a) : far;
+    return x != x ? x : copysign_f(r, x);
 }
 
-/* x Phi(x) is x (1 - Phi(-x)), and likewise its derivative Phi(x) + x phi(x): the tail serves both signs. The latter is
- * 0 at -0.7518, and within 1 ULP of 1 around there. */
+/* x Phi(x) is x (1 - Phi(-x)), and likewise its derivative Phi(x) + x phi(x): the tail serves both signs, and both
+ * functions. The latter is 0 at -0.7518, and within 1 ULP of 1 around there. */
+VM float gelu_of_tail_f(float x, float a, float core, float lost, float e, float power)
+{
+    float y = a * core, v = (madd_f(y, e, madd_f(a, lost, product_lost_f(a, core, y))) + y) * power * 0x1p-64f;
+    float r = (x < 0 ? -0.0f : x) - v;
+    return x == -INFINITY ? NAN : r;
+}
+
+VM float gelu_slope_of_tail_f(float x, float a, float core, float lost, float e, float power)
+{
+    const double density = 0.39894228040143267794;
+    const float high = (float)density, low = (float)(density - (double)high);
+    float y = madd_f(-high, a, core);
+    lost += madd_f(-low, a, product_lost_f(-high, a, y - core));
+    float v = (madd_f(y, e, lost) + y) * power * 0x1p-64f, r = x < 0 ? v : 1 - v;
+    return (bits_f(x) & ~SIGN_F) >= bits_f(INFINITY) ? NAN : r;
+}
+
+VM void gelu_both_f(float x, float *gelu, float *slope)
+{
+    float a = bounded_abs_f(x, 15), lost, core = normal_core_f(a, &lost), power, e = exp_of_square_f(a, 0.5f, &power);
+    *gelu = gelu_of_tail_f(x, a, core, lost, e, power);
+    *slope = gelu_slope_of_tail_f(x, a, core, lost, e, power);
+}
+
 VM float gelu_f(float x)
 {
-    float a = abs_f(x);
-    a = a > 15 ? 15 : a;
-    float lost, core = normal_core_f(a, &lost), y = a * core;
-    float v = times_exp_of_square_f(y, madd_f(a, lost, product_lost_f(a, core, y)), a, 0.5f);
-    float r = x < 0 ? -v : x - v;
-    return x == -INFINITY ? NAN : r;
+    float gelu, slope;
+    gelu_both_f(x, &gelu, &slope);
+    return gelu;
 }
 
 VM float gelu_slope_f(float x)
 {
-    float a = abs_f(x);
-    a = a > 15 ? 15 : a;
-    const double density = 0.39894228040143267794;
-    const float high = (float)density, low = (float)(density - (double)high);
-    float lost, core = normal_core_f(a, &lost), y = madd_f(-high, a, core);
-    lost += madd_f(-low, a, product_lost_f(-high, a, y - core));
-    float v = times_exp_of_square_f(y, lost, a, 0.5f);
-    float r = x < 0 ? v : 1 - v;
-    return abs_f(x) == INFINITY ? NAN : r;
+    float gelu, slope;
+    gelu_both_f(x, &gelu, &slope);
+    return slope;
 }
 
 /* --- float32 by way of doubles ------------------------------------------------------------------------------ */
@@ -749,10 +769,23 @@ VM double log_d(double x)
     return x < INFINITY ? r : x;
 }
 
-VM double gelu_d(double x) { return 0.5 * x * erfc(-x * 0.70710678118654752440); }
+VM void gelu_both_d(double x, double *gelu, double *slope)
+{
+    double twice = erfc(-x * 0.70710678118654752440);
+    *gelu = 0.5 * x * twice;
+    *slope = 0.5 * twice + x * 0.39894228040143267794 * exp_d(-0.5 * x * x);
+}
+VM double gelu_d(double x)
+{
+    double gelu, slope;
+    gelu_both_d(x, &gelu, &slope);
+    return gelu;
+}
 VM double gelu_slope_d(double x)
 {
-    return 0.5 * erfc(-x * 0.70710678118654752440) + x * 0.39894228040143267794 * exp_d(-0.5 * x * x);
+    double gelu, slope;
+    gelu_both_d(x, &gelu, &slope);
+    return slope;
 }
 VM double silu_d(double x) { return x / (1 + exp_d(-x)); }
 VM double gelu_tanh_d(double x) { return x / (1 + exp_d(-1.59576912160573071176 * x * (1 + 0.044715 * x * x))); }

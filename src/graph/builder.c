@@ -576,6 +576,8 @@ static int64_t size_of(const plan *made)
                     made->key.leaves * (int64_t)sizeof(leaf_key) + made->code_count * (int64_t)sizeof(instruction) +
                     made->buffer_count * (int64_t)sizeof(plan_buffer) +
                     made->region_count * (int64_t)sizeof(plan_region);
+    for (int i = 0; i < made->region_count; i++)
+        bytes += made->regions[i].local_count * (int64_t)sizeof(plan_local);
     for (int i = 0; i < made->code_count; i++) {
         const plan_program *q = program_of(&made->code[i]);
         if (q)
@@ -604,6 +606,7 @@ plan *plan_build(planner *p)
     made->regions = p->regions;
     made->region_count = p->region_count;
     p->regions = NULL;
+    p->region_count = 0;
     if (!find_teams(p, made)) {
         plan_free(made);
         return NULL;
@@ -611,6 +614,13 @@ plan *plan_build(planner *p)
     made->bytes = size_of(made);
     made->report = p->report;
     return made;
+}
+
+void regions_free(plan_region *regions, int count)
+{
+    for (int i = 0; i < count; i++)
+        mem_free(regions[i].locals);
+    mem_free(regions);
 }
 
 void plan_free(plan *made)
@@ -627,7 +637,7 @@ void plan_free(plan *made)
     mem_free(made->code);
     mem_free(made->buffers);
     mem_free(made->kept);
-    mem_free(made->regions);
+    regions_free(made->regions, made->region_count);
     mem_free(made->key.record);
     mem_free(made->key.bits);
     mem_free(made->key.leaf);

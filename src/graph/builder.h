@@ -164,10 +164,12 @@ int32_t memory_behind(const planner *p, int32_t v); /* the record that the memor
 bool move_home(planner *p, int32_t v);              /* a value with an owner gets memory */
 bool share_packed(planner *p);
 bool find_regions(planner *p);
+bool find_blocks(planner *p); /* blocks.c */
 
 /* The plan; NULL when memory is out. */
 plan *plan_build(planner *p);
 /* Its stretches of few rows, once it is built: false: out of memory. */
 bool find_teams(planner *p, plan *made);
+void regions_free(plan_region *regions, int count);
 
 #endif

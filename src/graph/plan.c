@@ -768,7 +768,7 @@ static void planner_free(planner *p)
     mem_free(p->latest_group);
     mem_free(p->buffers);
     mem_free(p->drafts);
-    mem_free(p->regions);
+    regions_free(p->regions, p->region_count);
 }
 
 plan *plan_make(const op_log *log, const plan_key *key)
@@ -785,7 +785,7 @@ plan *plan_make(const op_log *log, const plan_key *key)
     for (int i = 0; good && i < text.key.records; i++)
         if (text.key.bits[i] & RECORD_NEEDED && p.same[i] == i)
             good = plan_record(&p, i);
-    if (good && keep_results(&p) && share_packed(&p) && find_regions(&p))
+    if (good && keep_results(&p) && share_packed(&p) && find_regions(&p) && find_blocks(&p))
         made = plan_build(&p);
     if (made)
         report_done(&p.report, key->records, made->code_count, made->arena_bytes);

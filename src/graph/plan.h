@@ -44,7 +44,12 @@ typedef struct plan_key {
     leaf_key *leaf;
 } plan_key;
 
-enum { BUFFER_LEAF, BUFFER_TEMPORARY, BUFFER_RESULT };
+enum {
+    BUFFER_LEAF,
+    BUFFER_TEMPORARY,
+    BUFFER_RESULT,
+    BUFFER_LOCAL /* of a region: each thread has a block of it */
+};
 
 typedef struct plan_buffer {
     uint8_t kind;
@@ -119,14 +124,24 @@ typedef struct kept_value {
     int64_t offset;
 } kept_value;
 
-/* Instructions that each core takes its rows through; or, where there are few rows, that the cores go through together,
- * each with its columns of every one. */
+typedef struct plan_local {
+    int32_t buffer;
+    int64_t at;  /* in the scratch of a thread */
+    int64_t row; /* bytes of a row */
+} plan_local;
+
+/* Instructions that each core takes its rows through, all at once or block by block; or, where there are few rows, that
+ * the cores go through together, each with its columns of every one. */
 typedef struct plan_region {
     int32_t first, end;
     int64_t rows; /* 0: together */
     double work_ns;
-    int32_t waits; /* together: how many of its instructions wait */
-    int64_t width; /* together: instructions of a multiple of so many columns are split alike; 0: none */
+    int32_t waits;    /* together: how many of its instructions wait */
+    int64_t together; /* instructions of a multiple of so many columns are split alike; 0: none */
+    int64_t width;    /* blocks: the elements of a row; 0: a region of the other kind */
+    int64_t scratch;  /* bytes of locals for each thread */
+    plan_local *locals;
+    int32_t local_count;
 } plan_region;
 
 typedef struct plan {

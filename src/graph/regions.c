@@ -200,7 +200,8 @@ static bool close_region(finder *f, int32_t end)
             p->region_capacity = capacity;
         }
         note_steps(f, end);
-        p->regions[p->region_count++] = (plan_region){ f->first, end, f->rows, f->work_ns, 0, 0 };
+        p->regions[p->region_count++] =
+            (plan_region){ .first = f->first, .end = end, .rows = f->rows, .work_ns = f->work_ns };
         note(p, FACT_REGION, p->drafts[f->first].record);
     }
     f->rows = 0;

@@ -165,6 +165,8 @@ static int bind_buffers(const plan *p, const op_log *log, binding *bound, char *
             bound[b] = (binding){ log->leaves[buffer->leaf]->data, log->leaves[buffer->leaf]->memory };
         } else if (buffer->kind == BUFFER_TEMPORARY) {
             bound[b] = (binding){ arena + buffer->at, NULL };
+        } else if (buffer->kind == BUFFER_LOCAL) {
+            bound[b] = (binding){ NULL, NULL }; /* whoever runs the region has it */
         } else {
             storage *s = storage_new((size_t)buffer->bytes);
             if (!s) {
@@ -210,14 +212,6 @@ static int run_instruction(const instruction *in, const binding *bound)
     return 0;
 }
 
-static int run_stretch(const plan *p, const plan_region *region, const binding *bound)
-{
-    if (region->rows)
-        return run_region(p, region, bound);
-    counts.teams += run_team(p, region, bound) > 1;
-    return 0;
-}
-
 static atomic_bool interrupted;
 
 void bk_interrupt(void) { atomic_store_explicit(&interrupted, true, memory_order_relaxed); }
@@ -228,6 +222,14 @@ static const plan_region *region_from(const plan *p, int instruction)
     while (region < p->regions + p->region_count && region->first < instruction)
         region++;
     return region;
+}
+
+static int run_stretch(const plan *p, const plan_region *region, const binding *bound)
+{
+    if (region->rows)
+        return region->width ? run_blocks(p, region, bound) : run_region(p, region, bound);
+    counts.teams += run_team(p, region, bound) > 1;
+    return 0;
 }
 
 /* From progress->next on, which stays at the instruction that could not be run. */

@@ -39,6 +39,8 @@ gemm_task product_task(const instruction *in, const binding *bound);
 bool is_small_product(const instruction *in);
 int run_small_product(const instruction *in, const binding *bound);
 int run_region(const plan *p, const plan_region *r, const binding *bound);
+/* run_blocks.c: the same for a region of blocks. */
+int run_blocks(const plan *p, const plan_region *r, const binding *bound);
 
 /* run_team.c: how many cores went through it. */
 int run_team(const plan *p, const plan_region *r, const binding *bound);

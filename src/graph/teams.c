@@ -139,7 +139,7 @@ static bool must_wait(const finder *f)
 {
     for (int i = 0; i < f->touched; i++)
         for (int k = 0; k < f->remembered; k++)
-            if (collide(&f->now[i], &f->before[k], f->open.width))
+            if (collide(&f->now[i], &f->before[k], f->open.together))
                 return true;
     return f->remembered + f->touched > MOST_REMEMBERED;
 }
@@ -230,7 +230,7 @@ static void close_team(finder *f)
 {
     if (f->products >= FEWEST_PRODUCTS) {
         const instruction *in = &f->made->code[f->open.first];
-        f->open.width = width_of(f);
+        f->open.together = width_of(f);
         f->remembered = 0;
         for (int32_t at = f->open.first; at < f->open.end; at++)
             add_member(f, &f->made->code[at]);

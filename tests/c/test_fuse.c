@@ -33,12 +33,13 @@ static int32_t written(const bool *has)
 /* Steps over three inputs, two outputs and some registers; both outputs are written in the end, and may be earlier. */
 static void throw_steps(program_data *d, const ew_table *t, compute_type c)
 {
-    static const ew_op ops[] = { EW_add, EW_sub, EW_mul, EW_square, EW_add, EW_sub, EW_mul, EW_tanh };
+    static const ew_op ops[] = { EW_add, EW_sub, EW_mul,  EW_square, EW_add,
+                                 EW_sub, EW_mul, EW_tanh, EW_gelu,   EW_gelu_slope };
     bool has[PORTS + REGISTERS] = { true, true, true };
     d->p = (ew_program){ .ports = PORTS, .registers = REGISTERS, .port = d->port, .step = d->step };
     int steps = 3 + dice(STEPS - 3);
     for (int i = 0; i < steps; i++) {
-        ew_op op = ops[dice(8)];
+        ew_op op = ops[dice(10)];
         int32_t to = i >= steps - 2 ? INPUTS + steps - 1 - i
                      : dice(8) == 0 ? INPUTS + dice(2)
                                     : PORTS + dice(REGISTERS);

@@ -69,6 +69,64 @@ static bool lazy_is_eager(program run, const operands *o)
 
 static int fired(plan_fact fact) { return log_is_eager ? 1 : report.count[fact]; }
 
+/* --- blocks of rows --------------------------------------------------------------------------------------------- */
+
+static int wanted; /* the gradient for x, or for the row: bk_grad has evaluated both */
+
+static bk_tensor *gradients_of(bk_tensor *y, const operands *o)
+{
+    bk_tensor *loss = bk_mean(bk_square(y), 0, false), *in[] = { o->x, o->row }, *g[2];
+    if (bk_grad(&loss, NULL, 1, in, 2, false, false, g) < 0)
+        return NULL;
+    return g[wanted];
+}
+static bk_tensor *a_norm(const operands *o)
+{
+    bk_tensor *y = bk_layer_norm(o->x, 1, &o->row->layout->sizes[0], o->row, o->row, 1e-5);
+    return gradients_of(bk_gelu(y), o);
+}
+static bk_tensor *a_norm_by_hand(const operands *o)
+{
+    bk_tensor *centred = bk_sub(o->x, bk_mean(o->x, 2, true));
+    bk_tensor *y = bk_mul(centred, bk_rsqrt(bk_add_s(bk_mean(bk_square(centred), 2, true), 1e-5)));
+    return gradients_of(bk_mul(y, o->row), o);
+}
+static bk_tensor *a_softmax(const operands *o) { return gradients_of(bk_softmax(bk_mul(o->x, o->row), 1), o); }
+static bk_tensor *sums_both_ways(const operands *o)
+{
+    bk_tensor *y = bk_exp(o->x);
+    return bk_add(bk_sum(y, 2, true), bk_add(bk_sum(y, 1, false), bk_sum(bk_mul(y, y), 0, false)));
+}
+
+static void blocks(void)
+{
+    static const struct {
+        const char *name;
+        program run;
+    } programs[] = { { "a norm and its gradient", a_norm },
+                     { "a norm of single ops", a_norm_by_hand },
+                     { "a softmax", a_softmax },
+                     { "sums over rows and columns", sums_both_ways } };
+    static const int64_t sizes[][2] = { { 300, 256 }, { 1000, 70 }, { 70, 1100 }, { 40, 3000 }, { 9, 9000 } };
+    for (size_t p = 0; p < sizeof programs / sizeof *programs; p++) {
+        bool same = true;
+        int times = 0;
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+            for (int k = 0; k < 4; k++) {
+                bk_scope_push();
+                bk_dtype t = k & 1 ? BK_FLOAT64 : BK_FLOAT32;
+                wanted = k >> 1;
+                operands o = { .x = sample(2, sizes[s], t, 1), .row = sample(1, &sizes[s][1], t, 3) };
+                bk_set_requires_grad(o.x, true), bk_set_requires_grad(o.row, true);
+                same = lazy_is_eager(programs[p].run, &o) && same;
+                times += fired(FACT_BLOCKS) > 0;
+                bk_scope_pop();
+            }
+        tap_ok(same, "%s: the same bits as eagerly", programs[p].name);
+        tap_ok(log_is_eager || times >= 8, "%s: runs block by block", programs[p].name);
+    }
+}
+
 /* --- reductions ------------------------------------------------------------------------------------------------- */
 
 static bk_tensor *dot(const operands *o) { return bk_sum(bk_mul(o->x, o->y), 0, false); }
@@ -320,6 +378,7 @@ static void gradients_of_a_stack(void)
 
 int main(void)
 {
+    blocks();
     reduces();
     threads();
     finishes();

@@ -1,6 +1,6 @@
 """What was measured, as a table: on the terminal (with rich where it is installed) and as Markdown."""
 
-TITLES = {"torch": "PyTorch", "numpy": "NumPy", "compile": "torch.compile", "jax": "JAX"}
+TITLES = {"torch": "PyTorch", "forward": "forward alone", "numpy": "NumPy", "compile": "torch.compile", "jax": "JAX"}
 
 
 def columns(results):

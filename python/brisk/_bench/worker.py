@@ -1,4 +1,4 @@
-"""A process that times one library: worker.py <brisk|torch|numpy|compile|jax> <threads>.
+"""A process that times one library: worker.py <brisk|torch|forward|numpy|compile|jax> <threads>.
 
 Its first line is {"version": of the library, "cases": what there is to time}. Then it reads requests from standard
 input, one JSON object per line, and answers each with one line:
@@ -25,9 +25,9 @@ ROUND_SECONDS = 0.02  # short, so that some rounds fall between a neighbour's bu
 
 def load(library, threads):
     """The module that a case's setup takes. BRISK_TEST_MODULE=torch puts PyTorch into both roles."""
-    name = os.environ.get("BRISK_TEST_MODULE", "brisk") if library == "brisk" else library
+    name = os.environ.get("BRISK_TEST_MODULE", "brisk") if library in ("brisk", "forward") else library
     module = importlib.import_module("torch" if name == "compile" else name)
-    if library in ("brisk", "torch", "compile"):
+    if library in ("brisk", "torch", "forward", "compile"):
         module.set_num_threads(threads)
     return module
 
@@ -47,6 +47,7 @@ def force_jax(result):
 FORCE = {
     "brisk": force_tensor,
     "torch": force_tensor,
+    "forward": force_tensor,
     "numpy": lambda result: None,
     "compile": force_tensor,
     "jax": force_jax,

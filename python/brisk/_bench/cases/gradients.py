@@ -95,6 +95,35 @@ gates_case(1000, "grad_gates_1e3", "five gates tanh(y) sigmoid(y + c) with gradi
 gates_case(1_000_000, "grad_gates_1e6", "the same with 1,000,000", target=3.5)
 
 
+def steps(torch):
+    x, c = leaf(torch, 1_000_000), torch.from_numpy(numbers(1_000_000, seed=1))
+
+    def program():
+        y = x
+        for _ in range(5):
+            y = torch.relu(y * 1.1 + c) + y
+        return y.sum()
+
+    return x, program
+
+
+# The backward pass is to take at most 2.5 times the forward pass: a ratio of 1 / 3.5 = 0.29 to the forward alone.
+@case("grad_steps_1e6", "five steps relu(1.1 y + c) + y with gradients, 1,000,000 elements", target=3)
+def grad_steps_1e6(torch):
+    return gradient_of(*steps(torch))
+
+
+@grad_steps_1e6.forward
+def _(torch):
+    _, program = steps(torch)
+
+    def body():
+        with torch.no_grad():
+            return program()
+
+    return body
+
+
 @case("grad_rows", "sum over 2000 rows of x[t] * 0.5, 1000 columns, with gradient", target=50)
 def grad_rows(torch):
     x = leaf(torch, 2000, 1000)
