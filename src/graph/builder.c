@@ -336,15 +336,17 @@ static bool build_start(const planner *p, const draft *d, instruction *out)
     enum { MOST_INNER = 256, MOST_BYTES = 1 << 21 };
     const int32_t i = d->first_member;
     const layout *b = d->in[1].layout, *c = d->out.layout;
-    if (d->members != 1 || p->key->record[i].op != EW_add || p->uses[d->record] != 1 || out->op != OP_matmul ||
-        c->ndim != 2 || c->sizes[0] != 1 || c->sizes[1] < 2 || b->sizes[0] < 1 || b->sizes[0] > MOST_INNER ||
-        b->numel * (int64_t)dtype_size(d->out.dtype) > MOST_BYTES || (d->packed < 0 && b->strides[1] != 1))
+    if (d->members != 1 || d->sink_count || p->key->record[i].op != EW_add || p->uses[d->record] != 1 ||
+        out->op != OP_matmul || c->ndim != 2 || c->sizes[0] != 1 || c->sizes[1] < 2 || b->sizes[0] < 1 ||
+        b->sizes[0] > MOST_INNER || b->numel * (int64_t)dtype_size(d->out.dtype) > MOST_BYTES ||
+        (d->packed < 0 && b->strides[1] != 1))
         return false;
     const int32_t x = input_of(p, i, 0), y = input_of(p, i, 1), other = x == d->record ? y : x;
     const value *to = &p->values[i], *from = &p->values[other];
     if (x == y || (x != d->record && y != d->record) || to->buffer < 0 || from->buffer < 0 ||
         to->dtype != d->out.dtype || from->dtype != d->out.dtype || to->layout->plain != c->plain ||
-        from->layout->plain != c->plain || to->layout->strides[1] != 1 || from->layout->strides[1] != 1)
+        to->layout->strides[1] != 1 || from->layout->numel != c->numel ||
+        !from->layout->contiguous) /* a bias has a dimension less */
         return false;
     const plan_view *a = &d->in[0];
     if (to->buffer == a->buffer && to->offset < a->offset + a->layout->span &&

@@ -273,6 +273,38 @@ static void fires(void)
     }
 }
 
+/* x W + b, with a bias of one dimension less, added from either side; the product kept or not. */
+static bk_tensor *affine(int64_t k, int64_t n, int how)
+{
+    bk_scope_push();
+    bk_tensor *w = sample(2, (int64_t[]){ k, n }, BK_FLOAT32, 1, 1),
+              *x = sample(2, (int64_t[]){ 1, k }, BK_FLOAT32, 2, 1);
+    bk_tensor *b = sample(how & 1 ? 1 : 2, how & 1 ? &n : (int64_t[]){ 1, n }, BK_FLOAT32, 3, 1);
+    bk_tensor *z = bk_matmul(x, w), *y = how & 2 ? bk_add(b, z) : bk_add(z, b);
+    bk_tensor *result = bk_retain(how & 4 ? bk_cat((bk_tensor *[]){ y, z }, 2, 1) : bk_mul_s(y, 1));
+    bk_scope_pop(); /* nobody holds the product */
+    bk_sync();
+    return result;
+}
+
+static void begins_with_a_bias(void)
+{
+    bool same = true;
+    for (int how = 0; how < 8; how++)
+        for (int64_t k = 1; k < 400; k = k * 3 + 5)
+            for (int64_t n = 2; n < 200; n = n * 3 + 1) {
+                const bool was = log_is_eager;
+                bk_tensor *lazy = affine(k, n, how);
+                log_is_eager = true;
+                bk_tensor *eager = affine(k, n, how);
+                log_is_eager = was;
+                same = same_bits(lazy, eager) && same;
+                bk_release(lazy);
+                bk_release(eager);
+            }
+    tap_ok(same, "a vector times a matrix and a bias: the bits of a product and a sum");
+}
+
 /* Without gradients h + h W may be written over h, of which a product needs every element until its last column. */
 static bk_tensor *over_itself(bool later, int threads)
 {
@@ -333,6 +365,7 @@ static void comes_together(void)
 int main(void)
 {
     fires();
+    begins_with_a_bias();
     const double usual = team_meeting_ns;
     team_meeting_ns = 1e-3;
     comes_together();
