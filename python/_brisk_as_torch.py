@@ -1,4 +1,4 @@
-"""Resolves `import torch` and its submodules to brisk's.
+"""Resolves `import torch` and its submodules to brisk's, and `import functorch` to what stands for it there.
 
 `torch.nn.functional` is `brisk.nn.functional`, the same module object under a second name. A submodule that brisk does
 not have is a ModuleNotFoundError that names it, and importlib.util.find_spec gives None for it, as for any other.
@@ -15,6 +15,7 @@ import os
 import sys
 
 VARIABLE = "BRISK_AS_TORCH"
+PACKAGES = {"torch": "brisk", "functorch": "brisk.functorch"}
 
 
 class _Alias:
@@ -34,9 +35,10 @@ class _Alias:
 
 class _Finder:
     def find_spec(self, fullname, path=None, target=None):
-        if fullname.partition(".")[0] != "torch":
+        top, dot, rest = fullname.partition(".")
+        if top not in PACKAGES:
             return None
-        name = "brisk" + fullname[len("torch") :]
+        name = PACKAGES[top] + dot + rest
         found = importlib.util.find_spec(name)
         if found is None:
             return None

@@ -3,12 +3,16 @@
     python tools/run_public.py script.py args...                  one program
     python tools/run_public.py --list programs.json --sources DIR [--only NAME]
 
-The program is not changed. Both runs start from the same seeds (torch, random, NumPy), in the directory of the script,
-and end by themselves, or after --lines lines of output or --seconds. Line by line, the text must be the same and the
-numbers within --rtol of each other; durations are not compared. Training is chaotic, so where they part, PyTorch is run
-once more with other vector instructions and with parameters that differ in their last bits: the line at which it
-departs from itself is the measure of how long two correct libraries can agree. The time given is the processor's, from
-the moment `import torch` is done until the last line that both printed.
+The program is not changed; of a notebook, the code cells are run. Both runs start from the same seeds (torch, random,
+NumPy), in the directory of the script, and end by themselves, or after --lines lines of output or --seconds. Line by
+line, the text must be the same and the numbers within --rtol of each other, or one unit of the last digit printed;
+durations are not compared. Programs print seldom, so with --losses each value that `backward` or `autograd.grad` is
+called on is a line too, with nine digits. Training is chaotic, so where the two part, PyTorch is run once more with
+other vector instructions and with each parameter moved by one unit in its last place, at the start and after every
+step of an optimiser, as if each step had been rounded otherwise: the line at which it departs from itself is the
+measure of how long two correct libraries can agree. --double makes float64 the default type of both runs: what was
+chaos agrees much longer then. The time given is the processor's, from the moment `import torch` is done until the last
+line that both printed.
 
 DIR holds a checkout of each repository of the list under the name owner+name. Modules that stand in for what a program
 imports beside torch (data sets, mostly) are taken from --path, before everything else.
@@ -20,6 +24,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,14 +45,31 @@ torch.manual_seed(0)
 if backend == "torch":
     torch.set_num_threads(int(os.environ["THREADS"]))
     if os.environ.get("ROUNDED"):
+        generator = torch.Generator().manual_seed(1)
+        def round_otherwise(optimizer, *args):
+            for group in optimizer.param_groups:
+                for p in group["params"]:
+                    towards = torch.randn(p.shape, generator=generator).to(p) * float("inf")
+                    p.data.copy_(torch.nextafter(p.data, towards))
         begin = torch.optim.Optimizer.__init__
         def begin_rounded(self, params, *args):
             begin(self, params, *args)
-            generator = torch.Generator().manual_seed(1)
-            for group in self.param_groups:
-                for p in group["params"]:
-                    p.data.mul_(1 + torch.randn(p.shape, generator=generator).to(p) * 2 * torch.finfo(p.dtype).eps)
+            round_otherwise(self)
         torch.optim.Optimizer.__init__ = begin_rounded
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+        register_optimizer_step_post_hook(round_otherwise)
+if os.environ.get("DOUBLE"):
+    torch.set_default_dtype(torch.float64)
+if os.environ.get("LOSSES"):
+    def shown(call):
+        def wrapper(of, *args, **kwargs):
+            for value in of if isinstance(of, (list, tuple)) else [of]:
+                if value.numel() == 1:
+                    print(f"loss {{value.item():.9g}}", flush=True)
+            return call(of, *args, **kwargs)
+        return wrapper
+    torch.Tensor.backward = shown(torch.Tensor.backward)
+    torch.autograd.grad = shown(torch.autograd.grad)
 try:
     import numpy
     numpy.random.seed(0)
@@ -64,7 +86,8 @@ else:
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\b-?(?:nan|inf)\b")
 DURATION = re.compile(
-    r"\d+m ?\d+(\.\d+)?s|\d+:\d\d(:\d\d)?(\.\d+)?|\d+(\.\d+)?(e-?\d+)? ?(ms/\w+|s/\w+|it/s|ms|secs?|seconds|s)\b"
+    r"\d{4}-\d\d-\d\dT[\d:]+|\d+m ?\d+(\.\d+)?s|\d+:\d\d(:\d\d)?(\.\d+)?"
+    r"|\d+(\.\d+)?(e-?\d+)? ?(ms/\w+|s/\w+|it/s|ms|secs?|seconds|s)\b"
     r"|(?i:ms/batch|s/it|fps|time|took|elapsed|sps)\W*-?\d+(\.\d+)?"
 )
 
@@ -77,6 +100,7 @@ class Run:
         environment = dict(os.environ, MPLBACKEND="Agg", PYTHONUNBUFFERED="1", THREADS=str(limits.threads))
         environment["OMP_NUM_THREADS"] = environment["BRISK_NUM_THREADS"] = str(limits.threads)
         environment["PYTHONPATH"] = os.pathsep.join([*limits.path, environment.get("PYTHONPATH", "")])
+        environment.update({name: "1" for name in ("LOSSES", "DOUBLE") if getattr(limits, name.lower())})
         if other_rounding:
             environment.update(ATEN_CPU_CAPABILITY="default", MKL_CBWR="COMPATIBLE", ROUNDED="1")
         environment["PYTHONHASHSEED"] = "0"
@@ -90,6 +114,9 @@ class Run:
             os.path.abspath(script),
             *args,
         ]
+        for left in limits.fresh:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(left) if os.path.isdir(left) else os.remove(left)
         before = cpu_of_children()
         self.child = subprocess.Popen(
             command, cwd=limits.cwd or os.path.dirname(os.path.abspath(script)), env=environment, text=True,
@@ -150,7 +177,28 @@ def cpu_of_children():
     return used.ru_utime + used.ru_stime
 
 
-def same_line(a, b, rtol, atol):
+def as_script(path):
+    """The path of a script: of a notebook, one beside it that holds its code cells without their shell commands."""
+    if not path.endswith(".ipynb"):
+        return path
+    with open(path) as f:
+        cells = json.load(f)["cells"]
+    lines = [line for cell in cells if cell["cell_type"] == "code" for line in "".join(cell["source"]).split("\n")]
+    name = os.path.basename(path).removesuffix(".ipynb").replace(" ", "_") + "_cells.py"
+    script = os.path.join(os.path.dirname(path), name)
+    with open(script, "w") as f:
+        f.write("\n".join(re.sub(r"^(\s*)[%!].*", r"\1pass", line) for line in lines) + "\n")
+    return script
+
+
+def last_digit(number):
+    """One unit of the last digit that was printed after the point; nothing for an integer."""
+    digits, _, exponent = number.lower().partition("e")
+    _, point, fraction = digits.partition(".")
+    return 1.01 * 10.0 ** (int(exponent or 0) - len(fraction)) if point else 0.0
+
+
+def same_line(a, b, atol):
     """How far the numbers of two lines are apart, relatively; None where the lines say something different."""
     a, b = DURATION.sub("<time>", a), DURATION.sub("<time>", b)
     if a == b:
@@ -158,11 +206,12 @@ def same_line(a, b, rtol, atol):
     if NUMBER.sub("#", a).split() != NUMBER.sub("#", b).split():
         return None
     worst = 0.0
-    for x, y in zip(map(float, NUMBER.findall(a)), map(float, NUMBER.findall(b)), strict=True):
+    for first, second in zip(NUMBER.findall(a), NUMBER.findall(b), strict=True):
+        x, y = float(first), float(second)
         if x == y or (x != x and y != y):
             continue
         distance = abs(x - y)
-        if not distance <= atol:
+        if not distance <= max(atol, last_digit(first), last_digit(second)):
             worst = max(worst, distance / max(abs(x), abs(y)) if distance == distance else float("inf"))
     return worst
 
@@ -176,7 +225,7 @@ def compare(torch, brisk, limits):
     for i in range(common):
         if i >= len(torch.lines) or i >= len(brisk.lines):
             return common, i, worst
-        distance = same_line(torch.lines[i][1], brisk.lines[i][1], limits.rtol, limits.atol)
+        distance = same_line(torch.lines[i][1], brisk.lines[i][1], limits.atol)
         if distance is None or distance > limits.rtol:
             return common, i, worst
         worst = max(worst, distance)
@@ -191,6 +240,7 @@ def agrees(result):
 
 
 def run_one(script, args, limits, name):
+    script = as_script(script)
     torch = Run("torch", script, args, limits)
     brisk = Run("brisk", script, args, limits)
     common, differs, worst = compare(torch, brisk, limits)
@@ -237,11 +287,14 @@ def main():
     parser.add_argument("--only", action="append")
     parser.add_argument("--path", action="append", default=[])
     parser.add_argument("--cwd")
+    parser.add_argument("--fresh", action="append", default=[], help="what a run leaves behind; removed before each")
     parser.add_argument("--lines", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rtol", type=float, default=1e-3)
-    parser.add_argument("--atol", type=float, default=1e-5)
+    parser.add_argument("--rtol", type=float, default=1e-4)
+    parser.add_argument("--atol", type=float, default=1e-7)
+    parser.add_argument("--losses", action="store_true", help="print every value that a gradient is asked of")
+    parser.add_argument("--double", action="store_true", help="float64 as the default type")
     parser.add_argument("--trace", type=int, default=8, help="lines of a failed run's errors to show")
     parser.add_argument("--show", action="store_true", help="show both outputs side by side")
     parser.add_argument("--json", help="write the results there")
@@ -261,7 +314,9 @@ def main():
         top = os.path.abspath(os.path.join(options.sources, program["repo"].replace("/", "+")))
         limits = argparse.Namespace(**vars(options))
         limits.lines, limits.seconds = program.get("lines", options.lines), program.get("seconds", options.seconds)
+        limits.losses, limits.double = program.get("losses", options.losses), program.get("double", options.double)
         limits.cwd = os.path.join(top, program["cwd"]) if "cwd" in program else None
+        limits.fresh = [os.path.join(top, p) for p in program.get("fresh", [])]
         limits.path = [os.path.join(top, p) for p in program.get("path", [])] + options.path
         results.append(run_one(os.path.join(top, program["file"]), program.get("args", []), limits, name))
     if options.json:

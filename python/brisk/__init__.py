@@ -43,8 +43,15 @@ _FUNCTIONAL = """
     pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss prelu rms_norm rrelu rrelu_ threshold
     threshold_ triplet_margin_loss
 """
+_SECOND_FORMS = """
+    addmv_ alias_copy as_strided_ as_strided_copy clamp_max_ clamp_min_ constant_pad_nd detach_copy diagonal_copy
+    expand_copy fill fill_ frobenius_norm gcd_ i0 kl_div lcm_ ldexp_ nuclear_norm permute_copy select_copy slice_copy
+    split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy
+    xlogy_ zero_
+"""
 _ELSEWHERE = {
     **dict.fromkeys(_FUNCTIONAL.split(), "brisk.nn.functional"),
+    **dict.fromkeys(_SECOND_FORMS.split(), "brisk._second_forms"),
     "autocast": "brisk.amp",
     "GradScaler": "brisk.amp",
     "is_anomaly_enabled": "brisk.autograd.anomaly_mode",
@@ -53,7 +60,8 @@ _ELSEWHERE = {
 
 # Submodules that are imported when they are first named, so that a program which does without them starts faster.
 _LATER = frozenset(
-    ("accelerator", "amp", "backends", "cuda", "distributions", "jit", "multiprocessing", "onnx", "optim", "testing")
+    ("accelerator", "amp", "backends", "cuda", "distributed", "distributions", "jit", "library", "multiprocessing")
+    + ("onnx", "optim", "special", "testing")
 )
 
 

@@ -17,11 +17,14 @@ from brisk import amp as amp
 from brisk import autograd as autograd
 from brisk import backends as backends
 from brisk import cuda as cuda
+from brisk import distributed as distributed
 from brisk import distributions as distributions
 from brisk import func as func
 from brisk import functional as functional
+from brisk import functorch as functorch
 from brisk import hub as hub
 from brisk import jit as jit
+from brisk import library as library
 from brisk import linalg as linalg
 from brisk import multiprocessing as multiprocessing
 from brisk import nn as nn
@@ -31,6 +34,7 @@ from brisk import random as random
 from brisk import return_types as return_types
 from brisk import safetensors as safetensors
 from brisk import serialization as serialization
+from brisk import special as special
 from brisk import testing as testing
 from brisk import utils as utils
 from brisk._storage import TypedStorage as TypedStorage
@@ -988,7 +992,11 @@ class Tensor:
     @overload
     def split(self, split_size: _int, dim: _int = ...) -> Any: ...
     @overload
+    def split(self, split_size_or_sections: _int, dim: _int = ...) -> Any: ...
+    @overload
     def split(self, split_size_or_sections: Any, dim: _int = ...) -> Any: ...
+    @overload
+    def split(self, split_size: Any, dim: _int = ...) -> Any: ...
     def split_with_sizes(self, split_sizes: Any, dim: _int = ...) -> Any: ...
     def sqrt(self) -> Tensor: ...
     def sqrt_(self) -> Tensor: ...
@@ -1937,7 +1945,11 @@ def sort(input: Tensor, *, stable: _bool, dim: _int = ..., descending: _bool = .
 @overload
 def split(input: Tensor, split_size: _int, dim: _int = ...) -> Any: ...
 @overload
+def split(input: Tensor, split_size_or_sections: _int, dim: _int = ...) -> Any: ...
+@overload
 def split(input: Tensor, split_size_or_sections: Any, dim: _int = ...) -> Any: ...
+@overload
+def split(input: Tensor, split_size: Any, dim: _int = ...) -> Any: ...
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: _int = ...) -> Any: ...
 def sqrt(input: Tensor, *, out: Optional[Tensor] = ...) -> Tensor: ...
 def sqrt_(input: Tensor) -> Tensor: ...

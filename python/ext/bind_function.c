@@ -536,7 +536,7 @@ static bk_tensor *fitted(const context *c, int i, PyObject *g)
     }
     PyObject *size = dims ? py_size(m->layout->ndim, m->layout->sizes) : NULL;
     PyObject *sum = size ? PyObject_CallMethod(g, "sum", "O", dims) : NULL;
-    PyObject *shaped = sum ? PyObject_CallMethod(sum, "reshape", "O", size) : NULL;
+    PyObject *shaped = sum ? PyObject_CallMethod(sum, "reshape", "(O)", size) : NULL;
     if (shaped)
         out = bk_to(handle_of(shaped), m->dtype);
     Py_XDECREF(dims);

@@ -611,7 +611,9 @@ const binding shape_rows[] = {
     { BOTH, "as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None)", py_as_strided, NULL },
 
     { BOTH, "split(Tensor self, int split_size, int dim=0)", py_split, NULL },
+    { BOTH, "split(Tensor self, int split_size_or_sections, int dim=0)", py_split, NULL },
     { BOTH, "split(Tensor self, Object split_size_or_sections, int dim=0)", py_split_sizes, NULL },
+    { BOTH, "split(Tensor self, Object split_size, int dim=0)", py_split_sizes, NULL },
     { BOTH, "split_with_sizes(Tensor self, Object split_sizes, int dim=0)", py_split_sizes, NULL },
     { BOTH, "chunk(Tensor self, int chunks, int dim=0)", py_chunk, NULL },
     { BOTH, "tensor_split(Tensor self, int sections, int dim=0)", py_tensor_split, NULL },

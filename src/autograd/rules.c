@@ -129,12 +129,26 @@ static bk_tensor *fold_repeated(bk_tensor *g, const layout *l, const layout **on
     return !*once ? NULL : dims ? bk_sum(g, dims, true) : g;
 }
 
+/* Whether l shows the elements of `whole`, which it begins with, in their order: other sizes, no other order. */
+static bool keeps_order(const layout *whole, const layout *l)
+{
+    int64_t strides[BK_MAX_NDIM];
+    if (l->contiguous && whole->contiguous)
+        return true;
+    if (!layout_view_strides(whole, l->ndim, l->sizes, strides))
+        return false;
+    for (int d = 0; d < l->ndim; d++)
+        if (l->sizes[d] != 1 && l->strides[d] != strides[d])
+            return false;
+    return true;
+}
+
 bool reorder_gradient(const node *n, bk_tensor *g, bk_tensor **out)
 {
     const layout *whole = n->attr.region.layout, *l = n->layout;
-    if (n->attr.region.offset || l->numel != whole->numel || !whole->dense)
+    if (n->attr.region.offset || l->numel != whole->numel || whole->overlapping || l->overlapping)
         return false;
-    if (l->contiguous && whole->contiguous)
+    if (keeps_order(whole, l))
         return *out = bk_reshape(g, whole->ndim, whole->sizes), true;
     int dims[BK_MAX_NDIM];
     uint32_t taken = 0;

@@ -401,6 +401,41 @@ static int compare_strides(const layout *l, int a, int b)
     return l->sizes[a] > l->sizes[b];
 }
 
+bool layout_view_strides(const layout *l, int ndim, const int64_t *sizes, int64_t strides[static BK_MAX_NDIM])
+{
+    if (l->numel == 0) {
+        int64_t step = 1;
+        for (int d = ndim - 1; d >= 0; d--) {
+            strides[d] = step;
+            step *= sizes[d] > 1 ? sizes[d] : 1;
+        }
+        if (ndim == l->ndim && !memcmp(sizes, l->sizes, (size_t)ndim * sizeof *sizes))
+            memcpy(strides, l->strides, (size_t)ndim * sizeof *strides);
+        return true;
+    }
+    int at = ndim - 1;
+    int64_t base = l->ndim ? l->strides[l->ndim - 1] : 1, chunk = 1, viewed = 1;
+    for (int d = l->ndim - 1; d >= 0; d--) {
+        chunk *= l->sizes[d];
+        bool ends = d == 0 || (l->sizes[d - 1] != 1 && l->strides[d - 1] != chunk * base);
+        if (!ends)
+            continue;
+        while (at >= 0 && (viewed < chunk || sizes[at] == 1)) {
+            strides[at] = viewed * base;
+            viewed *= sizes[at--];
+        }
+        if (viewed != chunk)
+            return false;
+        if (d > 0) {
+            base = l->strides[d - 1];
+            chunk = viewed = 1;
+        }
+    }
+    for (; at >= 0; at--)
+        strides[at] = 1;
+    return true;
+}
+
 const layout *layout_packed(const layout *l)
 {
     if (l->dense)

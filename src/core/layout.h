@@ -64,6 +64,10 @@ int layout_dim(const layout *l, int64_t d);
  * a clone, and the order in which it fills l. */
 const layout *layout_packed(const layout *l);
 
+/* Strides for other sizes over the same elements in the same order, where they exist: runs of dimensions that lie
+ * densely in each other are split and merged at will, nothing else is. */
+bool layout_view_strides(const layout *l, int ndim, const int64_t *sizes, int64_t strides[static BK_MAX_NDIM]);
+
 /* Whether the addresses of a at any offset in [a_low, a_high] can meet those of b at offset `b_at`. May say true for
  * regions that do not meet, never false for ones that do. */
 bool layout_meets(const layout *a, int64_t a_low, int64_t a_high, const layout *b, int64_t b_at);

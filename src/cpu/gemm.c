@@ -179,7 +179,7 @@ static bool should_transpose(const gemm_task *t, const gemm_kernels *kernels)
         return false;
     if (t->c_col != 1)
         return t->c_row == 1;
-    return !t->epilogue && t->n <= kernels->nr / 4 && t->m >= 2 * kernels->nr;
+    return !t->epilogue && !t->addend && t->n <= kernels->nr / 4 && t->m >= 2 * kernels->nr;
 }
 
 static void run_one(const gemm_task *t)

@@ -17,8 +17,11 @@ typedef struct gemm_task {
     void *c;
     int64_t c_row, c_col;
     bool accumulate;      /* c += a b, else c = a b; k == 0 gives zeros */
-    const void *start;    /* gemm_run_columns: c = start + a b, of one row; or NULL */
     const void *packed_b; /* b packed by gemm_pack, or NULL; b itself is not read then */
+    /* Added to each finished sum, once rounded, or NULL: m rows addend_row apart, contiguous columns. Asks for k > 0,
+     * n > 1 and c_col == 1. It must not share memory with c. */
+    const void *addend;
+    int64_t addend_row;
     /* Called once for each block of finished rows of c (complete in all columns), from the thread that finished it. */
     void (*epilogue)(void *arg, int64_t row_begin, int64_t row_end);
     void *epilogue_arg;

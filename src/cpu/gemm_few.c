@@ -5,7 +5,6 @@
  *
  * Invariant: an element of c is the sum that gemm_tiles.c gives, steps of k in the same order. */
 #include "cpu/gemm_internal.h"
-#include <string.h>
 
 enum { MOST_BYTES = 1 << 21 }; /* of b: they stay in L2 */
 
@@ -15,9 +14,9 @@ typedef struct few {
     const gemm_kernels *kernels;
     gemm_steps steps;
     int64_t at, row, rows;
-    const char *a;     /* the first of them */
-    const char *start; /* what the first step is added to; or NULL */
-    bool add;          /* to what is in c */
+    const char *a; /* the first of them */
+    bool add;      /* to what is in c */
+    bool last;     /* of the steps of k */
 } few;
 
 /* The panels from `col` on that one call takes, and its kernel. */
@@ -49,13 +48,17 @@ static void run_edge(const few *f, int64_t col)
     }
     gemm_steps steps = f->steps;
     steps.b_row = steps.c_row = kernels->nr;
+    steps.addend = NULL;
     kernels->tile[f->rows](&steps, f->a, b, NULL, tile);
-    if (f->start)
-        memcpy(c, f->start + col * size, (size_t)(cols * size));
-    kernels->store((int)f->rows, cols, tile, c, t->c_row, 1, f->add || f->start);
+    kernels->store((int)f->rows, cols, tile, c, t->c_row, 1, f->add);
+    if (f->last && t->addend) {
+        const char *more = (const char *)t->addend + (f->row * t->addend_row + col) * size;
+        gemm_copy_matrix((int)size, f->rows, cols, more, t->addend_row, 1, tile, kernels->nr);
+        kernels->store((int)f->rows, cols, tile, c, t->c_row, 1, true);
+    }
 }
 
-static void run_columns(const few *f, int64_t begin, int64_t end)
+static void run_columns(few *f, int64_t begin, int64_t end)
 {
     const gemm_task *t = f->task;
     const int64_t size = f->kernels->size, nr = f->kernels->nr;
@@ -69,7 +72,9 @@ static void run_columns(const few *f, int64_t begin, int64_t end)
         const char *b = t->packed_b ? (const char *)t->packed_b + (col * t->k + f->at * nr) * size
                                     : (const char *)t->b + (f->at * t->b_row + col) * size;
         char *c = (char *)t->c + (f->row * t->c_row + col) * size;
-        run(&f->steps, f->a, b, f->start ? f->start + col * size : f->add ? c : NULL, c);
+        if (f->last && t->addend)
+            f->steps.addend = (const char *)t->addend + (f->row * t->addend_row + col) * size;
+        run(&f->steps, f->a, b, f->add ? c : NULL, c);
         col += panels * nr;
     }
 }
@@ -91,20 +96,21 @@ void gemm_run_columns(const gemm_task *t, int64_t begin, int64_t end)
 {
     const gemm_kernels *kernels = gemm_kernels_for(t->dtype);
     const int64_t nr = kernels->nr;
-    few f = { .task = t, .kernels = kernels, .start = t->start, .add = t->accumulate };
+    few f = { .task = t, .kernels = kernels, .add = t->accumulate };
     f.steps = (gemm_steps){ .a_row = t->a_row,
                             .a_col = t->a_col,
                             .b_row = t->packed_b ? nr : t->b_row,
                             .b_panel = t->packed_b ? nr * t->k : nr,
                             .c_row = t->c_row,
                             .from_row = t->c_row,
+                            .addend_row = t->addend_row,
                             .next = t->a,
                             .next_run = INT64_MAX };
     for (f.at = 0; f.at < t->k; f.at += GEMM_STEP_K) {
         f.steps.k = min_i64(GEMM_STEP_K, t->k - f.at);
+        f.last = f.at + f.steps.k == t->k;
         run_step(&f, begin, end);
         f.add = true;
-        f.start = NULL;
     }
 }
 

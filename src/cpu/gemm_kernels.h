@@ -17,6 +17,8 @@ typedef struct gemm_steps { /* strides in elements; columns of b and c are conti
     int64_t a_row, a_col;
     int64_t b_row, b_panel;
     int64_t c_row, from_row;
+    const void *addend; /* of the tile: added to what is stored, after all else; or NULL */
+    int64_t addend_row;
     /* What to bring into L2 meanwhile, an address for each k: `next_run` of them next_step bytes apart, then as many
      * again next_jump bytes further on. */
     const char *next;

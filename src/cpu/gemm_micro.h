@@ -15,6 +15,8 @@ ALWAYS_INLINE void NAME(tile)(const int rows, const int wide, const gemm_steps *
                               const ELEM *from, ELEM *c)
 {
     const int64_t a_col = s->a_col, b_row = s->b_row, b_panel = s->b_panel, c_row = s->c_row, from_row = s->from_row;
+    /* Columns of a that are apart come from L2: asked for when read, they hold up the loads after them. */
+    const int64_t ahead = 8 * a_col;
     /* Rows of a: three pointers and multiples of the stride that an address can hold. Left alone, gcc keeps one offset
      * per row, runs out of integer registers, and moves them through the vector unit. */
     const int64_t row = s->a_row;
@@ -31,6 +33,11 @@ ALWAYS_INLINE void NAME(tile)(const int rows, const int wide, const gemm_steps *
         VEC right[8];
         if (rows > 4) {
             __builtin_prefetch(next, 0, 2);
+            if (a_col != 1) {
+                __builtin_prefetch(rows0 + ahead, 0, 3);
+                if (rows > 10)
+                    __builtin_prefetch(rows10 + ahead + row3, 0, 3);
+            }
             next += s->next_step;
             if (--run == 0) {
                 next += s->next_jump;
@@ -54,14 +61,18 @@ ALWAYS_INLINE void NAME(tile)(const int rows, const int wide, const gemm_steps *
         rows10 += a_col;
         b += b_row;
     }
-    const ELEM *start = from ? from : c;
+    const ELEM *start = from ? from : c, *addend = s->addend;
+    const int64_t addend_row = s->addend_row;
     UNROLL for (int i = 0; i < rows; i++)
     {
         UNROLL for (int j = 0; j < wide; j++)
         {
             LOOSE *out = (LOOSE *)(c + i * c_row + j * LANES);
             const LOOSE *first = (const LOOSE *)(start + i * from_row + j * LANES);
-            *out = (LOOSE)(from ? (VEC)*first + sum[i][j] : sum[i][j]);
+            VEC all = from ? (VEC)*first + sum[i][j] : sum[i][j];
+            if (addend)
+                all += (VEC) * (const LOOSE *)(addend + i * addend_row + j * LANES);
+            *out = (LOOSE)all;
         }
     }
 }
@@ -129,14 +140,17 @@ ALWAYS_INLINE void NAME(turned)(const int rows, const gemm_steps *s, const ELEM 
         for (int64_t t = 0; t < s->k - k; t++)
             NAME(multiply_square)(rows, 1, s, a + (k + t) * s->a_col, square + t, sum, half);
     }
-    const ELEM *start = from ? from : c;
+    const ELEM *start = from ? from : c, *addend = s->addend;
     UNROLL for (int i = 0; i < rows; i++)
     {
         UNROLL for (int half = 0; half < 2; half++)
         {
             LOOSE *out = (LOOSE *)(c + i * s->c_row + half * LANES);
             const LOOSE *first = (const LOOSE *)(start + i * s->from_row + half * LANES);
-            *out = (LOOSE)(from ? (VEC)*first + sum[i][half] : sum[i][half]);
+            VEC all = from ? (VEC)*first + sum[i][half] : sum[i][half];
+            if (addend)
+                all += (VEC) * (const LOOSE *)(addend + i * s->addend_row + half * LANES);
+            *out = (LOOSE)all;
         }
     }
 }

@@ -156,6 +156,7 @@ typedef struct places {
     const char *from;
     char *to;
     int64_t from_row, to_row;
+    const char *addend; /* what the finished sums are increased by, or NULL */
     int64_t cols;
     bool edge; /* `to` is c, and a tile can't be stored as it is: its columns are too many, or apart in c */
 } places;
@@ -185,6 +186,7 @@ static places places_of(const tile_step *s, int64_t col)
     p.from_row = p.from == c ? t->c_row : nr;
     p.to_row = p.to == c ? t->c_row : nr;
     p.edge = p.to == c && !whole;
+    p.addend = s->last && t->addend ? (const char *)t->addend + (b->row * t->addend_row + col) * size : NULL;
     return p;
 }
 
@@ -193,12 +195,18 @@ static void run_edge_tile(const tile_step *s, gemm_tile_fn run, int rows, const 
                           const char *from, char *c)
 {
     const gemm_task *t = s->job->task;
+    const gemm_kernels *kernels = s->job->kernels;
     _Alignas(64) char tile[GEMM_MAX_ROWS * GEMM_MAX_PANEL_BYTES];
     const bool add = p->from == p->to;
     gemm_steps steps = s->steps;
-    steps.c_row = s->job->kernels->nr;
+    steps.c_row = kernels->nr;
+    steps.addend = NULL;
     run(&steps, a, b, add ? NULL : from, tile);
-    s->job->kernels->store(rows, p->cols, tile, c, t->c_row, t->c_col, add);
+    kernels->store(rows, p->cols, tile, c, t->c_row, t->c_col, add);
+    if (s->steps.addend) {
+        gemm_copy_matrix(kernels->size, rows, p->cols, s->steps.addend, t->addend_row, 1, tile, kernels->nr);
+        kernels->store(rows, p->cols, tile, c, t->c_row, t->c_col, true);
+    }
 }
 
 /* All rows of the block against `panels` panels of b. The rows are dealt out evenly: 16 rows are 8 and 8, not 14 and
@@ -219,6 +227,7 @@ static void run_tiles(tile_step *s, int64_t col, int panels, const char *b, fetc
         const char *a = s->a + row * s->steps.a_row * size;
         const char *from = p.from ? p.from + row * p.from_row * size : NULL;
         char *to = p.to + row * p.to_row * size;
+        s->steps.addend = p.addend ? p.addend + row * s->steps.addend_row * size : NULL;
         if (p.edge)
             run_edge_tile(s, run[rows], rows, &p, a, b, from, to);
         else
@@ -238,6 +247,7 @@ static void run_turned_tile(tile_step *s, int64_t col)
     s->steps.b_panel = t->b_col;
     s->steps.from_row = p.from_row;
     s->steps.c_row = p.to_row;
+    s->steps.addend = p.addend;
     if (p.edge)
         run_edge_tile(s, run, (int)s->block->rows, &p, s->a, b, p.from, p.to);
     else
@@ -335,7 +345,7 @@ static void run_block(const tile_job *job, const block *b)
 {
     const gemm_task *t = job->task;
     const int size = job->kernels->size;
-    tile_step s = { .job = job, .block = b, .steps = { .next = t->a } };
+    tile_step s = { .job = job, .block = b, .steps = { .next = t->a, .addend_row = t->addend_row } };
     for (s.k = 0; s.k < t->k; s.k += GEMM_STEP_K) {
         s.steps.k = min_i64(GEMM_STEP_K, t->k - s.k);
         s.first = s.k == 0;
@@ -446,6 +456,16 @@ static bool should_pack_b(const gemm_task *t, const gemm_kernels *kernels)
     return t->m > 10 * kernels->mr && bytes > (row % LINE_BYTES ? 64 * 1024 : aligned ? FEW_BYTES : FEW_BYTES / 2);
 }
 
+/* Whether there is more than L2 surely holds. A packed b of few rows is read again and again, and stays there: asking
+ * for it would only cost instructions, 2% of an LSTM's steps. */
+static bool should_fetch(const gemm_task *t, const gemm_kernels *kernels)
+{
+    enum { FEW_ROWS = 32, SURE_BYTES = 128 * 1024 };
+    const int64_t b = t->k * t->n * kernels->size;
+    const bool stays = t->packed_b && t->m <= FEW_ROWS && b <= FEW_BYTES / 2;
+    return !stays && b + (t->m * t->k + t->m * t->n) * kernels->size > SURE_BYTES;
+}
+
 /* How many pieces: one for each thread, of at least 10 us; up to eight as long as they take a quarter of a millisecond,
  * so that a thread that is held up does not keep the others waiting. More would only read their operands more often. */
 static int64_t choose_pieces(double work_ns)
@@ -501,7 +521,7 @@ void gemm_run_tiled(const gemm_task *t, const gemm_kernels *kernels)
     job.factor.packed = (char *)t->packed_b; /* read only: it has no states */
     const bool turned = !t->packed_b && t->m <= GEMM_MAX_TURNED_ROWS && t->b_row == 1 && t->b_col != 1;
     job.copy_a = !turned && should_copy_a(t, kernels);
-    job.fetches = (t->m * t->k + t->k * t->n + t->m * t->n) * kernels->size > 128 * 1024;
+    job.fetches = should_fetch(t, kernels);
     char *packed = should_pack_b(t, kernels) ? pool_try(gemm_factor_bytes(&job.factor)) : NULL;
     if (packed)
         gemm_factor_start(&job.factor, packed);

@@ -308,6 +308,68 @@ static bool build_copy(const planner *p, const draft *d, instruction *out)
     return true;
 }
 
+/* --- what a product's kernel adds --------------------------------------------------------------------------------- */
+
+/* Whether the kernel can add value v: memory of the product's dtype whose columns are contiguous, a row or a matrix. */
+static bool is_addend(const planner *p, const draft *d, int32_t v, int64_t *row)
+{
+    const value *x = &p->values[v];
+    if (v == d->record || x->buffer < 0 || x->group == p->values[d->record].group || x->dtype != d->out.dtype)
+        return false;
+    const view rows = port_view(view_of(p, v), d->plain);
+    *row = rows.strides[0];
+    return rows.strides[1] == 1 && (d->out.dtype == BK_FLOAT32 || d->out.dtype == BK_FLOAT64);
+}
+
+/* Whether the sum can stand where member i of the epilogue has its memory; without memory, in place of the product. The
+ * kernel writes it before any member runs, so only the first may have taken over memory that members read. */
+static bool may_stand(const planner *p, const draft *d, int32_t i, int32_t addend)
+{
+    const value *sum = &p->values[i];
+    if (sum->buffer >= 0 && sum->buffer != d->out.buffer)
+        return i == d->first_member && sum->layout->ndim == 2 && sum->layout->strides[1] == 1 &&
+               sum->buffer != p->values[addend].buffer;
+    for (int32_t k = d->first_member; k >= 0; k = p->next_member[k])
+        if (k != i && p->values[k].buffer == d->out.buffer)
+            return false;
+    return true;
+}
+
+/* The member of the epilogue that only adds something to the product becomes part of the product: its kernel adds a row
+ * of biases, or a matrix, as it stores its sums, and the other members find them in memory. */
+static void take_addend(planner *p, draft *d, instruction *out)
+{
+    const layout *c = d->out.layout;
+    if (p->uses[d->record] != 1 || c->ndim != 2 || c->sizes[1] < 2 || c->strides[1] != 1 ||
+        d->in[1].layout->sizes[0] < 1 || d->plain->plain != c->plain)
+        return;
+    int32_t *link = &d->first_member, i, before = -1;
+    for (; (i = *link) >= 0; before = i, link = &p->next_member[i])
+        if (input_of(p, i, 0) == d->record || (p->key->record[i].inputs > 1 && input_of(p, i, 1) == d->record))
+            break;
+    if (i < 0 || p->key->record[i].op != EW_add || p->key->record[i].dtype != d->out.dtype)
+        return;
+    const int32_t addend = input_of(p, i, input_of(p, i, 0) == d->record);
+    int64_t row;
+    if (!is_addend(p, d, addend, &row) || !may_stand(p, d, i, addend))
+        return;
+    value *sum = &p->values[i];
+    if (sum->buffer < 0) {
+        sum->buffer = d->out.buffer;
+        sum->offset = d->out.offset;
+        sum->layout = d->out.layout;
+    }
+    sum->group = -1; /* the others read it as memory */
+    *link = p->next_member[i];
+    if (d->last_member == i)
+        d->last_member = before;
+    d->members--;
+    out->kernel.out = view_of(p, i);
+    out->kernel.addend = view_of(p, addend);
+    out->kernel.addend_row = row;
+    note(p, FACT_ADDEND, i);
+}
+
 static bool build_program(assembly *a, const draft *d, plan_program *out)
 {
     a->group = d;
@@ -326,36 +388,9 @@ static void build_kernel(const planner *p, const draft *d, instruction *out)
     out->kernel.packed = d->packed;
     out->kernel.packs = d->packs;
     out->kernel.loose = d->loose;
+    out->kernel.addend = (plan_view){ .buffer = -1 };
+    out->kernel.addend_row = 0;
     memcpy(out->kernel.in, d->in, sizeof d->in);
-}
-
-/* A vector times a matrix to which something is added, and nothing else reads the product: the sum is begun with it.
- * Rounded once more at the end of each step of k, it would not be the same sum: hence a single step. */
-static bool build_start(const planner *p, const draft *d, instruction *out)
-{
-    enum { MOST_INNER = 256, MOST_BYTES = 1 << 21 };
-    const int32_t i = d->first_member;
-    const layout *b = d->in[1].layout, *c = d->out.layout;
-    if (d->members != 1 || d->sink_count || p->key->record[i].op != EW_add || p->uses[d->record] != 1 ||
-        out->op != OP_matmul || c->ndim != 2 || c->sizes[0] != 1 || c->sizes[1] < 2 || b->sizes[0] < 1 ||
-        b->sizes[0] > MOST_INNER || b->numel * (int64_t)dtype_size(d->out.dtype) > MOST_BYTES ||
-        (d->packed < 0 && b->strides[1] != 1))
-        return false;
-    const int32_t x = input_of(p, i, 0), y = input_of(p, i, 1), other = x == d->record ? y : x;
-    const value *to = &p->values[i], *from = &p->values[other];
-    if (x == y || (x != d->record && y != d->record) || to->buffer < 0 || from->buffer < 0 ||
-        to->dtype != d->out.dtype || from->dtype != d->out.dtype || to->layout->plain != c->plain ||
-        to->layout->strides[1] != 1 || from->layout->numel != c->numel ||
-        !from->layout->contiguous) /* a bias has a dimension less */
-        return false;
-    const plan_view *a = &d->in[0];
-    if (to->buffer == a->buffer && to->offset < a->offset + a->layout->span &&
-        a->offset < to->offset + to->layout->span) /* over its own factor: only once it has been computed */
-        return false;
-    out->kernel.out = view_of(p, i);
-    out->kernel.start = view_of(p, other);
-    out->kernel.has_start = true;
-    return true;
 }
 
 static bool build_sum(const planner *p, const draft *d, instruction *out)
@@ -395,7 +430,7 @@ static bool build_code(planner *p, plan *made)
     bool good = a.place && a.uses;
     const plan_region *next = p->regions, *end = next + p->region_count;
     for (int i = 0; good && i < p->draft_count; i++) {
-        const draft *d = &p->drafts[i];
+        draft *d = &p->drafts[i];
         while (next < end && next->end <= i)
             next++;
         a.by_rows = d->kind == DO_KERNEL || (next < end && next->first <= i);
@@ -414,7 +449,9 @@ static bool build_code(planner *p, plan *made)
             good = build_sum(p, d, out);
         } else {
             build_kernel(p, d, out);
-            if (d->members && !build_start(p, d, out))
+            if (d->members)
+                take_addend(p, d, out);
+            if (d->members)
                 good = build_program(&a, d, &out->kernel.epilogue);
         }
         made->code_count += good;

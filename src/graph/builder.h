@@ -83,9 +83,11 @@ typedef struct home {
     int32_t owner;     /* 1 + the record whose memory it is part of; -1 - a slab; 0: nowhere */
     int32_t update;    /* the record that writes it into its owner: until then nobody sees it there */
     int32_t stack;     /* an update: 1 + the empty record that it writes into */
+    int32_t within;    /* 1 + the record that it will be part of, but not densely: then it has no home */
     int32_t fill;      /* an update: 1 + the fill that it writes into */
     bool fresh;        /* an update: its region is still zero */
     bool unfilled;     /* zeros that nobody will see */
+    bool waits;        /* a view: its base gets memory when the only reader, an update, is planned */
     int64_t offset;    /* in elements */
     int64_t low, high; /* an empty record: where updates have written, in elements */
 } home;

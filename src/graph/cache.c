@@ -126,11 +126,9 @@ static bool same_kernel(const instruction *a, const instruction *b)
     for (int k = 0; k < a->kernel.inputs; k++)
         if (!same_view(&a->kernel.in[k], &b->kernel.in[k]))
             return false;
-    if (a->kernel.has_start != b->kernel.has_start ||
-        (a->kernel.has_start && !same_view(&a->kernel.start, &b->kernel.start)))
-        return false;
     return a->kernel.packed == b->kernel.packed && a->kernel.packs == b->kernel.packs &&
-           a->kernel.loose == b->kernel.loose && same_program(&a->kernel.epilogue, &b->kernel.epilogue);
+           a->kernel.loose == b->kernel.loose && same_view(&a->kernel.addend, &b->kernel.addend) &&
+           a->kernel.addend_row == b->kernel.addend_row && same_program(&a->kernel.epilogue, &b->kernel.epilogue);
 }
 
 static bool same_sum(const instruction *a, const instruction *b)

@@ -82,12 +82,38 @@ static void settle_in_stack(planner *p, int32_t i)
         dense = dense && (!seen || a->region.layout->sizes[d] == 1 ||
                           a->region.layout->strides[d] == a->region.layout->plain->strides[d]);
     }
-    if (!dense || !clear || !is_homeless(p, v) || p->values[v].dtype != p->values[i].dtype || v == stack ||
+    if (!clear || !is_homeless(p, v) || p->values[v].dtype != p->values[i].dtype || v == stack ||
         p->values[v].layout->numel != a->region.layout->numel)
         return;
+    if (!dense) {
+        p->homes[v].within = stack + 1;
+        return;
+    }
     p->homes[v].owner = stack + 1;
     p->homes[v].update = i;
     p->homes[v].offset = a->region.offset;
+}
+
+/* Whether v is computed by a group, for one reader, and may have any memory. */
+static bool is_movable(const planner *p, int32_t v)
+{
+    return v < p->key->records && op_get(p->key->record[v].op)->kind == KIND_ELEMENTWISE && p->uses[v] == 1 &&
+           !p->homes[v].owner && !p->sums[v].role && p->values[v].last_use != INT32_MAX && p->values[v].layout->dense;
+}
+
+/* Update i writes a view of all that a value has, in the order of its memory: where the value lives is left to the
+ * update. */
+static void wait_for_update(planner *p, int32_t i)
+{
+    int32_t v = input_of(p, i, 1);
+    if ((p->key->record[i].attr.region.add && !p->homes[i].fresh) || v >= p->key->records ||
+        p->key->record[v].op != OP_view || p->uses[v] != 1 || p->values[v].last_use == INT32_MAX)
+        return;
+    int32_t base = input_of(p, v, 0);
+    const attr *a = &p->key->record[v].attr;
+    p->homes[v].waits = is_movable(p, base) && a->region.layout == p->values[base].layout && !a->region.offset &&
+                        p->values[v].layout == p->values[v].layout->plain && p->values[v].layout->numel &&
+                        p->values[v].layout->numel == p->values[base].layout->numel;
 }
 
 /* Whether update i has nothing to write: its value lives there. */
@@ -106,18 +132,29 @@ bool is_at_home(planner *p, int32_t i)
 /* --- stretches of sums -----------------------------------------------------------------------------------------------
  */
 
-/* The value whose rows a term's factor has: through its transpose, and from the last write to the memory. */
+/* Whether l shows columns of every row of m, turned or not. */
+static bool shows_columns(const layout *l, const layout *m)
+{
+    if (l->ndim != 2 || m->ndim != 2)
+        return false;
+    for (int row = 0; row < 2; row++)
+        if (l->sizes[row] == m->sizes[0] && l->strides[row] == m->strides[0] && l->strides[!row] == m->strides[1] &&
+            l->sizes[!row] <= m->sizes[1])
+            return true;
+    return false;
+}
+
+/* The value whose rows a term's factor has: through its transpose or a part of its columns, and from the last write to
+ * the memory. What will be computed within the rows of something larger stands for that. */
 static int32_t rows_behind(const planner *p, int32_t term, int k)
 {
     int32_t v = input_of(p, term, k);
     if (v < p->key->records && p->key->record[v].op == OP_view) {
         int32_t base = input_of(p, v, 0);
-        const layout *l = p->values[v].layout, *m = p->values[base].layout;
-        bool turned = l->ndim == 2 && m->ndim == 2 && l->sizes[0] == m->sizes[1] && l->sizes[1] == m->sizes[0] &&
-                      l->strides[0] == m->strides[1] && l->strides[1] == m->strides[0];
-        v = turned ? base : shown_by(p, v);
+        v = shows_columns(p->values[v].layout, p->values[base].layout) ? base : shown_by(p, v);
     }
-    return memory_behind(p, v);
+    v = memory_behind(p, v);
+    return v < p->key->records && p->homes[v].within ? p->homes[v].within - 1 : v;
 }
 
 static bool settle_stretch(planner *p, int32_t end, int k)
@@ -168,6 +205,9 @@ bool find_homes(planner *p)
         if (p->sums[i].role == SUM_END)
             for (int k = 0; good && k < p->key->record[p->sums[i].terms].inputs; k++)
                 good = settle_stretch(p, i, k);
+    for (int32_t i = 0; i < p->key->records; i++)
+        if (p->key->bits[i] & RECORD_NEEDED && p->same[i] == i && p->key->record[i].op == OP_update)
+            wait_for_update(p, i);
     return good;
 }
 

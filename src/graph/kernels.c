@@ -23,6 +23,8 @@ int run_matmul(const kernel_call *call)
                        .c = c->data,
                        .c_row = c->strides[last - 1],
                        .c_col = c->strides[last],
+                       .addend = call->addend,
+                       .addend_row = call->addend_row,
                        .epilogue = call->epilogue,
                        .epilogue_arg = call->epilogue_arg };
     if (call->packs)

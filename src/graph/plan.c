@@ -383,6 +383,8 @@ static bool view_copy(planner *p, int32_t i, int32_t base)
 static bool plan_viewing(planner *p, int32_t i)
 {
     int32_t base = input_of(p, i, 0);
+    if (p->homes[i].waits)
+        return true;
     if (!materialise(p, base))
         return false;
     if (p->values[base].layout != p->key->record[i].attr.region.layout)
@@ -427,6 +429,26 @@ static plan_view region_of(const planner *p, int32_t i)
     const attr *a = &p->key->record[i].attr;
     plan_view whole = view_of(p, i);
     return (plan_view){ whole.buffer, whole.dtype, whole.offset + a->region.offset, a->region.layout };
+}
+
+/* The region as a value of the dense layout l has to write it, element after element of its memory. *fits is false
+ * where no strides do that; NULL with *fits: memory is out. */
+static const layout *region_seen_as(const layout *region, const layout *l, bool *fits)
+{
+    int order[BK_MAX_NDIM] = { 0 };
+    int64_t sizes[BK_MAX_NDIM], strides[BK_MAX_NDIM], own[BK_MAX_NDIM];
+    for (int d = 0; d < l->ndim; d++) { /* outermost first; dimensions of size 1 may be anywhere */
+        int at = d;
+        for (; at > 0 && l->strides[order[at - 1]] < l->strides[d]; at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+    }
+    for (int d = 0; d < l->ndim; d++)
+        sizes[d] = l->sizes[order[d]];
+    *fits = layout_view_strides(region, l->ndim, sizes, strides);
+    for (int d = 0; *fits && d < l->ndim; d++)
+        own[order[d]] = strides[d];
+    return *fits ? layout_get(l->ndim, l->sizes, own) : NULL;
 }
 
 /* A value that only exists to be written into the region can be computed right there, if nothing touches the buffer
@@ -511,6 +533,17 @@ static bool plan_update(planner *p, int32_t i)
     if (!region.layout->numel)
         return true;
     int32_t v = input_of(p, i, 1);
+    if (v < p->key->records && p->homes[v].waits) {
+        int32_t base = input_of(p, v, 0);
+        plan_view there = region;
+        bool fits;
+        there.layout = region_seen_as(region.layout, p->values[base].layout, &fits);
+        if (fits && there.layout && place_in_region(p, i, base, there))
+            return true;
+        p->homes[v].waits = false;
+        if ((fits && !there.layout) || !plan_viewing(p, v))
+            return false;
+    }
     if (!add && place_in_region(p, i, v, region))
         return true;
     if (!add)

@@ -103,8 +103,8 @@ typedef struct instruction {
             int32_t packed;        /* the buffer with in[1] in packed form, or -1 */
             bool packs;            /* it is packed now */
             bool loose;            /* unless it lies well enough to be read as it is: see reads_packed */
-            bool has_start;        /* a product of one row: */
-            plan_view start;       /* what it is added to */
+            plan_view addend;      /* what the product's kernel adds to it (gemm.h); buffer -1: nothing */
+            int64_t addend_row;    /* elements from one row of it to the next: 0 for a row of biases */
             plan_program epilogue; /* run as rows of the result are finished; program is NULL when there is none */
         } kernel;
         struct {
@@ -171,8 +171,10 @@ typedef struct kernel_call {
     const attr *attr;
     void (*epilogue)(void *arg, int64_t row_begin, int64_t row_end); /* products: see gemm.h; or NULL */
     void *epilogue_arg;
-    void *packed; /* products: in[1] as gemm_pack packs it; or NULL */
-    bool packs;   /* it is to be packed first */
+    void *packed;       /* products: in[1] as gemm_pack packs it; or NULL */
+    bool packs;         /* it is to be packed first */
+    const void *addend; /* products: see gemm.h */
+    int64_t addend_row;
 } kernel_call;
 
 /* Plans the log of this key; NULL when memory is out. */

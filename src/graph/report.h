@@ -13,6 +13,7 @@
     FACT(REDUCED_APART, "is a reduction of its own: its values do not come in the order it needs")                     \
     FACT(REDUCED_MANY, "is a reduction of its own: its group has reductions over other dimensions, or too many")       \
     FACT(EPILOGUE, "is computed as its product's rows are finished")                                                   \
+    FACT(ADDEND, "is added by its product's kernel")                                                                   \
     FACT(PLACED, "is computed where it is to be written")                                                              \
     FACT(COPIED, "is written by a copy: it exists elsewhere, or its place is in use when it is made")                  \
     FACT(OLD_HELD, "copies the old value first: somebody still needs it")                                              \

@@ -136,6 +136,8 @@ static int run_kernel(const instruction *in, const binding *bound)
     call.epilogue_arg = NULL;
     call.packed = reads_packed(in, bound) ? bound[in->kernel.packed].base : NULL;
     call.packs = call.packed && in->kernel.packs;
+    call.addend = in->kernel.addend.buffer >= 0 ? address(bound, &in->kernel.addend) : NULL;
+    call.addend_row = in->kernel.addend_row;
     call.out = bind_view(bound, &in->kernel.out);
     if (call.has_second)
         call.second = bind_view(bound, &in->kernel.second);

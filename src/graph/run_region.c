@@ -21,7 +21,7 @@ typedef struct region_run {
 
 gemm_task product_task(const instruction *in, const binding *bound)
 {
-    const plan_view *a = &in->kernel.in[0], *b = &in->kernel.in[1], *c = &in->kernel.out;
+    const plan_view *a = &in->kernel.in[0], *b = &in->kernel.in[1], *c = &in->kernel.out, *more = &in->kernel.addend;
     return (gemm_task){ .dtype = c->dtype,
                         .m = c->layout->sizes[0],
                         .n = c->layout->sizes[1],
@@ -35,8 +35,9 @@ gemm_task product_task(const instruction *in, const binding *bound)
                         .c = address(bound, c),
                         .c_row = c->layout->strides[0],
                         .c_col = c->layout->strides[1],
-                        .start = in->kernel.has_start ? address(bound, &in->kernel.start) : NULL,
-                        .packed_b = reads_packed(in, bound) ? bound[in->kernel.packed].base : NULL };
+                        .packed_b = reads_packed(in, bound) ? bound[in->kernel.packed].base : NULL,
+                        .addend = more->buffer >= 0 ? address(bound, more) : NULL,
+                        .addend_row = in->kernel.addend_row };
 }
 
 static void pack_factor(const instruction *in, const binding *bound)
@@ -52,6 +53,7 @@ static int run_product_rows(const instruction *in, const binding *bound, int64_t
     task.m = end - begin;
     task.a = (const char *)task.a + begin * task.a_row * size;
     task.c = (char *)task.c + begin * task.c_row * size;
+    task.addend = task.addend ? (const char *)task.addend + begin * task.addend_row * size : NULL;
     if (!gemm_has_few_rows(&task))
         return gemm_run(&task);
     gemm_run_columns(&task, 0, task.n);
@@ -107,7 +109,7 @@ int run_small_product(const instruction *in, const binding *bound)
     if (in->kernel.packs && reads_packed(in, bound))
         pack_factor(in, bound);
     const gemm_task task = product_task(in, bound);
-    if (in->kernel.has_start || (gemm_has_few_rows(&task) && in->kernel.in[1].layout->numel <= SHORT))
+    if (gemm_has_few_rows(&task) && in->kernel.in[1].layout->numel <= SHORT)
         gemm_run_columns(&task, 0, task.n);
     else if (gemm_run(&task) < 0)
         return -1;

@@ -40,18 +40,23 @@ static bool lie_in_rows(const sum_call *s, int term)
     return true;
 }
 
+/* Whether the next term's rows of a factor come right after those of this one. */
+static bool next_follows(const sum_call *s, int term, int factor)
+{
+    const int64_t size = (int64_t)bk_dtype_size(s->out.dtype);
+    rows a = rows_in(s, term, factor), b = rows_in(s, term + 1, factor);
+    return b.step == a.step && b.first == a.first + count_of(s, term) * a.step * size;
+}
+
 /* How many terms from the first on lie in memory as the rows of one matrix each. */
 static int follow(const sum_call *s, int first, int64_t *count)
 {
-    const int64_t size = (int64_t)bk_dtype_size(s->out.dtype);
     int last = first;
     *count = count_of(s, first);
     for (; last + 1 < s->count; last++) {
-        for (int f = 0; f < s->factors; f++) {
-            rows a = rows_in(s, last, f), b = rows_in(s, last + 1, f);
-            if (b.step != a.step || b.first != a.first + count_of(s, last) * a.step * size)
+        for (int f = 0; f < s->factors; f++)
+            if (!next_follows(s, last, f))
                 return last + 1 - first;
-        }
         *count += count_of(s, last + 1);
     }
     return last + 1 - first;
@@ -97,8 +102,13 @@ static int add_rows(const sum_call *s, const rows *r, int64_t count, bool begins
     return 0;
 }
 
+static int64_t copied;
+
+int64_t run_sum_copied(void) { return copied; }
+
 static void copy_rows(rows from, int64_t count, int64_t size, char *to)
 {
+    copied += count;
     for (int64_t i = 0; i < count; i++)
         memcpy(to + i * from.width * size, from.first + i * from.step * size, (size_t)(from.width * size));
 }
@@ -128,32 +138,31 @@ static int add_apart(const sum_call *s, int term, bool begins)
     return gemm_run(&task);
 }
 
-/* Copies terms from `first` on until the scratch is full; returns how many. */
-static int gather(const sum_call *s, int first, int64_t *count)
+/* Strings terms from `first` on together until the scratch is full, copying the factors that lie apart; returns how
+ * many. */
+static int gather(const sum_call *s, int first, int64_t *count, rows *r)
 {
     const int64_t size = (int64_t)bk_dtype_size(s->out.dtype);
+    char *scratch = s->scratch;
     int taken = 0;
     *count = 0;
-    for (int t = first; t < s->count && lie_in_rows(s, t) && *count + count_of(s, t) <= SUM_ROWS; t++, taken++) {
-        char *to = s->scratch;
-        for (int f = 0; f < s->factors; f++) {
-            rows r = rows_in(s, t, f);
-            copy_rows(r, count_of(s, t), size, to + *count * r.width * size);
-            to += SUM_ROWS * r.width * size;
-        }
+    for (int t = first; t < s->count && lie_in_rows(s, t) && *count + count_of(s, t) <= SUM_ROWS; t++, taken++)
         *count += count_of(s, t);
+    for (int f = 0; f < s->factors; f++) {
+        int last = first;
+        r[f] = rows_in(s, first, f);
+        while (last + 1 < first + taken && next_follows(s, last, f))
+            last++;
+        if (last + 1 == first + taken)
+            continue;
+        const int64_t width = r[f].width;
+        r[f] = (rows){ scratch, width, width };
+        for (int t = first; t < first + taken; t++) {
+            copy_rows(rows_in(s, t, f), count_of(s, t), size, scratch);
+            scratch += count_of(s, t) * width * size;
+        }
     }
     return taken;
-}
-
-static void scratch_rows(const sum_call *s, int term, rows *r)
-{
-    char *at = s->scratch;
-    for (int f = 0; f < s->factors; f++) {
-        int64_t width = rows_in(s, term, f).width;
-        r[f] = (rows){ at, width, width };
-        at += SUM_ROWS * width * (int64_t)bk_dtype_size(s->out.dtype);
-    }
 }
 
 int run_sum(const sum_call *s)
@@ -171,8 +180,7 @@ int run_sum(const sum_call *s)
                 r[f] = rows_in(s, t, f);
             status = add_rows(s, r, count, begins);
         } else {
-            taken = gather(s, t, &count);
-            scratch_rows(s, t, r);
+            taken = gather(s, t, &count, r);
             status = add_rows(s, r, count, begins);
         }
         if (status < 0)

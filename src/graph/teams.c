@@ -96,8 +96,8 @@ static void touch_product(finder *f, const instruction *in)
         touch_bytes(f, in->kernel.packed, 0, f->made->buffers[in->kernel.packed].bytes, n, unit, in->kernel.packs);
     if (in->kernel.packed < 0 || in->kernel.packs || in->kernel.loose)
         touch_view(f, &in->kernel.in[1], 0, false);
-    if (in->kernel.has_start)
-        touch_view(f, &in->kernel.start, n, false);
+    if (in->kernel.addend.buffer >= 0)
+        touch_view(f, &in->kernel.addend, rows == 1 ? n : 0, false);
     touch_view(f, &in->kernel.out, rows == 1 ? n : 0, true);
     if (in->kernel.epilogue.program)
         touch_program(f, &in->kernel.epilogue, rows == 1);

@@ -237,43 +237,6 @@ static bool infer_sizes(const layout *l, int ndim, const int64_t *sizes, int64_t
     return true;
 }
 
-/* Strides for other sizes over the same elements, where they exist: runs of dimensions that lie densely in each other
- * are split and merged at will, nothing else is. */
-static bool view_strides(const layout *l, int ndim, const int64_t *sizes, int64_t strides[static BK_MAX_NDIM])
-{
-    if (l->numel == 0) {
-        int64_t step = 1;
-        for (int d = ndim - 1; d >= 0; d--) {
-            strides[d] = step;
-            step *= sizes[d] > 1 ? sizes[d] : 1;
-        }
-        if (ndim == l->ndim && !memcmp(sizes, l->sizes, (size_t)ndim * sizeof *sizes))
-            memcpy(strides, l->strides, (size_t)ndim * sizeof *strides);
-        return true;
-    }
-    int at = ndim - 1;
-    int64_t base = l->ndim ? l->strides[l->ndim - 1] : 1, chunk = 1, viewed = 1;
-    for (int d = l->ndim - 1; d >= 0; d--) {
-        chunk *= l->sizes[d];
-        bool ends = d == 0 || (l->sizes[d - 1] != 1 && l->strides[d - 1] != chunk * base);
-        if (!ends)
-            continue;
-        while (at >= 0 && (viewed < chunk || sizes[at] == 1)) {
-            strides[at] = viewed * base;
-            viewed *= sizes[at--];
-        }
-        if (viewed != chunk)
-            return false;
-        if (d > 0) {
-            base = l->strides[d - 1];
-            chunk = viewed = 1;
-        }
-    }
-    for (; at >= 0; at--)
-        strides[at] = 1;
-    return true;
-}
-
 bk_tensor *bk_view(const bk_tensor *t, int ndim, const int64_t *sizes)
 {
     if (!t)
@@ -282,7 +245,7 @@ bk_tensor *bk_view(const bk_tensor *t, int ndim, const int64_t *sizes)
     bk_tensor *v = NULL;
     int64_t to[BK_MAX_NDIM], strides[BK_MAX_NDIM];
     if (infer_sizes(t->layout, ndim, sizes, to)) {
-        if (view_strides(t->layout, ndim, to, strides))
+        if (layout_view_strides(t->layout, ndim, to, strides))
             v = alias(t, ndim, to, strides, 0);
         else
             error_null(BK_RUNTIME_ERROR,
@@ -301,7 +264,7 @@ bk_tensor *bk_reshape(const bk_tensor *t, int ndim, const int64_t *sizes)
     bk_tensor *v = NULL;
     int64_t to[BK_MAX_NDIM], strides[BK_MAX_NDIM];
     if (infer_sizes(t->layout, ndim, sizes, to)) {
-        if (view_strides(t->layout, ndim, to, strides)) {
+        if (layout_view_strides(t->layout, ndim, to, strides)) {
             v = alias(t, ndim, to, strides, 0);
         } else {
             bk_scope_push();

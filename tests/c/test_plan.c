@@ -11,6 +11,7 @@
 #include "core/tensor.h"
 #include "graph/log.h"
 #include "graph/plan.h"
+#include "graph/run_sum.h"
 #include "tap.h"
 
 static bk_tensor *sample(int ndim, const int64_t *sizes, bk_dtype dtype, int seed)
@@ -233,23 +234,48 @@ static bk_tensor *stacked(const operands *o)
     return bk_stack(parts, 2, 0);
 }
 
+static bk_tensor *biased(const operands *o) { return bk_add(bk_matmul(o->x, o->w), o->wide); }
+static bk_tensor *plus_matrix(const operands *o)
+{
+    bk_tensor *sum = bk_add(o->y, bk_matmul(o->x, o->w)); /* several read it */
+    return bk_mul(bk_tanh(sum), bk_sub(sum, o->wide));
+}
+static bk_tensor *over_operands(const operands *o)
+{
+    bk_tensor *a = bk_exp(o->x), *b = bk_cumsum(a, 0), *c = bk_cumsum(b, 0), *d = bk_cumsum(c, 0);
+    bk_tensor *z = bk_matmul(a, o->w); /* each of b, c and d ends here, and the sums want their memory */
+    bk_tensor *e = bk_mul(c, d), *s = bk_add(z, b), *t = bk_add(s, c);
+    return bk_cat((bk_tensor *[]){ bk_cumsum(bk_mul(e, s), 0), bk_cumsum(bk_sub(t, s), 0), bk_cumsum(t, 1) }, 3, 1);
+}
+static bk_tensor *columns_of(const operands *o)
+{
+    bk_tensor *parts[] = { bk_add(bk_matmul(o->x, o->w), o->y), bk_add(bk_matmul(o->y, o->w), o->wide) };
+    return bk_cat(parts, 2, 1);
+}
+
 static const struct {
     const char *name;
     program run;
+    bool adds; /* its kernel adds what the program adds to the product */
 } products[] = {
-    { "a layer", layer },
-    { "a scaled product", scaled },
-    { "a recurrence", recurrence },
-    { "a product less its rows' greatest", with_columns },
-    { "layers in a stack", stacked },
+    { "a layer", layer, true },
+    { "a scaled product", scaled, false },
+    { "a recurrence", recurrence, true },
+    { "a product less its rows' greatest", with_columns, false },
+    { "layers in a stack", stacked, true },
+    { "a product and biases", biased, true },
+    { "a product and a matrix", plus_matrix, true },
+    { "sums over operands that end", over_operands, true },
+    { "sums side by side", columns_of, true },
 };
 
 static void finishes(void)
 {
-    static const int64_t sizes[][2] = { { 1, 1 }, { 1, 70 }, { 5, 33 }, { 40, 64 }, { 300, 130 }, { 700, 48 } };
+    static const int64_t sizes[][2] = { { 1, 1 },     { 1, 70 },   { 5, 33 },  { 40, 64 },
+                                        { 300, 130 }, { 700, 48 }, { 3, 520 }, { 30, 300 } };
     for (size_t p = 0; p < sizeof products / sizeof *products; p++) {
         bool same = true;
-        int most_fired = 0;
+        int most_fired = 0, most_added = 0;
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
             for (int t = 0; t < 2; t++) {
                 bk_dtype type = t ? BK_FLOAT64 : BK_FLOAT32;
@@ -261,10 +287,13 @@ static void finishes(void)
                 bk_sync();
                 same = lazy_is_eager(products[p].run, &o) && same;
                 most_fired = fired(FACT_EPILOGUE) > most_fired ? fired(FACT_EPILOGUE) : most_fired;
+                most_added = fired(FACT_ADDEND) > most_added ? fired(FACT_ADDEND) : most_added;
                 bk_scope_pop();
             }
         tap_ok(same, "%s: the same bits as eagerly", products[p].name);
         tap_ok(most_fired > 0, "%s: finished while the rows are at hand", products[p].name);
+        tap_ok(log_is_eager || (most_added > 0) == products[p].adds, "%s: what is added to a product is %s",
+               products[p].name, products[p].adds ? "added by its kernel" : "not there");
     }
 }
 
@@ -376,6 +405,86 @@ static void gradients_of_a_stack(void)
     bk_scope_pop();
 }
 
+static plan_report of_heads; /* of the backward pass */
+
+/* The gradient of a projection that is read as heads: parts of its columns, each in other sizes and turned. */
+static bk_tensor *gradient_of_heads(const operands *o)
+{
+    enum { ROWS = 6, TIME = 5, HEADS = 2, WIDTH = 4, COLUMNS = HEADS * WIDTH };
+    bk_tensor *x = bk_clone(o->x), *sum = NULL;
+    bk_set_requires_grad(x, true);
+    bk_tensor *all = bk_mul(x, o->y);
+    for (int k = 0; k < 3; k++) {
+        bk_tensor *part = bk_slice(all, 2, k * COLUMNS, (k + 1) * COLUMNS, 1);
+        bk_tensor *heads = bk_transpose(bk_view(part, 4, (int64_t[]){ ROWS, TIME, HEADS, WIDTH }), 1, 2);
+        bk_tensor *own = bk_sum(bk_tanh(bk_mul_s(heads, k + 1)), 0, false);
+        sum = sum ? bk_add(sum, own) : own;
+    }
+    bk_backward(sum, NULL, false, false);
+    if (!log_is_eager)
+        of_heads = report_last();
+    return bk_clone(bk_grad_of(x));
+}
+
+static void gradients_of_heads(void)
+{
+    const int64_t sizes[] = { 6, 5, 24 };
+    bk_scope_push();
+    operands o = { .x = sample(3, sizes, BK_FLOAT32, 1), .y = sample(3, sizes, BK_FLOAT32, 2) };
+    tap_ok(lazy_is_eager(gradient_of_heads, &o),
+           "the gradient of parts in other sizes and orders is that of eager mode");
+    tap_ok(log_is_eager || (of_heads.count[FACT_COPIED] == 0 && of_heads.count[FACT_UNFILLED] == 1),
+           "the gradients of parts are computed where they belong, in memory that nobody filled");
+    bk_scope_pop();
+}
+
+/* The gradients of four layers that read the same rows at each step, which are written side by side for the gradient of
+ * what they read. */
+static bk_tensor *four_layers(const operands *o)
+{
+    enum { T = 120, WIDTH = 64 };
+    bk_tensor *w[4], *b[4], *h = NULL, *c = NULL;
+    for (int k = 0; k < 4; k++) {
+        w[k] = bk_detach(bk_mul_s(o->w, 0.2 + 0.1 * k));
+        b[k] = bk_detach(bk_mul_s(o->row, 0.1 * k));
+        bk_set_requires_grad(w[k], true);
+        bk_set_requires_grad(b[k], true);
+    }
+    bk_sync();
+    for (int t = 0; t < T; t++) {
+        bk_tensor *x = bk_select(o->x, 0, t), *both = bk_cat((bk_tensor *[]){ x, h ? h : bk_select(o->y, 0, 0) }, 2, 1);
+        bk_tensor *gate[4];
+        for (int k = 0; k < 4; k++)
+            gate[k] = bk_linear(both, w[k], b[k]);
+        bk_tensor *in = bk_mul(bk_sigmoid(gate[0]), bk_tanh(gate[1]));
+        c = c ? bk_add(bk_mul(bk_sigmoid(gate[2]), c), in) : in;
+        h = bk_mul(bk_sigmoid(gate[3]), bk_tanh(c));
+    }
+    bk_backward(bk_sum(bk_square(h), 0, false), NULL, false, false);
+    bk_tensor *grads[4];
+    for (int k = 0; k < 4; k++)
+        grads[k] = bk_clone(bk_grad_of(w[k]));
+    return bk_stack(grads, 4, 0);
+}
+
+static void sums_of_joined_gradients(void)
+{
+    enum { T = 120, ROWS = 16, WIDTH = 64 };
+    bk_scope_push();
+    operands o = { .x = sample(3, (int64_t[]){ T, ROWS, WIDTH }, BK_FLOAT32, 1),
+                   .y = sample(3, (int64_t[]){ 1, ROWS, WIDTH }, BK_FLOAT32, 2),
+                   .row = sample(1, (int64_t[]){ WIDTH }, BK_FLOAT32, 4),
+                   .w = sample(2, (int64_t[]){ WIDTH, 2 * WIDTH }, BK_FLOAT32, 3) };
+    int64_t before = run_sum_copied();
+    bk_tensor *lazy = result_of(four_layers, &o);
+    int64_t rows = run_sum_copied() - before;
+    tap_ok(log_is_eager || rows <= 6 * T * ROWS, "most gradients side by side are summed where they lie");
+    bk_set_num_threads(1);
+    tap_ok(same_bits(lazy, result_of(four_layers, &o)), "their sums do not depend on the number of threads");
+    bk_set_num_threads(2);
+    bk_scope_pop();
+}
+
 int main(void)
 {
     blocks();
@@ -387,5 +496,7 @@ int main(void)
     sees_what_was_placed();
     shares();
     gradients_of_a_stack();
+    gradients_of_heads();
+    sums_of_joined_gradients();
     return tap_done();
 }

@@ -88,12 +88,10 @@ class Categorical(Distribution):
         return values.expand((-1,) + tuple(self._batch_shape)) if expand else values
 
 
-class OneHotCategorical(Distribution):
-    """A class as a vector that is 1 at its place."""
+class OfCategorical(Distribution):
+    """Vectors with one element for each class of a Categorical, which keeps the probabilities."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support = constraints.one_hot
-    has_enumerate_support = True
 
     def __init__(self, probs=None, logits=None, validate_args=None):
         self._categorical = Categorical(probs, logits)
@@ -108,6 +106,22 @@ class OneHotCategorical(Distribution):
         return self._categorical.logits
 
     @property
+    def param_shape(self):
+        return self._categorical.param_shape
+
+    def _expanded_categorical(self, cls, batch_shape, _instance):
+        new = self._expanded(cls, batch_shape, {}, _instance, self._event_shape)
+        new._categorical = self._categorical.expand(batch_shape)
+        return new
+
+
+class OneHotCategorical(OfCategorical):
+    """A class as a vector that is 1 at its place."""
+
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    @property
     def mean(self):
         return self.probs
 
@@ -120,9 +134,7 @@ class OneHotCategorical(Distribution):
         return self.probs * (1 - self.probs)
 
     def expand(self, batch_shape, _instance=None):
-        new = self._expanded(OneHotCategorical, batch_shape, {}, _instance, self._event_shape)
-        new._categorical = self._categorical.expand(batch_shape)
-        return new
+        return self._expanded_categorical(OneHotCategorical, batch_shape, _instance)
 
     def sample(self, sample_shape=()):
         drawn = self._categorical.sample(sample_shape)

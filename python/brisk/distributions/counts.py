@@ -3,35 +3,15 @@
 from brisk import _C
 from brisk.autograd.grad_mode import no_grad
 from brisk.distributions import constraints
-from brisk.distributions.categorical import Categorical
+from brisk.distributions.bernoulli import OfProbability
+from brisk.distributions.categorical import OfCategorical
 from brisk.distributions.distribution import Distribution
 from brisk.distributions.gamma import Gamma
 from brisk.distributions.kl import register_kl
-from brisk.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from brisk.distributions.utils import broadcast_all
 from brisk.nn.functional import binary_cross_entropy_with_logits
 
 __all__ = ["Binomial", "Geometric", "Multinomial", "NegativeBinomial"]
-
-
-class _OfProbability(Distribution):
-    """What has a probability or its logit."""
-
-    def _take(self, probs, logits):
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        self._given = "probs" if logits is None else "logits"
-
-    @lazy_property
-    def logits(self):
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self):
-        return logits_to_probs(self.logits, is_binary=True)
-
-    @property
-    def _param(self):
-        return getattr(self, self._given)
 
 
 def _log_terms(value, total, logits):
@@ -40,7 +20,7 @@ def _log_terms(value, total, logits):
     return value * logits - total * positive - total * (-logits.abs()).exp().log1p()
 
 
-class Binomial(_OfProbability):
+class Binomial(OfProbability):
     """Successes among total_count trials."""
 
     arg_constraints = {
@@ -49,12 +29,8 @@ class Binomial(_OfProbability):
     has_enumerate_support = True
 
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
-        self._take(probs, logits)
-        given = probs if logits is None else logits
-        count, value = broadcast_all(total_count, given)
-        self.total_count = count.to(value.dtype)
-        setattr(self, self._given, value)
-        super().__init__(value.size(), validate_args=validate_args)
+        (self.total_count,) = self._take(probs, logits, total_count)
+        Distribution.__init__(self, self.total_count.size(), validate_args=validate_args)
 
     @property
     def support(self):
@@ -72,14 +48,8 @@ class Binomial(_OfProbability):
     def variance(self):
         return self.total_count * self.probs * (1 - self.probs)
 
-    @property
-    def param_shape(self):
-        return self._param.size()
-
     def expand(self, batch_shape, _instance=None):
-        new = self._expanded(Binomial, batch_shape, {"total_count": 0, "probs": 0, "logits": 0}, _instance)
-        new._given = self._given
-        return new
+        return self._expanded_probability(Binomial, batch_shape, _instance, total_count=0)
 
     def sample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
@@ -103,21 +73,18 @@ class Binomial(_OfProbability):
         most = int(self.total_count.max())
         if int(self.total_count.min()) != most:
             raise NotImplementedError("Inhomogeneous total count not supported by `enumerate_support`.")
-        values = _C.arange(1 + most, dtype=self._param.dtype).view((-1,) + (1,) * len(self._batch_shape))
-        return values.expand((-1,) + tuple(self._batch_shape)) if expand else values
+        return self._numbers(1 + most, expand)
 
 
-class Geometric(_OfProbability):
+class Geometric(OfProbability):
     """Failures before the first success."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
 
     def __init__(self, probs=None, logits=None, validate_args=None):
-        self._take(probs, logits)
-        (value,) = broadcast_all(probs if logits is None else logits)
-        setattr(self, self._given, value)
-        super().__init__(value.size(), validate_args=validate_args)
+        super().__init__(probs, logits, validate_args=validate_args)
+        value = self._param
         if self._validate_args and probs is not None and not (value > 0).all():
             raise ValueError(
                 f"Expected parameter probs (Tensor of shape {tuple(value.shape)}) of distribution {self!r} "
@@ -137,9 +104,7 @@ class Geometric(_OfProbability):
         return (1.0 / self.probs - 1.0) / self.probs
 
     def expand(self, batch_shape, _instance=None):
-        new = self._expanded(Geometric, batch_shape, {"probs": 0, "logits": 0}, _instance)
-        new._given = self._given
-        return new
+        return self._expanded_probability(Geometric, batch_shape, _instance)
 
     def sample(self, sample_shape=()):
         with no_grad():
@@ -158,7 +123,7 @@ class Geometric(_OfProbability):
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs
 
 
-class NegativeBinomial(_OfProbability):
+class NegativeBinomial(OfProbability):
     """Successes before total_count failures."""
 
     arg_constraints = {
@@ -168,11 +133,8 @@ class NegativeBinomial(_OfProbability):
     support = constraints.nonnegative_integer
 
     def __init__(self, total_count, probs=None, logits=None, validate_args=None):
-        self._take(probs, logits)
-        count, value = broadcast_all(total_count, probs if logits is None else logits)
-        self.total_count = count.to(value.dtype)
-        setattr(self, self._given, value)
-        super().__init__(value.size(), validate_args=validate_args)
+        (self.total_count,) = self._take(probs, logits, total_count)
+        Distribution.__init__(self, self.total_count.size(), validate_args=validate_args)
 
     @property
     def mean(self):
@@ -187,9 +149,7 @@ class NegativeBinomial(_OfProbability):
         return self.mean / (-self.logits).sigmoid()
 
     def expand(self, batch_shape, _instance=None):
-        new = self._expanded(NegativeBinomial, batch_shape, {"total_count": 0, "probs": 0, "logits": 0}, _instance)
-        new._given = self._given
-        return new
+        return self._expanded_probability(NegativeBinomial, batch_shape, _instance, total_count=0)
 
     def sample(self, sample_shape=()):
         with no_grad():
@@ -206,25 +166,14 @@ class NegativeBinomial(_OfProbability):
         return unnormalised - normaliser.masked_fill(n + value == 0.0, 0.0)
 
 
-class Multinomial(Distribution):
+class Multinomial(OfCategorical):
     """How often each class was drawn among total_count draws."""
-
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")
         self.total_count = total_count
-        self._categorical = Categorical(probs=probs, logits=logits)
-        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
-
-    @property
-    def probs(self):
-        return self._categorical.probs
-
-    @property
-    def logits(self):
-        return self._categorical.logits
+        super().__init__(probs, logits, validate_args=validate_args)
 
     @property
     def support(self):
@@ -239,8 +188,8 @@ class Multinomial(Distribution):
         return self.total_count * self.probs * (1 - self.probs)
 
     def expand(self, batch_shape, _instance=None):
-        new = self._expanded(Multinomial, batch_shape, {}, _instance, self._event_shape)
-        new._categorical, new.total_count = self._categorical.expand(batch_shape), self.total_count
+        new = self._expanded_categorical(Multinomial, batch_shape, _instance)
+        new.total_count = self.total_count
         return new
 
     def sample(self, sample_shape=()):

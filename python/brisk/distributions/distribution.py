@@ -35,7 +35,7 @@ class Distribution:
     def _check_arguments(self):
         for name, constraint in self.arg_constraints.items():
             computed = isinstance(getattr(type(self), name, None), lazy_property) and name not in self.__dict__
-            if computed or constraint is constraints.dependent:
+            if computed or constraints.is_dependent(constraint):
                 continue  # computed from others, which are checked
             value = getattr(self, name)
             with no_grad():
@@ -168,7 +168,19 @@ class Distribution:
         return type(self).__name__ + "(" + ", ".join(texts) + ")"
 
 
-class LocationScale(Distribution):
+class Centred(Distribution):
+    """loc is its middle in every sense."""
+
+    @property
+    def mean(self):
+        return self.loc
+
+    @property
+    def mode(self):
+        return self.loc
+
+
+class LocationScale(Centred):
     """Around loc, by multiples of scale; symmetric."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
@@ -178,14 +190,6 @@ class LocationScale(Distribution):
     def __init__(self, loc, scale, validate_args=None):
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.size(), validate_args=validate_args)
-
-    @property
-    def mean(self):
-        return self.loc
-
-    @property
-    def mode(self):
-        return self.loc
 
 
 def _kind(value):

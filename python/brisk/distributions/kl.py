@@ -123,7 +123,6 @@ def _multivariate_normals(p, q):
             "KL-divergence between two Multivariate Normals with different event shapes cannot be computed"
         )
     lower_p, lower_q = p._unbroadcasted_scale_tril, q._unbroadcasted_scale_tril
-    columns = solve_lower(lower_q.unsqueeze(-3), lower_p.transpose(-2, -1))
-    trace = columns.pow(2).sum((-2, -1))
-    distance = solve_lower(lower_q, q.loc - p.loc).pow(2).sum(-1)
+    trace = solve_lower(lower_q, lower_p).pow(2).sum((-2, -1))
+    distance = q._distance(q.loc - p.loc)
     return q._half_log_det() - p._half_log_det() + 0.5 * (trace + distance - p.event_shape[0])

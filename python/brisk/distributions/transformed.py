@@ -4,9 +4,9 @@ import math
 
 from brisk import _C
 from brisk.distributions import constraints
-from brisk.distributions.categorical import Categorical, OneHotCategorical
-from brisk.distributions.counts import _OfProbability
-from brisk.distributions.distribution import Distribution, LocationScale, standard_normal, sum_rightmost
+from brisk.distributions.bernoulli import OfProbability
+from brisk.distributions.categorical import Categorical, OfCategorical, OneHotCategorical
+from brisk.distributions.distribution import Centred, Distribution, LocationScale, standard_normal, sum_rightmost
 from brisk.distributions.exponential import Exponential
 from brisk.distributions.gamma import Gamma
 from brisk.distributions.independent import Independent
@@ -447,21 +447,18 @@ class LogisticNormal(_Named):
 # --- relaxed: gradients pass through choices -------------------------------------------------------------------------
 
 
-class _LogitRelaxedBernoulli(_OfProbability):
+class _LogitRelaxedBernoulli(OfProbability):
     has_rsample = True
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.real
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         self.temperature = temperature
-        self._take(probs, logits)
-        (value,) = broadcast_all(probs if logits is None else logits)
-        setattr(self, self._given, value)
-        super().__init__(value.size(), validate_args=validate_args)
+        super().__init__(probs, logits, validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
-        new = self._expanded(_LogitRelaxedBernoulli, batch_shape, {"probs": 0, "logits": 0}, _instance)
-        new.temperature, new._given = self.temperature, self._given
+        new = self._expanded_probability(_LogitRelaxedBernoulli, batch_shape, _instance)
+        new.temperature = self.temperature
         return new
 
     def rsample(self, sample_shape=()):
@@ -495,20 +492,17 @@ class RelaxedBernoulli(TransformedDistribution):
         return super().expand(batch_shape, self.__new__(type(self)) if _instance is None else _instance)
 
 
-class _ExpRelaxedCategorical(Distribution):
+class _ExpRelaxedCategorical(OfCategorical):
     has_rsample = True
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.real_vector
-    logits = property(lambda self: self._categorical.logits)
-    probs = property(lambda self: self._categorical.probs)
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
-        self._categorical, self.temperature = Categorical(probs, logits), temperature
-        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
+        self.temperature = temperature
+        super().__init__(probs, logits, validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
-        new = self._expanded(_ExpRelaxedCategorical, batch_shape, {}, _instance, self._event_shape)
-        new.temperature, new._categorical = self.temperature, self._categorical.expand(batch_shape)
+        new = self._expanded_categorical(_ExpRelaxedCategorical, batch_shape, _instance)
+        new.temperature = self.temperature
         return new
 
     def rsample(self, sample_shape=()):
@@ -625,7 +619,7 @@ class MixtureSameFamily(Distribution):
         return f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"
 
 
-class LowRankMultivariateNormal(Distribution):
+class LowRankMultivariateNormal(Centred):
     """A normal vector of covariance cov_factor cov_factor^T + diag(cov_diag)."""
 
     arg_constraints = {
@@ -648,14 +642,6 @@ class LowRankMultivariateNormal(Distribution):
         W = self.cov_factor
         inner = W.mT @ (W / self.cov_diag.unsqueeze(-1))
         return _C.cholesky(inner + _C.eye(W.shape[-1], dtype=W.dtype))
-
-    @property
-    def mean(self):
-        return self.loc
-
-    @property
-    def mode(self):
-        return self.loc
 
     @property
     def variance(self):

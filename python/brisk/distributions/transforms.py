@@ -2,16 +2,17 @@
 
 import math
 
-from brisk import _C
+from brisk import _C, linalg
 from brisk.distributions import constraints
 from brisk.distributions.distribution import sum_rightmost
 from brisk.nn.functional import logsigmoid, pad, softplus
 
 __all__ = [
-    "AbsTransform", "AffineTransform", "ComposeTransform", "ExpTransform", "IndependentTransform",
-    "LowerCholeskyTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform",
-    "SoftplusTransform", "StickBreakingTransform", "TanhTransform", "Transform", "biject_to", "identity_transform",
-    "transform_to",
+    "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
+    "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform", "LowerCholeskyTransform",
+    "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform",
+    "SoftplusTransform", "StackTransform", "StickBreakingTransform", "TanhTransform", "Transform", "biject_to",
+    "identity_transform", "transform_to",
 ]  # fmt: skip
 
 
@@ -453,14 +454,185 @@ class LowerCholeskyTransform(Transform):
         return y.tril(-1) + y.diagonal(0, -2, -1).log().diag_embed()
 
 
+class PositiveDefiniteTransform(Transform):
+    """Any matrix to a symmetric positive-definite one, by its Cholesky factor."""
+
+    domain, codomain = constraints.independent(constraints.real, 2), constraints.positive_definite
+    domain_dim = codomain_dim = 2
+
+    def _call(self, x):
+        lower = LowerCholeskyTransform()(x)
+        return lower @ lower.mT
+
+    def _inverse(self, y):
+        return LowerCholeskyTransform().inv(linalg.cholesky(y))
+
+
+def _below(n, diagonal):
+    """Rows and columns of the elements below a diagonal, in the order of rows."""
+    rows, columns = _C.tril_indices(n, n, diagonal)
+    return rows, columns
+
+
+class CorrCholeskyTransform(Transform):
+    """D (D - 1) / 2 numbers to the Cholesky factor of a correlation matrix: each row breaks its length, which is 1,
+    into signed parts."""
+
+    bijective, domain, codomain = True, constraints.real_vector, constraints.corr_cholesky
+    domain_dim, codomain_dim = 1, 2
+
+    def _call(self, x):
+        eps = _C.finfo(x.dtype).eps
+        n = self.forward_shape(x.shape)[-1]
+        rows, columns = _below(n, -1)
+        shares = _C.zeros((*x.shape[:-1], n, n), dtype=x.dtype)
+        shares[..., rows, columns] = x.tanh().clamp(min=-1 + eps, max=1 - eps)
+        left = (1 - shares**2).sqrt().cumprod(-1)
+        return (shares + _C.eye(n, dtype=x.dtype)) * pad(left[..., :-1], [1, 0], value=1)
+
+    def _inverse(self, y):
+        rows, columns = _below(y.shape[-1], -1)
+        left = pad((1 - (y * y).cumsum(-1))[..., :-1], [1, 0], value=1)
+        t = y[..., rows, columns] / left[..., rows, columns].sqrt()
+        return (t.log1p() - t.neg().log1p()) / 2
+
+    def log_abs_det_jacobian(self, x, y):
+        rows, columns = _below(y.shape[-1], -2)
+        left = (1 - (y * y).cumsum(-1))[..., rows, columns]
+        of_tanh = -2 * (x + softplus(-2 * x) - math.log(2.0)).sum(-1)
+        return 0.5 * left.log().sum(-1) + of_tanh
+
+    def forward_shape(self, shape):
+        if len(shape) < 1:
+            raise ValueError("Too few dimensions on input")
+        n = round((0.25 + 2 * shape[-1]) ** 0.5 + 0.5)
+        if n * (n - 1) // 2 != shape[-1]:
+            raise ValueError("Input is not a flattened lower-diagonal number")
+        return (*shape[:-1], n, n)
+
+    def inverse_shape(self, shape):
+        if len(shape) < 2:
+            raise ValueError("Too few dimensions on input")
+        if shape[-2] != shape[-1]:
+            raise ValueError("Input is not square")
+        return (*shape[:-2], shape[-1] * (shape[-1] - 1) // 2)
+
+
+class CumulativeDistributionTransform(Transform):
+    """A number to the probability of what is not greater than it."""
+
+    bijective, sign, codomain = True, 1, constraints.unit_interval
+
+    def __init__(self, distribution, cache_size=0):
+        super().__init__(cache_size)
+        self.distribution = distribution
+
+    @property
+    def domain(self):
+        return self.distribution.support
+
+    def _call(self, x):
+        return self.distribution.cdf(x)
+
+    def _inverse(self, y):
+        return self.distribution.icdf(y)
+
+    def log_abs_det_jacobian(self, x, y):
+        return self.distribution.log_prob(x)
+
+    def _parts(self):
+        return (self.distribution,)
+
+
+class _OfParts(Transform):
+    """Maps for the parts of a tensor along one of its dimensions. Subclasses take it apart and join it."""
+
+    def __init__(self, tseq, dim, cache_size):
+        super().__init__(cache_size)
+        self.transforms, self.dim = list(tseq), dim
+        if not all(isinstance(t, Transform) for t in self.transforms):
+            raise AssertionError("All elements of tseq must be Transform instances")
+        self.bijective = all(t.bijective for t in self.transforms)
+
+    def _call(self, x):
+        return self._join([t(part) for t, part in zip(self.transforms, self._apart(x), strict=True)])
+
+    def _inverse(self, y):
+        return self._join([t.inv(part) for t, part in zip(self.transforms, self._apart(y), strict=True)])
+
+    def _logs(self, x, y):
+        parts = zip(self.transforms, self._apart(x), self._apart(y), strict=True)
+        return [t.log_abs_det_jacobian(a, b) for t, a, b in parts]
+
+    def _parts(self):
+        return (*self.transforms, self.dim)
+
+
+class CatTransform(_OfParts):
+    """A map for each of some parts, of lengths along dim."""
+
+    def __init__(self, tseq, dim=0, lengths=None, cache_size=0):
+        super().__init__(tseq, dim, cache_size)
+        self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.transforms):
+            raise AssertionError(f"lengths ({len(self.lengths)}) must match transforms ({len(self.transforms)})")
+        self.length = sum(self.lengths)
+        self.domain_dim = self.codomain_dim = max(t.domain_dim for t in self.transforms)
+        self.domain = constraints.cat([t.domain for t in self.transforms], dim, self.lengths)
+        self.codomain = constraints.cat([t.codomain for t in self.transforms], dim, self.lengths)
+
+    def _apart(self, x):
+        if not -x.dim() <= self.dim < x.dim():
+            raise AssertionError(f"dim {self.dim} out of range for tensor with {x.dim()} dimensions")
+        if x.shape[self.dim] != self.length:
+            raise AssertionError(f"x.size({self.dim}) = {x.shape[self.dim]} must equal length {self.length}")
+        return x.split(self.lengths, self.dim)
+
+    def _join(self, parts):
+        return _C.cat(parts, self.dim)
+
+    def log_abs_det_jacobian(self, x, y):
+        logs = [
+            sum_rightmost(log, self.domain_dim - t.domain_dim)
+            for t, log in zip(self.transforms, self._logs(x, y), strict=True)
+        ]
+        dim = (self.dim - x.dim() if self.dim >= 0 else self.dim) + self.domain_dim
+        return _C.cat(logs, dim) if dim < 0 else sum(logs)
+
+
+class StackTransform(_OfParts):
+    """A map for each slice along dim."""
+
+    def __init__(self, tseq, dim=0, cache_size=0):
+        super().__init__(tseq, dim, cache_size)
+        self.domain = constraints.stack([t.domain for t in self.transforms], dim)
+        self.codomain = constraints.stack([t.codomain for t in self.transforms], dim)
+        self.domain_dim, self.codomain_dim = self.domain.event_dim, self.codomain.event_dim
+
+    def _apart(self, x):
+        if not -x.dim() <= self.dim < x.dim():
+            raise AssertionError(f"dim {self.dim} out of range for tensor with {x.dim()} dimensions")
+        if x.shape[self.dim] != len(self.transforms):
+            raise AssertionError(
+                f"x.size({self.dim}) = {x.shape[self.dim]} must equal len(transforms) {len(self.transforms)}"
+            )
+        return x.unbind(self.dim)
+
+    def _join(self, parts):
+        return _C.stack(parts, self.dim)
+
+    def log_abs_det_jacobian(self, x, y):
+        return _C.stack(self._logs(x, y), self.dim)
+
+
 # --- from a constraint to a map onto it ------------------------------------------------------------------------------
 
 
 class _Registry:
     """Which map leads from all numbers onto a set."""
 
-    def __init__(self, onto_simplex):
-        self._simplex, self._rules = onto_simplex, []
+    def __init__(self, onto_simplex, onto_definite=None):
+        self._simplex, self._definite, self._rules = onto_simplex, onto_definite, []
 
     def register(self, constraint, factory=None):
         """A factory for a constraint, or for a class of them."""
@@ -480,6 +652,14 @@ class _Registry:
             return self._simplex()
         if c is constraints.lower_cholesky:
             return LowerCholeskyTransform()
+        if c is constraints.corr_cholesky:
+            return CorrCholeskyTransform()
+        if c in (constraints.positive_definite, constraints.positive_semidefinite) and self._definite:
+            return self._definite()
+        if isinstance(c, constraints.cat):
+            return CatTransform([self(part) for part in c.cseq], c.dim, c.lengths)
+        if isinstance(c, constraints.stack):
+            return StackTransform([self(part) for part in c.cseq], c.dim)
         if isinstance(c, constraints.independent):
             return IndependentTransform(self(c.base_constraint), c.reinterpreted_batch_ndims)
         if isinstance(c, (constraints.greater_than, constraints.greater_than_eq)):
@@ -487,7 +667,7 @@ class _Registry:
             return ExpTransform() if zero else ComposeTransform([ExpTransform(), AffineTransform(c.lower_bound, 1)])
         if isinstance(c, constraints.less_than):
             return ComposeTransform([ExpTransform(), AffineTransform(c.upper_bound, -1)])
-        if isinstance(c, constraints.interval) and not c.is_discrete:
+        if isinstance(c, (constraints.interval, constraints.half_open_interval)) and not c.is_discrete:
             plain = all(not isinstance(b, _C.Tensor) for b in (c.lower_bound, c.upper_bound))
             if plain and (c.lower_bound, c.upper_bound) == (0, 1):
                 return SigmoidTransform()
@@ -499,4 +679,4 @@ class _Registry:
 
 
 biject_to = _Registry(StickBreakingTransform)
-transform_to = _Registry(SoftmaxTransform)
+transform_to = _Registry(SoftmaxTransform, PositiveDefiniteTransform)

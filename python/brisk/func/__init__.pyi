@@ -8,6 +8,7 @@ from typing import Any, Optional, Union, overload
 _Number = Union[_bool, _int, _float]
 _Ints = Union[_int, Sequence[_int]]
 from brisk.func._modules import functional_call as functional_call
+from brisk.func._modules import functionalize as functionalize
 from brisk.func._transforms import grad as grad
 from brisk.func._transforms import grad_and_value as grad_and_value
 from brisk.func._transforms import hessian as hessian

@@ -1,6 +1,7 @@
 """Modules called with parameters and buffers that are not their own."""
 
 import contextlib
+import copy
 
 from brisk import _C
 from brisk._C import Tensor
@@ -109,3 +110,62 @@ def _stacked_leaf(column):
     if not isinstance(first, Tensor) or any(t.requires_grad != first.requires_grad for t in column):
         raise RuntimeError("Expected Parameters from each model to have the same .requires_grad")
     return _C.stack(column).detach().requires_grad_(first.requires_grad)
+
+
+# --- what functorch had ----------------------------------------------------------------------------------------------
+
+
+class _Functional:
+    """A copy of a module without tensors of its own: called with parameters, and with buffers where it has them."""
+
+    def __init__(self, model, names, buffer_names):
+        self.stateless_model, self.param_names, self.buffer_names = model, names, buffer_names
+
+    def __call__(self, params, *args, **kwargs):
+        tensors = dict(zip(self.param_names, params, strict=True))
+        if self.buffer_names is not None:
+            buffers, *args = args
+            tensors.update(zip(self.buffer_names, buffers, strict=True))
+        return functional_call(self.stateless_model, tensors, tuple(args), kwargs)
+
+
+def _taken_apart(model, disable_autograd_tracking):
+    params, buffers = dict(model.named_parameters()), dict(model.named_buffers())
+    if disable_autograd_tracking:
+        for p in params.values():
+            p.requires_grad_(False)
+    return copy.deepcopy(model), params, buffers
+
+
+def make_functional(model, disable_autograd_tracking=False):
+    """(function, parameters): function(parameters, *inputs) is what the model computes."""
+    if next(model.buffers(), None) is not None:
+        raise RuntimeError(
+            "make_functional(model): `model` has buffers. Please use make_functional_with_buffers(model) instead."
+        )
+    stateless, params, _ = _taken_apart(model, disable_autograd_tracking)
+    return _Functional(stateless, list(params), None), tuple(params.values())
+
+
+def make_functional_with_buffers(model, disable_autograd_tracking=False):
+    """(function, parameters, buffers): function(parameters, buffers, *inputs) is what the model computes."""
+    stateless, params, buffers = _taken_apart(model, disable_autograd_tracking)
+    return _Functional(stateless, list(params), list(buffers)), tuple(params.values()), tuple(buffers.values())
+
+
+def combine_state_for_ensemble(models):
+    """(function, parameters, buffers) of models of one class, stacked along a new first dimension for vmap."""
+    models = list(models)
+    params, buffers = stack_module_state(models)
+    function, _, _ = make_functional_with_buffers(models[0])
+    return function, tuple(params.values()), tuple(buffers.values())
+
+
+def functionalize(func, *, remove="mutations"):
+    """The function itself: changes in place are recorded as new values anyway, so nothing is left to remove."""
+    if remove not in ("mutations", "mutations_and_views"):
+        raise RuntimeError(
+            f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. Valid options are: "
+            "remove='mutations' or remove='mutations_and_views'"
+        )
+    return func

@@ -1,7 +1,6 @@
 """Adadelta."""
 
-from brisk import _C
-from brisk.optim.optimizer import PerParameter, at_least_zero, counter, no_differentiable, number
+from brisk.optim.optimizer import PerParameter, at_least_zero, no_differentiable, number
 
 __all__ = ["Adadelta"]
 
@@ -9,6 +8,7 @@ __all__ = ["Adadelta"]
 class Adadelta(PerParameter):
     """Steps whose size is that of the recent steps over that of the recent gradients."""
 
+    _zeros = ("square_avg", "acc_delta")
     _old_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
     def __init__(
@@ -26,15 +26,7 @@ class Adadelta(PerParameter):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _init_state(self, p, state, group):
-        state["step"] = counter()
-        state["square_avg"] = _C.zeros_like(p).detach()
-        state["acc_delta"] = _C.zeros_like(p).detach()
-
     def _update(self, p, grad, state, group):
-        state["step"] += 1
-        if group["weight_decay"] != 0:
-            grad = grad.add(p, alpha=group["weight_decay"])
         rho, eps, square, moved = group["rho"], group["eps"], state["square_avg"], state["acc_delta"]
         square.mul_(rho).addcmul_(grad, grad, value=1 - rho)
         delta = moved.add(eps).sqrt_().div_(square.add(eps).sqrt_()).mul_(grad)

@@ -1,7 +1,7 @@
 """Adagrad."""
 
 from brisk import _C
-from brisk.optim.optimizer import PerParameter, at_least_zero, counter, no_differentiable, number
+from brisk.optim.optimizer import PerParameter, at_least_zero, no_differentiable, number
 
 __all__ = ["Adagrad"]
 
@@ -37,13 +37,10 @@ class Adagrad(PerParameter):
             state["sum"].share_memory_()
 
     def _init_state(self, p, state, group):
-        state["step"] = counter()
+        super()._init_state(p, state, group)
         state["sum"] = _C.full_like(p, group["initial_accumulator_value"]).detach()
 
     def _update(self, p, grad, state, group):
-        state["step"] += 1
-        if group["weight_decay"] != 0:
-            grad = grad.add(p, alpha=group["weight_decay"])
         lr = number(group["lr"]) / (1 + (state["step"].item() - 1) * group["lr_decay"])
         state["sum"].addcmul_(grad, grad, value=1)
         p.addcdiv_(grad, state["sum"].sqrt().add_(group["eps"]), value=-lr)

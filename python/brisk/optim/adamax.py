@@ -1,7 +1,7 @@
 """Adamax."""
 
 from brisk import _C
-from brisk.optim.optimizer import PerParameter, at_least_zero, check_betas, counter, no_differentiable, number
+from brisk.optim.optimizer import PerParameter, at_least_zero, check_betas, no_differentiable, number
 
 __all__ = ["Adamax"]
 
@@ -9,6 +9,7 @@ __all__ = ["Adamax"]
 class Adamax(PerParameter):
     """Adam with the decaying maximum of the gradient's size in place of the root of its mean square."""
 
+    _zeros = ("exp_avg", "exp_inf")
     _old_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
     def __init__(
@@ -25,15 +26,7 @@ class Adamax(PerParameter):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _init_state(self, p, state, group):
-        state["step"] = counter()
-        state["exp_avg"] = _C.zeros_like(p).detach()
-        state["exp_inf"] = _C.zeros_like(p).detach()
-
     def _update(self, p, grad, state, group):
-        state["step"] += 1
-        if group["weight_decay"] != 0:
-            grad = grad.add(p, alpha=group["weight_decay"])
         beta1, beta2 = group["betas"]
         state["exp_avg"].lerp_(grad, 1 - beta1)
         largest = _C.maximum(state["exp_inf"].mul(beta2), grad.abs().add_(group["eps"]))

@@ -1,6 +1,5 @@
 """ASGD: averaged stochastic gradient descent."""
 
-from brisk import _C
 from brisk.optim.optimizer import PerParameter, at_least_zero, counter, no_differentiable, number
 
 __all__ = ["ASGD"]
@@ -9,6 +8,7 @@ __all__ = ["ASGD"]
 class ASGD(PerParameter):
     """Gradient descent of decaying steps; the mean of the parameters since step t0 is kept as state["ax"]."""
 
+    _zeros = ("ax",)
     _old_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
     def __init__(
@@ -24,16 +24,12 @@ class ASGD(PerParameter):
         super().__init__(params, defaults)
 
     def _init_state(self, p, state, group):
-        state["step"] = counter()
+        super()._init_state(p, state, group)
         state["eta"] = counter(number(group["lr"]))
         state["mu"] = counter(1.0)
-        state["ax"] = _C.zeros_like(p).detach()
 
     def _update(self, p, grad, state, group):
-        state["step"] += 1
         t, lr, eta, mu = state["step"].item(), number(group["lr"]), state["eta"].item(), state["mu"].item()
-        if group["weight_decay"] != 0:
-            grad = grad.add(p, alpha=group["weight_decay"])
         p.mul_(1 - group["lambd"] * eta)
         p.add_(grad, alpha=-eta)
         if mu == 1:

@@ -1,6 +1,5 @@
 """NAdam: Adam with Nesterov's momentum."""
 
-from brisk import _C
 from brisk.optim.optimizer import PerParameter, at_least_zero, check_betas, counter, no_differentiable, number
 
 __all__ = ["NAdam"]
@@ -9,6 +8,7 @@ __all__ = ["NAdam"]
 class NAdam(PerParameter):
     """Adam that takes the next step's share of the momentum in advance, on a schedule of its own."""
 
+    _zeros = ("exp_avg", "exp_avg_sq")
     _old_options = {
         "foreach": None, "maximize": False, "capturable": False, "differentiable": False,
         "decoupled_weight_decay": False,
@@ -30,19 +30,11 @@ class NAdam(PerParameter):
         super().__init__(params, defaults)
 
     def _init_state(self, p, state, group):
-        state["step"] = counter()
+        super()._init_state(p, state, group)
         state["mu_product"] = counter(1.0)
-        state["exp_avg"] = _C.zeros_like(p).detach()
-        state["exp_avg_sq"] = _C.zeros_like(p).detach()
 
     def _update(self, p, grad, state, group):
-        state["step"] += 1
         t, lr, (beta1, beta2) = state["step"].item(), number(group["lr"]), group["betas"]
-        if group["weight_decay"] != 0:
-            if group["decoupled_weight_decay"]:
-                p.mul_(1 - lr * group["weight_decay"])
-            else:
-                grad = grad.add(p, alpha=group["weight_decay"])
         mu = beta1 * (1.0 - 0.5 * 0.96 ** (t * group["momentum_decay"]))
         mu_next = beta1 * (1.0 - 0.5 * 0.96 ** ((t + 1) * group["momentum_decay"]))
         state["mu_product"] *= mu

@@ -337,7 +337,25 @@ def counter(at=0.0):
 
 
 class PerParameter(Optimizer):
-    """An optimizer that says in `_update` what happens to one parameter, and in `_init_state` what it keeps."""
+    """An optimizer that says in `_update` what happens to one parameter, and in `_zeros` what it keeps of it: the
+    names of tensors that begin at 0. Steps are counted, and weights decay, before `_update` sees a gradient."""
+
+    _zeros = ()
+
+    def _init_state(self, p, state, group):
+        state["step"] = counter()
+        for name in self._zeros:
+            state[name] = _C.zeros_like(p).detach()
+
+    @staticmethod
+    def _decayed(p, grad, group):
+        """The gradient with that of the weights' decay, which may instead shrink the weights themselves."""
+        if group.get("weight_decay", 0) == 0:
+            return grad
+        if group.get("decoupled_weight_decay"):
+            p.mul_(1 - number(group["lr"]) * group["weight_decay"])
+            return grad
+        return grad.add(p, alpha=group["weight_decay"])
 
     def step(self, closure=None):
         """Moves the parameters once."""
@@ -351,5 +369,7 @@ class PerParameter(Optimizer):
                     if not state:
                         self._init_state(p, state, group)
                     grad = -p.grad if group.get("maximize") else p.grad
-                    self._update(p, grad, state, group)
+                    if "step" in state:
+                        state["step"] += 1
+                    self._update(p, self._decayed(p, grad, group), state, group)
         return loss

@@ -1,7 +1,6 @@
 """RAdam: Adam that trusts its step sizes only once they are known well enough."""
 
-from brisk import _C
-from brisk.optim.optimizer import PerParameter, at_least_zero, check_betas, counter, no_differentiable, number
+from brisk.optim.optimizer import PerParameter, at_least_zero, check_betas, no_differentiable, number
 
 __all__ = ["RAdam"]
 
@@ -9,6 +8,7 @@ __all__ = ["RAdam"]
 class RAdam(PerParameter):
     """Momentum at first; Adam, scaled by the variance of its step sizes, when that is finite."""
 
+    _zeros = ("exp_avg", "exp_avg_sq")
     _old_options = {
         "foreach": None, "maximize": False, "differentiable": False, "decoupled_weight_decay": False,
         "capturable": False,
@@ -29,19 +29,8 @@ class RAdam(PerParameter):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _init_state(self, p, state, group):
-        state["step"] = counter()
-        state["exp_avg"] = _C.zeros_like(p).detach()
-        state["exp_avg_sq"] = _C.zeros_like(p).detach()
-
     def _update(self, p, grad, state, group):
-        state["step"] += 1
         t, lr, (beta1, beta2) = state["step"].item(), number(group["lr"]), group["betas"]
-        if group["weight_decay"] != 0:
-            if group["decoupled_weight_decay"]:
-                p.mul_(1 - lr * group["weight_decay"])
-            else:
-                grad = grad.add(p, alpha=group["weight_decay"])
         state["exp_avg"].lerp_(grad, 1 - beta1)
         state["exp_avg_sq"].mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
         move = state["exp_avg"] / (1 - beta1**t) * lr

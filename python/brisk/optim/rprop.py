@@ -1,7 +1,7 @@
 """Rprop: resilient backpropagation."""
 
 from brisk import _C
-from brisk.optim.optimizer import PerParameter, at_least_zero, counter, no_differentiable, number
+from brisk.optim.optimizer import PerParameter, at_least_zero, no_differentiable, number
 
 __all__ = ["Rprop"]
 
@@ -9,6 +9,7 @@ __all__ = ["Rprop"]
 class Rprop(PerParameter):
     """Steps by the sign of the gradient, growing while it stays and shrinking when it turns."""
 
+    _zeros = ("prev",)
     _old_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
     def __init__(
@@ -26,12 +27,10 @@ class Rprop(PerParameter):
         super().__init__(params, defaults)
 
     def _init_state(self, p, state, group):
-        state["step"] = counter()
-        state["prev"] = _C.zeros_like(p).detach()
+        super()._init_state(p, state, group)
         state["step_size"] = _C.full_like(p.grad, number(group["lr"])).detach()
 
     def _update(self, p, grad, state, group):
-        state["step"] += 1
         (shrink, grow), (smallest, largest) = group["etas"], group["step_sizes"]
         turned = grad * state["prev"]
         factor = _C.ones_like(turned).masked_fill_(turned > 0, grow).masked_fill_(turned < 0, shrink)

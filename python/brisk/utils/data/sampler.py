@@ -6,7 +6,8 @@ import typing
 from brisk import _C
 
 __all__ = [
-    "BatchSampler", "RandomSampler", "Sampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler",
+    "BatchSampler", "DistributedSampler", "RandomSampler", "Sampler", "SequentialSampler", "SubsetRandomSampler",
+    "WeightedRandomSampler",
 ]  # fmt: skip
 
 _T = typing.TypeVar("_T", covariant=True)
@@ -134,3 +135,35 @@ class BatchSampler(Sampler[list]):
     def __len__(self):
         full, rest = divmod(len(self.sampler), self.batch_size)
         return full + (rest > 0 and not self.drop_last)
+
+
+class DistributedSampler(Sampler[int]):
+    """Every num_replicas-th index from rank on, of an order that all replicas share: set_epoch makes another one.
+
+    Without drop_last the first indices are repeated until each replica has as many."""
+
+    def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
+        if num_replicas is None or rank is None:
+            raise RuntimeError("Requires distributed package to be available")
+        if not 0 <= rank < num_replicas:
+            raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
+        self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
+        self.shuffle, self.seed, self.drop_last, self.epoch = shuffle, seed, drop_last, 0
+        count = len(dataset)
+        self.num_samples = count // num_replicas if drop_last else -(-count // num_replicas)
+        self.total_size = self.num_samples * num_replicas
+
+    def __iter__(self):
+        order = range(len(self.dataset))
+        if self.shuffle:
+            generator = _C.Generator().manual_seed(self.seed + self.epoch)
+            order = _C.randperm(len(self.dataset), generator=generator).tolist()
+        repeated = itertools.islice(itertools.cycle(order), self.total_size)
+        return itertools.islice(repeated, self.rank, None, self.num_replicas)
+
+    def __len__(self):
+        return self.num_samples
+
+    def set_epoch(self, epoch):
+        """Another order of the same seed."""
+        self.epoch = epoch

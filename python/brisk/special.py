@@ -1,0 +1,160 @@
+"""torch.special: functions of statistics and physics, and other names for what stands in the package itself.
+
+The modified Bessel functions are computed in float64: their power series up to 30, where every term is positive, and
+from there on the asymptotic one, of which 16 terms are below the last bit."""
+
+import math
+
+from brisk import _C
+from brisk._C import (  # noqa: F401
+    digamma,
+    erf,
+    erfc,
+    erfinv,
+    exp2,
+    expm1,
+    log1p,
+    log_softmax,
+    logit,
+    logsumexp,
+    polygamma,
+    round,
+    sinc,
+    softmax,
+    xlogy,
+)
+from brisk._C import digamma as psi  # noqa: F401
+from brisk._C import lgamma as gammaln  # noqa: F401
+from brisk._C import sigmoid as expit  # noqa: F401
+from brisk._missing import finder
+from brisk._tail import mvlgamma as multigammaln  # noqa: F401
+from brisk.autograd import Function
+
+__all__ = [
+    "digamma", "entr", "erf", "erfc", "erfinv", "exp2", "expit", "expm1", "gammaln", "i0", "i0e", "i1", "i1e", "log1p",
+    "log_ndtr", "log_softmax", "logit", "logsumexp", "modified_bessel_i0", "modified_bessel_i1", "multigammaln",
+    "ndtr", "ndtri", "polygamma", "psi", "round", "sinc", "softmax", "xlog1py", "xlogy",
+]  # fmt: skip
+
+
+def _given(out, result):
+    return result if out is None else out.copy_(result)
+
+
+def _floating(x):
+    return x if x.is_floating_point() else x.to(_C.get_default_dtype())
+
+
+def entr(input, *, out=None):
+    """-x log(x): 0 at 0, and minus infinity below."""
+    x = _floating(input)
+    inside = -_C.xlogy(x, x.clamp(min=0))
+    return _given(out, _C.where(x < 0, _C.full_like(x, -math.inf), inside))
+
+
+def ndtr(input, *, out=None):
+    """The probability of what is not greater than x, of a standard normal number."""
+    return _given(out, 0.5 * _C.erfc(-_floating(input) * math.sqrt(0.5)))
+
+
+def ndtri(input, *, out=None):
+    """The reverse of ndtr."""
+    p = _floating(input)
+    return _given(out, math.sqrt(2.0) * _C.erfinv(2 * p - 1))
+
+
+def log_ndtr(input, *, out=None):
+    """log(ndtr(x)), also where ndtr(x) is too small to be represented."""
+    x = _floating(input)
+    near = x.clamp(min=-10)
+    far = x.clamp(max=-10)
+    z = far.square().reciprocal()
+    series, term = _C.ones_like(z), _C.ones_like(z)
+    for k in range(1, 13):  # Mills' ratio
+        term = term * (-(2 * k - 1)) * z
+        series = series + term
+    tail = -0.5 * far.square() - (-far).log() - 0.5 * math.log(2 * math.pi) + series.log()
+    upper = (-0.5 * _C.erfc(near.clamp(min=0) * math.sqrt(0.5))).log1p()
+    lower = (0.5 * _C.erfc(-near.clamp(max=0) * math.sqrt(0.5))).log()
+    return _given(out, _C.where(x < -10, tail, _C.where(x > 0, upper, lower)))
+
+
+def xlog1py(input, other, *, out=None):
+    """x log(1 + y), 0 where x is."""
+    x = input if isinstance(input, _C.Tensor) else _C.tensor(float(input), dtype=other.dtype)
+    y = other if isinstance(other, _C.Tensor) else _C.tensor(float(other), dtype=x.dtype)
+    result = x * y.log1p()
+    return _given(out, _C.where((x == 0) & ~y.isnan(), _C.zeros_like(result), result))
+
+
+# --- modified Bessel functions of the first kind ---------------------------------------------------------------------
+
+
+def _scaled_bessel(x, order):
+    """exp(-|x|) I(x) of order 0 or 1, in float64."""
+    size = x.to(_C.float64).abs()
+    small = size.clamp(max=30.0)
+    quarter = small.square() / 4
+    term = _C.ones_like(small) if order == 0 else small / 2
+    series = term
+    for k in range(1, 60):
+        term = term * quarter / (k * (k + order))
+        series = series + term
+    large = size.clamp(min=30.0)
+    part = _C.ones_like(large)
+    tail = part
+    for k in range(1, 17):
+        part = part * ((2 * k - 1) ** 2 - 4 * order) / (8 * k * large)
+        tail = tail + part
+    value = _C.where(size < 30, series * (-small).exp(), tail / (2 * math.pi * large).sqrt())
+    return value if order == 0 else value * x.to(_C.float64).sign()
+
+
+class _Bessel(Function):
+    """I0, I1 and their scaled forms; the derivative of each is made of the others."""
+
+    @staticmethod
+    def forward(ctx, x, order, scaled):
+        ctx.save_for_backward(x)
+        ctx.order, ctx.scaled = order, scaled
+        value = _scaled_bessel(x.detach(), order)
+        value = value if scaled else value * x.detach().to(_C.float64).abs().exp()
+        return value.to(x.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        zeroth, first = (_Bessel.apply(x, order, ctx.scaled) for order in (0, 1))
+        if ctx.order == 0:
+            slope, own = first, zeroth
+        else:  # I1(x) / x is 1/2 at 0
+            ratio = _C.where(x == 0, _C.full_like(x, 0.5), first / _C.where(x == 0, _C.ones_like(x), x))
+            slope, own = zeroth - ratio, first
+        if ctx.scaled:
+            slope = slope - x.sign() * own
+        return grad * slope, None, None
+
+
+def i0(input, *, out=None):
+    """The modified Bessel function of the first kind, of order 0."""
+    return _given(out, _Bessel.apply(_floating(input), 0, False))
+
+
+def i0e(input, *, out=None):
+    """exp(-|x|) i0(x)"""
+    return _given(out, _Bessel.apply(_floating(input), 0, True))
+
+
+def i1(input, *, out=None):
+    """The modified Bessel function of the first kind, of order 1."""
+    return _given(out, _Bessel.apply(_floating(input), 1, False))
+
+
+def i1e(input, *, out=None):
+    """exp(-|x|) i1(x)"""
+    return _given(out, _Bessel.apply(_floating(input), 1, True))
+
+
+modified_bessel_i0, modified_bessel_i1 = i0, i1
+
+__getattr__ = finder(__name__)

@@ -1,0 +1,143 @@
+"""What public programs once found: ways to call that no table of operations has."""
+
+import importlib
+
+import pytest
+
+from tests.torch.compare import REF, SUT, check_tensor
+
+
+@pytest.mark.parametrize("arguments", [{"split_size": [2, 4]}, {"split_size": 4}, {"split_size": (1, 5), "dim": -1}])
+def test_split_takes_its_sizes_by_name(arguments):
+    ours, theirs = (m.arange(6.0).split(**arguments) for m in (SUT, REF))
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        check_tensor(a, b, f"split {arguments}")
+
+
+@pytest.mark.parametrize("sections", [2, [1, 5]])
+def test_split_as_a_function_names_its_sizes_otherwise(sections):
+    ours, theirs = (m.split(m.arange(6.0), split_size_or_sections=sections, dim=0) for m in (SUT, REF))
+    assert [a.tolist() for a in ours] == [b.tolist() for b in theirs]
+
+
+PLACES = [
+    ("distributions.binomial", "Binomial"),
+    ("distributions.half_normal", "HalfNormal"),
+    ("distributions.studentT", "StudentT"),
+    ("distributions.one_hot_categorical", "OneHotCategorical"),
+    ("utils.data.distributed", "DistributedSampler"),
+    ("nn.modules.padding", "ZeroPad2d"),
+    ("nn.modules.distance", "CosineSimilarity"),
+    ("nn.modules.instancenorm", "InstanceNorm2d"),
+]
+
+
+@pytest.mark.parametrize("place, name", PLACES)
+def test_a_name_is_found_where_pytorch_keeps_it(place, name):
+    assert hasattr(importlib.import_module(f"{REF.__name__}.{place}"), name)
+    module = importlib.import_module(f"{SUT.__name__}.{place}")
+    assert getattr(module, name) is getattr(importlib.import_module(f"{SUT.__name__}.{place.rpartition('.')[0]}"), name)
+
+
+@pytest.mark.parametrize("count, replicas", [(10, 3), (9, 3), (2, 5), (10, 1)])
+@pytest.mark.parametrize("options", [{}, {"shuffle": False}, {"drop_last": True, "seed": 7}])
+def test_a_share_of_the_indices_for_each_of_several_processes(count, replicas, options):
+    def shares(m):
+        found = []
+        for rank in range(replicas):
+            sampler = m.utils.data.DistributedSampler(range(count), replicas, rank, **options)
+            sampler.set_epoch(2)
+            found.append((len(sampler), list(sampler)))
+        return found
+
+    if count < replicas and options.get("drop_last"):
+        pytest.skip("PyTorch asserts that there is an index for each")
+    assert shares(SUT) == shares(REF)
+
+
+def test_programs_that_ask_for_other_processes_find_none():
+    import brisk.distributed as d
+
+    assert not d.is_available() and not d.is_initialized()
+    with pytest.raises(NotImplementedError, match="init_process_group"):
+        d.init_process_group("gloo")
+    for name in ("get_rank", "get_world_size", "barrier", "destroy_process_group"):
+        errors = []
+        for module in (d, REF.distributed):
+            with pytest.raises((ValueError, AssertionError)) as raised:
+                getattr(module, name)()
+            errors.append((raised.type, str(raised.value)))
+        assert errors[0] == errors[1]
+
+
+@pytest.mark.parametrize("keyword", [False, True])
+def test_a_function_as_an_operation_has_the_gradient_registered_for_it(keyword):
+    def program(m):
+        Tensor = m.Tensor
+        if keyword:
+
+            @m.library.custom_op("brisk_tests::scaled_by_name", mutates_args=())
+            def scaled(x: Tensor, y: Tensor, *, by: float = 3.0) -> Tensor:
+                return x * y * by
+
+            def keep(ctx, inputs, keyword_only_inputs, output):
+                ctx.save_for_backward(*inputs)
+                ctx.by = keyword_only_inputs["by"]
+
+            def backward(ctx, grad):
+                x, y = ctx.saved_tensors
+                return grad * y * ctx.by, grad * x * 100
+        else:
+
+            @m.library.custom_op("brisk_tests::scaled", mutates_args=())
+            def scaled(x: Tensor, y: Tensor, by: float = 3.0) -> Tensor:
+                return x * y * by
+
+            def keep(ctx, inputs, output):
+                *tensors, ctx.by = inputs
+                ctx.save_for_backward(*tensors)
+
+            def backward(ctx, grad):
+                x, y = ctx.saved_tensors
+                return grad * y * ctx.by, grad * x * 100, None
+
+        scaled.register_fake(lambda x, y, by=3.0: m.empty_like(x))
+        x = m.tensor([1.0, 2.0], requires_grad=True)
+        y = m.tensor([3.0, 4.0], requires_grad=True)
+        with pytest.raises(RuntimeError):
+            scaled(x, y).sum().backward()
+        m.library.register_autograd(scaled._qualname, backward, setup_context=keep)
+        z = scaled(x, y, by=0.5)
+        z.sum().backward()
+        return z.tolist(), x.grad.tolist(), y.grad.tolist()
+
+    assert program(SUT) == program(REF)
+
+
+def test_an_operation_that_nobody_made_is_named():
+    with pytest.raises(RuntimeError, match="nothing::such"):
+        SUT.library.register_autograd("nothing::such", lambda ctx, grad: grad)
+    with pytest.raises(ValueError, match="nospace"):
+        SUT.library.custom_op("nospace", mutates_args=())
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 1), (1, 1, 1)])
+def test_a_gradient_of_more_dimensions_than_its_input_is_summed(shape):
+    def gradient(m):
+        class Scaled(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, by):
+                ctx.save_for_backward(x)
+                return x * by.reshape(-1)[0]
+
+            @staticmethod
+            def backward(ctx, grad):
+                (x,) = ctx.saved_tensors
+                return None, grad * x
+
+        by = m.ones(shape, requires_grad=True)
+        Scaled.apply(m.arange(12.0).reshape(1, 3, 4), by).sum().backward()
+        return by.grad
+
+    check_tensor(gradient(SUT), gradient(REF), f"a parameter of shape {shape}")
