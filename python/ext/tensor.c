@@ -125,14 +125,16 @@ static int tensor_clear(PyObject *self)
     return 0;
 }
 
-/* An object with a __dict__ can be part of a cycle from here on. */
+/* An object with a __dict__ can be part of a cycle from here on. One whose class has just become Tensor's is known to
+ * the garbage collector already, as objects of other classes are. */
 static int tensor_setattr(PyObject *self, PyObject *name, PyObject *value)
 {
     int status = PyObject_GenericSetAttr(self, name, value);
     py_tensor *o = (py_tensor *)self;
-    if (o->attrs && !o->tracked && Py_TYPE(self) == py_tensor_type) {
-        PyObject_GC_Track(self);
-        o->tracked = true;
+    if (!o->tracked && Py_TYPE(self) == py_tensor_type) {
+        if (o->attrs && !PyObject_GC_IsTracked(self))
+            PyObject_GC_Track(self);
+        o->tracked = PyObject_GC_IsTracked(self);
     }
     return status;
 }

@@ -1,6 +1,7 @@
 """Making tensors, and getting numbers in and out of them."""
 
 import copy
+import gc
 import pickle
 import subprocess
 import sys
@@ -228,3 +229,19 @@ def test_grad_fn_leads_to_the_leaves(torch):
     assert product.next_functions[0][0].name() == "torch::autograd::AccumulateGrad"
     y.backward()
     assert x.grad.tolist() == [3, 3]
+
+
+def test_a_tensor_of_another_class_may_become_a_plain_one(torch):
+    class Other(torch.Tensor):
+        pass
+
+    for with_attributes in (False, True):
+        for _ in range(200):  # more than are kept for later: each is given back in every way there is
+            x = torch.ones(2).as_subclass(Other)
+            if with_attributes:
+                x.note = x
+            x.__class__ = torch.Tensor
+            x.late = 1
+            assert type(x) is torch.Tensor and x.sum().item() == 2
+        del x
+        gc.collect()
