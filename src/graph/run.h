@@ -66,7 +66,7 @@ static inline void team_share(int64_t columns, int member, int size, int64_t *be
 static inline bool copies_columns(const instruction *in)
 {
     const layout *to = in->copy.to.layout, *from = in->copy.from.layout;
-    return to->contiguous && from->contiguous && to->plain == from->plain;
+    return in->copy.to.dtype == in->copy.from.dtype && to->contiguous && from->contiguous && to->plain == from->plain;
 }
 
 #endif

@@ -347,6 +347,33 @@ static void writes_over_a_factor(void)
     }
 }
 
+/* A copy to another dtype between products of few rows: it is no copy of bytes. */
+static bk_tensor *cast_between(void)
+{
+    enum { T = 6, H = 40 };
+    bk_scope_push();
+    bk_tensor *w = sample(3, (int64_t[]){ T, H, H }, BK_FLOAT32, 1, 0.2), *parts[T];
+    bk_tensor *x = sample(3, (int64_t[]){ T, 1, H }, BK_FLOAT16, 2, 1);
+    for (int64_t t = 0; t < T; t++)
+        parts[t] = bk_matmul(bk_to(bk_select(x, 0, t), BK_FLOAT32), bk_select(w, 0, t));
+    bk_tensor *result = bk_retain(bk_cat(parts, T, 0));
+    bk_scope_pop();
+    bk_sync();
+    return result;
+}
+
+static void casts(void)
+{
+    const bool was = log_is_eager;
+    bk_tensor *lazy = cast_between();
+    log_is_eager = true;
+    bk_tensor *eager = cast_between();
+    log_is_eager = was;
+    tap_ok(close_to(lazy, eager), "a stretch of few rows with casts in it");
+    bk_release(lazy);
+    bk_release(eager);
+}
+
 /* Long enough for the others to wake up. */
 static void comes_together(void)
 {
@@ -372,6 +399,7 @@ int main(void)
     written_cells();
     drawn_cells();
     writes_over_a_factor();
+    casts();
     team_meeting_ns = usual;
     return tap_done();
 }
