@@ -54,6 +54,10 @@ _ELSEWHERE = {
     **dict.fromkeys(_SECOND_FORMS.split(), "brisk._second_forms"),
     "autocast": "brisk.amp",
     "GradScaler": "brisk.amp",
+    "clear_autocast_cache": "brisk.amp",
+    "get_autocast_dtype": "brisk.amp",
+    "is_autocast_cache_enabled": "brisk.amp",
+    "is_autocast_enabled": "brisk.amp",
     "is_anomaly_enabled": "brisk.autograd.anomaly_mode",
     "is_anomaly_check_nan_enabled": "brisk.autograd.anomaly_mode",
 }
@@ -70,6 +74,12 @@ _find = finder(__name__, _ELSEWHERE)
 
 def __getattr__(name):
     return importlib.import_module(f"brisk.{name}") if name in _LATER else _find(name)
+
+
+def _check(cond, message=None):
+    """A RuntimeError, of the text that the function message gives, unless cond holds."""
+    if not cond:
+        raise RuntimeError("Expected cond to be True, but got False." if message is None else message())
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):

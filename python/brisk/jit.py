@@ -3,7 +3,8 @@
 import functools
 
 __all__ = [
-    "Final", "export", "freeze", "ignore", "is_scripting", "is_tracing", "script", "script_method", "trace", "unused",
+    "Final", "annotate", "export", "freeze", "ignore", "is_scripting", "is_tracing", "script", "script_method", "trace",
+    "unused",
 ]  # fmt: skip
 
 from typing import Final
@@ -17,6 +18,11 @@ def script(obj, *args, **kwargs):
 def trace(func=None, example_inputs=None, *args, **kwargs):
     """func itself."""
     return func if func is not None else functools.partial(trace, example_inputs=example_inputs)
+
+
+def annotate(the_type, the_value):
+    """the_value itself: its type is known."""
+    return the_value
 
 
 def script_method(fn):

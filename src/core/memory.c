@@ -68,6 +68,12 @@ static void *counted(void *p)
     return p;
 }
 
+void *mem_try(size_t bytes)
+{
+    void *p = must_fail() ? NULL : malloc(bytes ? bytes : 1);
+    return p ? counted(p) : NULL;
+}
+
 /* malloc(0) may be NULL, which would read as a failure. */
 static size_t at_least_one(size_t bytes) { return bytes ? bytes : 1; }
 

@@ -18,6 +18,7 @@
 /* All return NULL with the error set when memory is out. */
 void *mem_alloc(size_t bytes);
 void *mem_alloc_zero(size_t bytes);
+void *mem_try(size_t bytes);             /* for who can do without: NULL leaves the error as it is */
 void *mem_resize(void *p, size_t bytes); /* p is untouched when it fails */
 void mem_free(void *p);
 int64_t mem_live(void);  /* allocations not freed: the leak tests compare it */

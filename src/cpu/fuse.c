@@ -99,6 +99,9 @@ static void twin(fuser *f, int i)
         ew_kernel run = other->x == s->x ? twin_of(f->kernels, s, other, &swapped) : NULL;
         if (run && (other->to < 0 || !between)) {
             s->run = run;
+            s->kind = EW_STEP_TWIN;
+            s->second = swapped ? s->op : other->op;
+            s->op = swapped ? other->op : s->op;
             s->y = swapped ? s->to : other->to;
             s->to = swapped ? other->to : s->to;
             s->z = s->x;
@@ -120,17 +123,18 @@ typedef struct arithmetic {
     int32_t x, y;
 } arithmetic;
 
-static arithmetic arithmetic_of(const ew_table *t, const ew_step *s)
+static arithmetic arithmetic_of(const ew_step *s)
 {
-    static const uint8_t ops[EW_PAIR_FIRSTS] = { EW_add, EW_sub, EW_mul };
-    for (int c = 0; c < EW_PAIR_TYPES; c++) {
-        for (int i = 0; i < EW_PAIR_FIRSTS; i++)
-            if (s->run == t->op[ops[i]][c])
-                return (arithmetic){ i, c, s->x, s->y };
-        if (s->run == t->op[EW_square][c])
-            return (arithmetic){ EW_PAIR_mul, c, s->x, s->x };
+    const arithmetic other = { .op = -1 };
+    if (s->kind != EW_STEP_OP || s->type >= EW_PAIR_TYPES)
+        return other;
+    switch (s->op) {
+    case EW_add: return (arithmetic){ EW_PAIR_add, s->type, s->x, s->y };
+    case EW_sub: return (arithmetic){ EW_PAIR_sub, s->type, s->x, s->y };
+    case EW_mul: return (arithmetic){ EW_PAIR_mul, s->type, s->x, s->y };
+    case EW_square: return (arithmetic){ EW_PAIR_mul, s->type, s->x, s->x };
+    default: return other;
     }
-    return (arithmetic){ .op = -1 };
 }
 
 /* The only reader of step i's value, if the two can be one; -1 otherwise. */
@@ -149,16 +153,17 @@ static int second_half(const fuser *f, int i)
 static void join(fuser *f, int i)
 {
     ew_program *p = f->p;
-    arithmetic a = arithmetic_of(f->kernels, &p->step[i]);
+    arithmetic a = arithmetic_of(&p->step[i]);
     int j = a.op < 0 ? -1 : second_half(f, i);
     if (j < 0)
         return;
-    arithmetic b = arithmetic_of(f->kernels, &p->step[j]);
+    arithmetic b = arithmetic_of(&p->step[j]);
     if (b.op < 0 || b.compute != a.compute || b.x == b.y)
         return;
     bool left = b.x == -1 - i;
     int second = b.op == EW_PAIR_sub && !left ? EW_PAIR_from : b.op;
-    p->step[j] = (ew_step){ f->kernels->pair[a.op][second][a.compute], p->step[j].to, a.x, a.y, left ? b.y : b.x };
+    p->step[j] =
+        ew_step_at(ew_step_pair(f->kernels, a.op, second, a.compute), p->step[j].to, a.x, a.y, left ? b.y : b.x);
     f->gone[i] = true;
     int32_t moved[] = { a.x, a.y };
     for (int k = 0; k < 2; k++)

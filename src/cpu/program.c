@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/threads.h"
+#include "cpu/emit.h"
 #include "cpu/fuse.h"
 
 enum {
@@ -323,7 +324,7 @@ static void show_ports(const ew_program *p, char *const *bases, const tile *t, c
             address[i] = bases[i] + t->start * port->size;
         } else if (port->mode == PORT_GATHER) {
             char *reg = registers + port->reg * p->register_bytes;
-            if (shows_memory(p, port, t)) {
+            if (shows_memory(p, port, t) || (emit_runs(p) && port->repeated)) {
                 address[i] = bases[i] + row_offset(p, port, t);
             } else {
                 address[i] = reg;
@@ -366,13 +367,30 @@ static void look_ahead(const ew_program *p, char *const *address, int64_t n, out
     }
 }
 
+static void interpret(const ew_program *p, int first, int end, int64_t n, char *const *address, outlook *ahead)
+{
+    for (const ew_step *s = p->step + first, *last = p->step + end; s < last; s++) {
+        if (ahead)
+            look_ahead(p, address, n, ahead);
+        s->run(n, address[s->to], address[s->x], address[s->y], address[s->z]);
+    }
+}
+
 static void run_steps(const ew_program *p, int64_t n, char *const *address, bool ahead)
 {
-    outlook o = { 0, 0 };
-    for (const ew_step *s = p->step, *last = s + p->steps; s < last; s++) {
-        if (ahead)
-            look_ahead(p, address, n, &o);
-        s->run(n, address[s->to], address[s->x], address[s->y], address[s->z]);
+    outlook start = { 0, 0 }, *o = ahead ? &start : NULL;
+    if (!emit_runs(p)) {
+        interpret(p, 0, p->steps, n, address, o);
+        return;
+    }
+    for (const emitted_part *q = p->emitted->part, *last = q + p->emitted->part_count; q < last; q++) {
+        if (!q->run) {
+            interpret(p, q->first, q->end, n, address, o);
+            continue;
+        }
+        for (int i = q->first; o && i < q->end; i++)
+            look_ahead(p, address, n, o);
+        q->run(n, address);
     }
 }
 
@@ -389,7 +407,10 @@ static void open_bench(const ew_program *p, int64_t elements, char *const *bases
         if (port->mode != PORT_FIXED)
             continue;
         address[i] = registers + port->reg * p->register_bytes;
-        move_rows(p, port, all, bases[i], address[i]);
+        if (emit_runs(p) && port->repeated)
+            address[i] = bases[i];
+        else
+            move_rows(p, port, all, bases[i], address[i]);
     }
 }
 
@@ -399,21 +420,6 @@ static void run_tile(const ew_program *p, char *const *bases, const tile *t, cha
     show_ports(p, bases, t, registers, address);
     run_steps(p, t->rows * t->columns, address, ahead);
     store_ports(p, bases, t, address);
-}
-
-static void run_tiles(void *arg, int64_t begin, int64_t end)
-{
-    const run *r = arg;
-    const ew_program *p = r->program;
-    char registers[p->registers * p->register_bytes + 64] __attribute__((aligned(64)));
-    char *address[p->ports + p->registers];
-    open_bench(p, p->numel, r->bases, registers, address);
-    tile t = tile_at(p, begin);
-    for (int64_t number = begin; number < end; number++) {
-        if (number > begin)
-            tile_next(p, &t, number);
-        run_tile(p, r->bases, &t, registers, address, p->lines_per_step && number + 1 < end);
-    }
 }
 
 /* The largest tile that begins with element `at` and ends before element `end`. */
@@ -435,8 +441,63 @@ static tile tile_from(const ew_program *p, int64_t at, int64_t end)
     return t;
 }
 
+/* Elements [begin, end) by code alone, row by row where they lie. One function takes a row at a time, several as much
+ * as the registers between them hold. */
+static void run_straight(const ew_program *p, char *const *bases, int64_t begin, int64_t end)
+{
+    const emitted *e = p->emitted;
+    const int64_t held = e->part_count > 1 ? p->register_bytes : 0;
+    const int64_t most = held ? p->rows_per_tile * p->columns_per_tile : p->inner;
+    char registers[p->registers * held + 64] __attribute__((aligned(64)));
+    char *address[p->ports + p->registers];
+    for (int i = 0; i < p->registers; i++)
+        address[p->ports + i] = registers + i * held;
+    tile t = tile_from(p, begin, end);
+    for (int64_t n; begin < end; begin += n) {
+        n = p->inner - t.column < end - begin ? p->inner - t.column : end - begin;
+        n = n < most ? n : most;
+        for (int i = 0; i < p->ports; i++)
+            address[i] = bases[i] + row_offset(p, &p->port[i], &t);
+        for (const emitted_part *q = e->part, *last = q + e->part_count; q < last; q++)
+            q->run(n, address);
+        t.column += n;
+        if (t.column < p->inner)
+            continue;
+        t.column = 0;
+        for (int d = p->ndim - 2; d >= 0 && ++t.index[d] == p->sizes[d]; d--)
+            t.index[d] = 0;
+    }
+}
+
+static bool is_straight(const ew_program *p) { return p->straight && emit_runs(p); }
+
+static void run_tiles(void *arg, int64_t begin, int64_t end)
+{
+    const run *r = arg;
+    const ew_program *p = r->program;
+    if (is_straight(p)) {
+        int64_t rows = p->numel / p->inner, per_row = (p->inner + p->columns_per_tile - 1) / p->columns_per_tile;
+        int64_t tiles = p->rows_per_tile > 1 ? (rows + p->rows_per_tile - 1) / p->rows_per_tile : rows * per_row;
+        run_straight(p, r->bases, tile_at(p, begin).start, end == tiles ? p->numel : tile_at(p, end).start);
+        return;
+    }
+    char registers[p->registers * p->register_bytes + 64] __attribute__((aligned(64)));
+    char *address[p->ports + p->registers];
+    open_bench(p, p->numel, r->bases, registers, address);
+    tile t = tile_at(p, begin);
+    for (int64_t number = begin; number < end; number++) {
+        if (number > begin)
+            tile_next(p, &t, number);
+        run_tile(p, r->bases, &t, registers, address, p->lines_per_step && number + 1 < end);
+    }
+}
+
 void program_run_range(const ew_program *p, char *const *bases, int64_t begin, int64_t end)
 {
+    if (is_straight(p)) {
+        run_straight(p, bases, begin, end);
+        return;
+    }
     char registers[p->registers * p->register_bytes + 64] __attribute__((aligned(64)));
     char *address[p->ports + p->registers];
     open_bench(p, end - begin, bases, registers, address);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "cpu/emit.h"
 #include "graph/kernels.h"
 
 /* While a program is being built, a place is a port (>= 0) or a register r as ~r. */
@@ -55,11 +56,11 @@ static int32_t add_port(assembly *a, plan_view v, bool writes)
     return a->port_count++;
 }
 
-static bool add_step(assembly *a, ew_kernel run, int32_t to, int32_t x, int32_t y, int32_t z)
+static bool add_step(assembly *a, ew_step what, int32_t to, int32_t x, int32_t y, int32_t z)
 {
     if (a->step_count == a->step_capacity && !grow(&a->steps, &a->step_capacity, sizeof *a->steps))
         return false;
-    a->steps[a->step_count++] = (ew_step){ run, to, x, y, z };
+    a->steps[a->step_count++] = ew_step_at(what, to, x, y, z);
     return true;
 }
 
@@ -95,7 +96,7 @@ static bool fetch(assembly *a, int32_t v)
         return true;
     int32_t reg = take_register(a);
     a->place[v] = reg;
-    return reg != INT32_MIN && add_step(a, a->kernels->cast[d][wide], reg, port, port, port);
+    return reg != INT32_MIN && add_step(a, ew_step_cast(a->kernels, d, wide), reg, port, port, port);
 }
 
 static void drop(assembly *a, int32_t v)
@@ -115,16 +116,16 @@ static void drop_inputs(assembly *a, int32_t i, size_t size, bool same)
     }
 }
 
-static ew_kernel kernel_for(const assembly *a, int32_t i)
+static ew_step step_for(const assembly *a, int32_t i)
 {
     const record_key *key = &a->p->key->record[i];
     const value *first = &a->p->values[input_of(a->p, i, 0)];
     if (key->op == OP_cast)
-        return a->kernels->cast[register_dtype((bk_dtype)first->dtype)][register_dtype((bk_dtype)key->dtype)];
+        return ew_step_cast(a->kernels, register_dtype((bk_dtype)first->dtype), register_dtype((bk_dtype)key->dtype));
     int compute = dtypes[first->dtype].compute;
     if (ew_infos[key->op].rule == EW_SELECT)
         compute = dtypes[key->dtype].compute;
-    return a->kernels->op[key->op][compute];
+    return ew_step_op(a->kernels, key->op, compute);
 }
 
 /* The port is what the group's reductions of record i read. Without memory it is bound to a scratch, piece by piece. */
@@ -153,14 +154,14 @@ static bool add_member(assembly *a, int32_t i)
     if (x->sunk)
         note_sinks(a, i, port);
     int32_t to = port != INT32_MAX && d == wide ? port : take_register(a);
-    if (port == INT32_MIN || to == INT32_MIN || !add_step(a, kernel_for(a, i), to, in[0], in[1], in[2]))
+    if (port == INT32_MIN || to == INT32_MIN || !add_step(a, step_for(a, i), to, in[0], in[1], in[2]))
         return false;
     drop_inputs(a, i, dtype_size(wide), false);
     a->place[i] = to;
     if (d != wide) {
-        if (!add_step(a, a->kernels->round_to[d], to, to, to, to))
+        if (!add_step(a, ew_step_round(a->kernels, d), to, to, to, to))
             return false;
-        if (port != INT32_MAX && !add_step(a, a->kernels->cast[wide][d], port, to, to, to))
+        if (port != INT32_MAX && !add_step(a, ew_step_cast(a->kernels, wide, d), port, to, to, to))
             return false;
     }
     if (!a->uses[i])
@@ -176,13 +177,13 @@ static bool add_accumulation(assembly *a)
     int32_t x = add_port(a, region, false), y = add_port(a, from, false), out = add_port(a, region, true);
     if (x < 0 || y < 0 || out < 0)
         return false;
-    ew_kernel add = a->kernels->op[EW_add][dtypes[d].compute];
+    ew_step add = ew_step_op(a->kernels, EW_add, dtypes[d].compute);
     if (d == wide)
         return add_step(a, add, out, x, y, 0);
     int32_t rx = take_register(a), ry = take_register(a);
-    return rx != INT32_MIN && ry != INT32_MIN && add_step(a, a->kernels->cast[d][wide], rx, x, x, x) &&
-           add_step(a, a->kernels->cast[d][wide], ry, y, y, y) && add_step(a, add, rx, rx, ry, 0) &&
-           add_step(a, a->kernels->cast[wide][d], out, rx, rx, rx);
+    ew_step in = ew_step_cast(a->kernels, d, wide), back = ew_step_cast(a->kernels, wide, d);
+    return rx != INT32_MIN && ry != INT32_MIN && add_step(a, in, rx, x, x, x) && add_step(a, in, ry, y, y, y) &&
+           add_step(a, add, rx, rx, ry, 0) && add_step(a, back, out, rx, rx, rx);
 }
 
 static void count_uses(assembly *a)
@@ -264,7 +265,7 @@ static bool finish(assembly *a, plan_program *out)
         for (size_t s = 0; s < steps; s++) {
             ew_step t = a->steps[s];
             q->step[s] =
-                (ew_step){ t.run, final_place(a, t.to), final_place(a, t.x), final_place(a, t.y), final_place(a, t.z) };
+                ew_step_at(t, final_place(a, t.to), final_place(a, t.x), final_place(a, t.y), final_place(a, t.z));
         }
         memcpy(bound, a->ports, ports * sizeof *bound);
         for (size_t i = 0; i < ports; i++)
@@ -600,15 +601,6 @@ static void list_kept(const planner *p, plan *made)
                 (kept_value){ origin_of(p, i), p->values[p->same[i]].buffer, p->values[p->same[i]].offset };
 }
 
-/* The fused group of an instruction; NULL when it has none. */
-static const plan_program *program_of(const instruction *in)
-{
-    const plan_program *q = in->kind == DO_PROGRAM  ? &in->elementwise
-                            : in->kind == DO_KERNEL ? &in->kernel.epilogue
-                                                    : NULL;
-    return q && q->program ? q : NULL;
-}
-
 static int64_t size_of(const plan *made)
 {
     int64_t bytes = (int64_t)sizeof *made + made->key.records * (int64_t)(sizeof(record_key) + sizeof(kept_value) + 1) +
@@ -618,7 +610,7 @@ static int64_t size_of(const plan *made)
     for (int i = 0; i < made->region_count; i++)
         bytes += made->regions[i].local_count * (int64_t)sizeof(plan_local);
     for (int i = 0; i < made->code_count; i++) {
-        const plan_program *q = program_of(&made->code[i]);
+        const plan_program *q = plan_program_of(&made->code[i]);
         if (q)
             bytes += (int64_t)sizeof *q->program + q->program->ports * (int64_t)(sizeof(ew_port) + sizeof(plan_view)) +
                      q->program->steps * (int64_t)sizeof(ew_step) + q->sink_count * (int64_t)sizeof(plan_sink);
@@ -665,8 +657,9 @@ void regions_free(plan_region *regions, int count)
 void plan_free(plan *made)
 {
     for (int i = 0; i < made->code_count; i++) {
-        const plan_program *q = program_of(&made->code[i]);
+        const plan_program *q = plan_program_of(&made->code[i]);
         if (q) {
+            emit_release(q->program);
             mem_free(q->program);
             mem_free(q->ports);
         }

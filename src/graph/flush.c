@@ -277,6 +277,8 @@ static int begin(op_log *log)
             return -1;
         cache_add(p);
     }
+    if (!p->emitted)
+        plan_emit(p);
     return plan_begin(p, log);
 }
 

@@ -150,6 +150,8 @@ typedef struct plan {
     struct plan *next;          /* in its hash bucket */
     int64_t bytes;              /* its own size: the cache is bounded by the sum */
     bool begun;                 /* a log is in the middle of it: it stays */
+    bool emitted;               /* all of its programs that can have machine code have it */
+    int64_t runs;               /* until then */
     instruction *code;
     int code_count;
     plan_buffer *buffers;
@@ -161,6 +163,15 @@ typedef struct plan {
     int kept_count;
     plan_report report;
 } plan;
+
+/* The fused group of an instruction; NULL when it has none. */
+static inline const plan_program *plan_program_of(const instruction *in)
+{
+    const plan_program *q = in->kind == DO_PROGRAM  ? &in->elementwise
+                            : in->kind == DO_KERNEL ? &in->kernel.epilogue
+                                                    : NULL;
+    return q && q->program ? q : NULL;
+}
 
 /* What a kernel of nodes.def is called with. */
 typedef struct kernel_call {
@@ -180,6 +191,8 @@ typedef struct kernel_call {
 /* Plans the log of this key; NULL when memory is out. */
 plan *plan_make(const op_log *log, const plan_key *key);
 void plan_free(plan *p);
+/* Before a run: gives programs machine code where that pays (emission.c). */
+void plan_emit(plan *p);
 /* BRISK_CHECK_PLAN: plans again and compares. -1 with the error set when they differ. */
 int plan_check(const plan *p, const op_log *log, const plan_key *key);
 /* Takes all memory for a run over the log's nodes. -1: out of memory, nothing is held. */

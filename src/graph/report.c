@@ -31,6 +31,13 @@ void report_fact(plan_report *r, plan_fact fact, int32_t record, const char *op)
         fprintf(stderr, "brisk: plan %lld: record %d, %s, %s\n", (long long)plans, record, op, texts[fact]);
 }
 
+void report_code(int programs, int64_t pieces)
+{
+    if (telling())
+        fprintf(stderr, "brisk: machine code for %d elementwise groups, %lld pieces of it new\n", programs,
+                (long long)pieces);
+}
+
 plan_report report_last(void) { return last; }
 
 void report_done(const plan_report *r, int records, int instructions, int64_t arena_bytes)

@@ -45,6 +45,8 @@ typedef struct plan_report {
 void report_fact(plan_report *r, plan_fact fact, int32_t record, const char *op);
 /* The last plan that was made, hits of the cache aside. */
 plan_report report_last(void);
+/* Called when the programs of a plan have got machine code: some of them, and how many pieces had to be made. */
+void report_code(int programs, int64_t pieces);
 /* Called when planning is through. */
 void report_done(const plan_report *r, int records, int instructions, int64_t arena_bytes);
 

@@ -44,7 +44,7 @@ static void throw_steps(program_data *d, const ew_table *t, compute_type c)
                      : dice(8) == 0 ? INPUTS + dice(2)
                                     : PORTS + dice(REGISTERS);
         int32_t x = written(has), y = ew_infos[op].arity == 2 ? written(has) : 0;
-        d->step[i] = (ew_step){ t->op[op][c], to, x, y, 0 };
+        d->step[i] = ew_step_at(ew_step_op(t, op, c), to, x, y, 0);
         has[to] = true;
     }
     d->p.steps = steps;
@@ -112,13 +112,12 @@ static void random_programs(compute_type c, bk_dtype dtype)
 static void an_expression(void)
 {
     const ew_table *t = ew_kernels();
-#define OP(name) t->op[EW_##name][COMPUTE_F32]
+#define STEP(name, ...) ew_step_at(ew_step_op(t, EW_##name, COMPUTE_F32), __VA_ARGS__)
     enum { X, Y, C, D, OUT, R0, R1 };
     ew_port port[5];
     ew_step step[] = {
-        { OP(mul), R0, X, Y, 0 },     { OP(add), R0, R0, C, 0 },   { OP(tanh), R0, R0, 0, 0 },
-        { OP(sigmoid), R1, X, 0, 0 }, { OP(mul), R0, R0, R1, 0 },  { OP(square), R1, Y, 0, 0 },
-        { OP(mul), R1, R1, D, 0 },    { OP(sub), OUT, R0, R1, 0 },
+        STEP(mul, R0, X, Y, 0),   STEP(add, R0, R0, C, 0),   STEP(tanh, R0, R0, 0, 0), STEP(sigmoid, R1, X, 0, 0),
+        STEP(mul, R0, R0, R1, 0), STEP(square, R1, Y, 0, 0), STEP(mul, R1, R1, D, 0),  STEP(sub, OUT, R0, R1, 0),
     };
     ew_program p = { .ports = 5, .registers = 2, .steps = 8, .port = port, .step = step };
     view views[5];

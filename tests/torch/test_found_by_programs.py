@@ -141,3 +141,22 @@ def test_a_gradient_of_more_dimensions_than_its_input_is_summed(shape):
         return by.grad
 
     check_tensor(gradient(SUT), gradient(REF), f"a parameter of shape {shape}")
+
+
+def test_choices_that_change_nothing_are_accepted():
+    def program(m):
+        attention = importlib.import_module(f"{m.__name__}.nn.attention")
+        q = m.arange(12.0).reshape(1, 1, 4, 3)
+        with attention.sdpa_kernel([attention.SDPBackend.MATH, attention.SDPBackend.FLASH_ATTENTION]):
+            out = m.nn.functional.scaled_dot_product_attention(q, q, q)
+        with pytest.raises(AssertionError, match="SDPBackend"), attention.sdpa_kernel("math"):
+            pass
+        with pytest.raises(RuntimeError, match="too few"):
+            m._check(False, lambda: "too few")
+        m._check(True)
+        names = [b.name for b in (attention.SDPBackend.MATH, attention.SDPBackend.ERROR)]
+        return out, m.jit.annotate(int, 3), names, m.is_autocast_enabled(), str(m.get_autocast_dtype("cpu"))
+
+    ours, theirs = program(SUT), program(REF)
+    check_tensor(ours[0], theirs[0], "attention")
+    assert ours[1:] == theirs[1:]

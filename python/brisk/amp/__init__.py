@@ -6,7 +6,28 @@ A program that asks for it runs, in float32. The scaler behaves as PyTorch's doe
 import functools
 import warnings
 
+from brisk import _C
+
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
+
+
+def is_autocast_enabled(device_type=None):
+    """False: tensors keep their precision, also within autocast."""
+    return False
+
+
+def get_autocast_dtype(device_type):
+    """What PyTorch would compute in, on that device."""
+    return _C.bfloat16 if device_type == "cpu" else _C.float16
+
+
+def is_autocast_cache_enabled():
+    """True, as in PyTorch; there is nothing to keep."""
+    return True
+
+
+def clear_autocast_cache():
+    """There is nothing to forget."""
 
 
 def is_autocast_available(device_type):

@@ -7,6 +7,7 @@ from typing import Any, Optional, Union, overload
 
 _Number = Union[_bool, _int, _float]
 _Ints = Union[_int, Sequence[_int]]
+from brisk.nn import attention as attention
 from brisk.nn import functional as functional
 from brisk.nn import init as init
 from brisk.nn import modules as modules

@@ -1,0 +1,371 @@
+/* emit_math.c: exp, sigmoid, tanh and log, of float32 also erf and gelu, as nodes, as vmath.h computes them where there
+ * is a fused multiply-add: the same operations in the same order, so the same bits. Names are those of vmath.h, where
+ * the reasons stand; who changes a formula there changes it here, and test_emit.c tells who forgot. */
+#include "cpu/emit_math.h"
+
+#include <string.h>
+
+#define LN2   0.69314718055994530942
+#define LOG2E 1.44269504088896340736
+static const float ROUNDER = 0x1.8p23f;
+
+/* --- the words these functions are written in ----------------------------------------------------------------------
+ */
+
+static int k(ir_code *c, float v) { return ir_number(c, IR_F32, v); }
+static int u(ir_code *c, uint32_t bits) { return ir_bits(c, IR_F32, bits); }
+static uint32_t bits_of(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+static int add(ir_code *c, int a, int b) { return ir_binary(c, IR_ADD, a, b); }
+static int sub(ir_code *c, int a, int b) { return ir_binary(c, IR_SUB, a, b); }
+static int mul(ir_code *c, int a, int b) { return ir_binary(c, IR_MUL, a, b); }
+static int quotient(ir_code *c, int a, int b) { return ir_binary(c, IR_DIV, a, b); }
+static int madd(ir_code *c, int a, int b, int d) { return ir_ternary(c, IR_MULTIPLY_ADD, a, b, d); }
+static int where_less(ir_code *c, int x, float than, int yes, int no)
+{
+    return ir_select(c, ir_compare(c, IR_LT, x, k(c, than)), yes, no);
+}
+
+/* c[0] + c[1] x + ... */
+static int polynomial(ir_code *c, int x, int degree, const float *coefficient)
+{
+    int r = k(c, coefficient[degree]);
+    for (int i = degree - 1; i >= 0; i--)
+        r = madd(c, r, x, k(c, coefficient[i]));
+    return r;
+}
+
+/* --- exp ------------------------------------------------------------------------------------------------------------
+ */
+
+static int expm1_reduced(ir_code *c, int r)
+{
+    int z = mul(c, r, r), low = madd(c, k(c, 0.16666667f), r, k(c, 0.5f));
+    int middle = madd(c, k(c, 0.0083333108f), r, k(c, 0.041666463f));
+    int high = madd(c, k(c, 0.0001989118f), r, k(c, 0.001393382f));
+    return madd(c, z, madd(c, madd(c, high, z, middle), z, low), r);
+}
+
+static int expm1_coarse(ir_code *c, int r)
+{
+    int z = mul(c, r, r), low = madd(c, k(c, 0.16666548f), r, k(c, 0.5f));
+    int middle = madd(c, k(c, 0.008366069f), r, k(c, 0.041666854f));
+    return madd(c, z, madd(c, madd(c, k(c, 0.0013898234f), z, middle), z, low), r);
+}
+
+static int reduce_ln2(ir_code *c, int x, int n)
+{
+    return madd(c, n, k(c, -1.42860682030941723212e-6f), madd(c, n, k(c, -0x1.62e4p-1f), x));
+}
+
+static int pow2(ir_code *c, int n) { return ir_shift(c, IR_SHIFT_LEFT, ir_binary(c, IR_INT_ADD, n, u(c, 127)), 23); }
+static int pow2_of_rounded(ir_code *c, int t) { return ir_shift(c, IR_SHIFT_LEFT, t, 23); }
+
+static int exp_bounded(ir_code *c, int x)
+{
+    int t = madd(c, x, k(c, (float)LOG2E), k(c, ROUNDER));
+    int p = expm1_coarse(c, reduce_ln2(c, x, sub(c, t, k(c, ROUNDER))));
+    int n = ir_binary(c, IR_INT_SUB, t, u(c, bits_of(ROUNDER))), half = ir_shift(c, IR_SHIFT_ARITHMETIC, n, 1);
+    int s = pow2(c, half);
+    return mul(c, madd(c, p, s, s), pow2(c, ir_binary(c, IR_INT_SUB, n, half)));
+}
+
+int ir_exp(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int zero = k(c, 0), vanishes = ir_compare(c, IR_LT, x, k(c, -104));
+    int r = exp_bounded(c, ir_select(c, vanishes, zero, x));
+    r = ir_select(c, vanishes, zero, r);
+    return ir_select(c, ir_compare(c, IR_GT, x, k(c, 89)), k(c, INFINITY), r);
+}
+
+int ir_sigmoid(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    const float rounder = ROUNDER + 127 + 64;
+    int a = ir_binary(c, IR_GREATEST, k(c, -104), ir_binary(c, IR_OR, x, k(c, -0.0f)));
+    int t = madd(c, a, k(c, (float)LOG2E), k(c, rounder)), s = pow2_of_rounded(c, t);
+    int p = expm1_coarse(c, reduce_ln2(c, a, sub(c, t, k(c, rounder))));
+    int e = mul(c, madd(c, p, s, s), k(c, 0x1p-64f));
+    return quotient(c, where_less(c, x, 0, e, k(c, 1)), add(c, k(c, 1), e));
+}
+
+int ir_tanh(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    const float rounder = ROUNDER + 127;
+    int a = ir_binary(c, IR_LEAST, k(c, 9.1f), ir_abs(c, x));
+    a = add(c, a, a);
+    int t = madd(c, a, k(c, (float)LOG2E), k(c, rounder)), s = pow2_of_rounded(c, t);
+    int p = expm1_reduced(c, madd(c, sub(c, t, k(c, rounder)), k(c, (float)-LN2), a));
+    int e = madd(c, p, s, sub(c, s, k(c, 1)));
+    return ir_copysign(c, quotient(c, e, add(c, e, k(c, 2))), x);
+}
+
+/* --- log ------------------------------------------------------------------------------------------------------------
+ */
+
+int ir_log(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    static const float series[] = { 0.33333331f, -0.24999997f, 0.20000721f,  -0.1666781f, 0.14248877f,
+                                    -0.1242536f, 0.11687025f,  -0.11483081f, 0.069713463f };
+    int denormal = ir_compare(c, IR_LT, x, k(c, 0x1p-126f));
+    int scaled = ir_select(c, denormal, mul(c, x, k(c, 0x1p23f)), x);
+    int bias = ir_select(c, denormal, k(c, -23), k(c, 0));
+    int bits = ir_binary(c, IR_INT_ADD, scaled, u(c, 0x3f800000u - 0x3f3504f3u));
+    int exponent = ir_binary(c, IR_INT_SUB, ir_shift(c, IR_SHIFT_RIGHT, bits, 23), u(c, 127));
+    int n = add(c, ir_unary(c, IR_FLOAT_OF_INT, exponent), bias);
+    int m = ir_binary(c, IR_INT_ADD, ir_binary(c, IR_AND, bits, u(c, 0x7fffff)), u(c, 0x3f3504f3u));
+    int f = sub(c, m, k(c, 1)), f2 = mul(c, f, f);
+    int p = polynomial(c, f, 8, series);
+    int low = madd(c, mul(c, f, f2), p, mul(c, n, k(c, -2.12194440e-4f)));
+    int r = madd(c, n, k(c, 0.693359375f), add(c, f, madd(c, k(c, -0.5f), f2, low)));
+    r = ir_select(c, ir_compare(c, IR_EQ, x, k(c, 0)), k(c, -INFINITY), r);
+    r = where_less(c, x, 0, k(c, NAN), r);
+    return where_less(c, x, INFINITY, r, x);
+}
+
+/* --- the error function and gelu -------------------------------------------------------------------------------------
+ */
+
+static int bounded_abs(ir_code *c, int x, float most) { return ir_binary(c, IR_LEAST, ir_abs(c, x), k(c, most)); }
+static int product_lost(ir_code *c, int a, int b, int p) { return ir_ternary(c, IR_MULTIPLY_SUBTRACT, a, b, p); }
+static int unless_nan(ir_code *c, int x, int r) { return ir_select(c, ir_compare(c, IR_NE, x, x), x, r); }
+
+static int reciprocal(ir_code *c, int a, int *v, int *more)
+{
+    int one = k(c, 1), two = k(c, 2), d = add(c, a, two), t = ir_binary(c, IR_INT_SUB, u(c, 0x7ef311c3u), d);
+    for (int step = 0; step < 3; step++)
+        t = mul(c, t, ir_ternary(c, IR_NEGATIVE_ADD, t, d, two));
+    *more = madd(c, t, sub(c, a, sub(c, d, two)), product_lost(c, t, d, one));
+    *v = madd(c, k(c, -4), t, one);
+    return t;
+}
+
+/* What is common to erfc_core_f and normal_core_f: they differ in their numbers. */
+typedef struct core_numbers {
+    float base, slope, power;
+    int degree;
+    float series[12];
+} core_numbers;
+
+static int core(ir_code *c, const core_numbers *n, int a, int *lost)
+{
+    int v, more, t = reciprocal(c, a, &v, &more), base = k(c, n->base);
+    int p = polynomial(c, v, n->degree, n->series), power = madd(c, k(c, n->slope), v, k(c, n->power));
+    int rest = madd(c, add(c, p, base), mul(c, power, more), p), most = mul(c, base, t);
+    int all = madd(c, t, rest, most);
+    *lost = madd(c, t, rest, sub(c, most, all));
+    return all;
+}
+
+static int exp_of_square(ir_code *c, int a, float scale, int *power)
+{
+    const float rounder = ROUNDER + 127 + 64;
+    int square = mul(c, a, a), lost = product_lost(c, a, a, square), high = mul(c, square, k(c, -scale));
+    int t = madd(c, high, k(c, (float)LOG2E), k(c, rounder)), n = sub(c, t, k(c, rounder));
+    int r = madd(c, n, k(c, -1.42860682030941723212e-6f), madd(c, n, k(c, -0x1.62e4p-1f), high));
+    *power = pow2_of_rounded(c, t);
+    return expm1_reduced(c, madd(c, lost, k(c, -scale), r));
+}
+
+/* (y + low) (1 + e) of a result that was scaled up. */
+static int scaled_down(ir_code *c, int y, int e, int low, int power)
+{
+    return mul(c, mul(c, add(c, madd(c, y, e, low), y), power), k(c, 0x1p-64f));
+}
+
+static int erfc_positive(ir_code *c, int a)
+{
+    static const core_numbers numbers = { 1,
+                                          0.63f,
+                                          -1.63f,
+                                          10,
+                                          { 0.0215827078f, -0.687160671f, 0.279471755f, -0.0364422761f, -0.0215055924f,
+                                            0.00647881813f, 0.00306284358f, -0.000839216169f, -0.000595316931f,
+                                            5.31310907e-05f, 7.33962952e-05f } };
+    int lost, power, y = core(c, &numbers, a, &lost), e = exp_of_square(c, a, 1, &power);
+    return scaled_down(c, y, e, lost, power);
+}
+
+int ir_erfc(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int v = erfc_positive(c, bounded_abs(c, x, 10.2f));
+    return unless_nan(c, x, where_less(c, x, 0, sub(c, k(c, 2), v), v));
+}
+
+int ir_erf(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    static const float series[] = { 0.12837917f,    -0.376126267f,    0.112835947f,   -0.026854212f,
+                                    0.00518908742f, -0.000801686429f, 7.87587506e-05f };
+    int a = ir_abs(c, x), near = polynomial(c, mul(c, a, a), 6, series);
+    int far = sub(c, k(c, 1), erfc_positive(c, bounded_abs(c, x, 10.2f)));
+    return unless_nan(c, x, ir_copysign(c, where_less(c, a, 0.75f, madd(c, a, near, a), far), x));
+}
+
+/* What gelu and its slope share. */
+typedef struct normal_tail {
+    int a, core, lost, e, power;
+} normal_tail;
+
+static normal_tail tail_of(ir_code *c, int x)
+{
+    static const core_numbers numbers = { 0.5f,
+                                          0.3f,
+                                          -1.3f,
+                                          11,
+                                          { 0.172408f, -0.331404477f, 0.0287973452f, 0.0367194116f, -0.000469408144f,
+                                            -0.00673441635f, -0.00195317203f, 0.000822717673f, 0.000839693821f,
+                                            0.000135136826f, -0.000151344342f, -6.7255467e-05f } };
+    normal_tail t;
+    t.a = bounded_abs(c, x, 15);
+    t.core = core(c, &numbers, t.a, &t.lost);
+    t.e = exp_of_square(c, t.a, 0.5f, &t.power);
+    return t;
+}
+
+static int gelu_of(ir_code *c, int x, normal_tail t)
+{
+    int y = mul(c, t.a, t.core), low = madd(c, t.a, t.lost, product_lost(c, t.a, t.core, y));
+    int r = sub(c, where_less(c, x, 0, k(c, -0.0f), x), scaled_down(c, y, t.e, low, t.power));
+    return ir_select(c, ir_compare(c, IR_EQ, x, k(c, -INFINITY)), k(c, NAN), r);
+}
+
+static int slope_of(ir_code *c, int x, normal_tail t)
+{
+    const double density = 0.39894228040143267794;
+    const float high = (float)density, low = (float)(density - (double)high);
+    int y = madd(c, k(c, -high), t.a, t.core), missed = product_lost(c, k(c, -high), t.a, sub(c, y, t.core));
+    int lost = add(c, t.lost, madd(c, k(c, -low), t.a, missed)), v = scaled_down(c, y, t.e, lost, t.power);
+    return where_less(c, ir_abs(c, x), INFINITY, where_less(c, x, 0, v, sub(c, k(c, 1), v)), k(c, NAN));
+}
+
+int ir_gelu(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    return gelu_of(c, x, tail_of(c, x));
+}
+
+int ir_gelu_slope(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    return slope_of(c, x, tail_of(c, x));
+}
+
+int ir_gelu_both(ir_code *c, int x, int *slope)
+{
+    normal_tail t = tail_of(c, x);
+    int r = gelu_of(c, x, t);
+    *slope = slope_of(c, x, t);
+    return r;
+}
+
+/* --- float64 -------------------------------------------------------------------------------------------------------
+ */
+
+static int kd(ir_code *c, double v) { return ir_number(c, IR_F64, v); }
+static int ud(ir_code *c, uint64_t bits) { return ir_bits(c, IR_F64, bits); }
+static const double ROUNDER_D = 0x1.8p52;
+
+static int polynomial_d(ir_code *c, int x, int degree, const double *coefficient)
+{
+    int r = kd(c, coefficient[degree]);
+    for (int i = degree - 1; i >= 0; i--)
+        r = madd(c, r, x, kd(c, coefficient[i]));
+    return r;
+}
+
+static int exp_reduced_d(ir_code *c, int x, int *n)
+{
+    static const double series[] = { 0.5,
+                                     0.16666666666666666,
+                                     0.04166666666666668,
+                                     0.008333333333333333,
+                                     0.0013888888888878923,
+                                     0.00019841269841263198,
+                                     2.4801587336841623e-05,
+                                     2.755731924748493e-06,
+                                     2.7557262852470396e-07,
+                                     2.5052070809943926e-08,
+                                     2.0918295266435273e-09,
+                                     1.6086732952745416e-10 };
+    int rounder = kd(c, ROUNDER_D), t = madd(c, x, kd(c, LOG2E), rounder), whole = sub(c, t, rounder);
+    int high = madd(c, whole, kd(c, -6.93147180369123816490e-01), x);
+    int low = mul(c, whole, kd(c, 1.90821492927058770002e-10));
+    int r = sub(c, high, low), lost = sub(c, sub(c, high, r), low), q = polynomial_d(c, r, 11, series);
+    *n = ir_binary(c, IR_INT_SUB, t, rounder);
+    return add(c, r, madd(c, mul(c, r, r), q, lost));
+}
+
+static int pow2_d(ir_code *c, int n)
+{
+    return ir_shift(c, IR_SHIFT_LEFT, ir_binary(c, IR_INT_ADD, n, ud(c, 1023)), 52);
+}
+
+/* 2^n in two factors. */
+static int halves_d(ir_code *c, int n, int *rest)
+{
+    int more = ir_shift(c, IR_SHIFT_RIGHT, ir_binary(c, IR_INT_ADD, n, ud(c, 4096)), 1);
+    int half = ir_binary(c, IR_INT_SUB, more, ud(c, 2048));
+    *rest = pow2_d(c, ir_binary(c, IR_INT_SUB, n, half));
+    return pow2_d(c, half);
+}
+
+int ir_exp_d(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int n, rest, bounded = ir_binary(c, IR_GREATEST, kd(c, -746), ir_binary(c, IR_LEAST, kd(c, 710), x));
+    int p = exp_reduced_d(c, bounded, &n), s = halves_d(c, n, &rest);
+    return mul(c, madd(c, p, s, s), rest);
+}
+
+int ir_sigmoid_d(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int n, s2, a = ir_binary(c, IR_OR, x, kd(c, -0.0)), one = kd(c, 1);
+    int p = exp_reduced_d(c, ir_binary(c, IR_GREATEST, kd(c, -746), a), &n), s = halves_d(c, n, &s2);
+    int head = madd(c, p, s, s), e = mul(c, head, s2);
+    int e_lost = mul(c, sub(c, mul(c, p, s), sub(c, head, s)), s2);
+    int w = add(c, one, e), w_lost = add(c, sub(c, e, sub(c, w, one)), e_lost);
+    int negative = ir_compare(c, IR_LT, x, kd(c, 0)), q = quotient(c, ir_select(c, negative, e, one), w);
+    int lost = sub(c, ir_select(c, negative, e_lost, kd(c, 0)), mul(c, q, w_lost));
+    return madd(c, lost, ir_select(c, negative, sub(c, one, q), q), q);
+}
+
+int ir_tanh_d(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int n, a = ir_binary(c, IR_LEAST, kd(c, 20), ir_abs(c, x)), p = exp_reduced_d(c, add(c, a, a), &n);
+    int s = pow2_d(c, n), e = madd(c, p, s, sub(c, s, kd(c, 1)));
+    return ir_copysign(c, quotient(c, e, add(c, e, kd(c, 2))), x);
+}
+
+int ir_log_d(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    static const double series[] = {
+        0.6666666666666666,  0.40000000000000885, 0.28571428570799784, 0.22222222392581045,
+        0.18181795547521137, 0.15386244737621665, 0.13268638369266825, 0.13088034850927555
+    };
+    int denormal = ir_compare(c, IR_LT, x, kd(c, 0x1p-1022));
+    int scaled = ir_select(c, denormal, mul(c, x, kd(c, 0x1p54)), x);
+    int bias = ir_select(c, denormal, kd(c, 0x1p52 + 1077), kd(c, 0x1p52 + 1023));
+    int bits = ir_binary(c, IR_INT_ADD, scaled, ud(c, 0x3ff0000000000000u - 0x3fe6a09e667f3bcdu));
+    int n = ir_binary(c, IR_OR, ir_shift(c, IR_SHIFT_RIGHT, bits, 52), ud(c, 0x4330000000000000u));
+    n = sub(c, n, bias);
+    int m = ir_binary(c, IR_INT_ADD, ir_binary(c, IR_AND, bits, ud(c, 0xfffffffffffffu)), ud(c, 0x3fe6a09e667f3bcdu));
+    int f = sub(c, m, kd(c, 1)), s = quotient(c, f, add(c, kd(c, 2), f)), w = mul(c, s, s);
+    int half = mul(c, mul(c, kd(c, 0.5), f), f), p = mul(c, w, polynomial_d(c, w, 7, series));
+    int low = madd(c, n, kd(c, 1.90821492927058770002e-10), mul(c, s, add(c, half, p)));
+    int r = madd(c, n, kd(c, 6.93147180369123816490e-01), sub(c, f, sub(c, half, low)));
+    r = ir_select(c, ir_compare(c, IR_EQ, x, kd(c, 0)), kd(c, -INFINITY), r);
+    r = ir_select(c, ir_compare(c, IR_LT, x, kd(c, 0)), kd(c, NAN), r);
+    return ir_select(c, ir_compare(c, IR_LT, x, kd(c, INFINITY)), r, x);
+}
