@@ -46,6 +46,7 @@
 #define WIDE_TILES   WIDE_TILE(1, 4) WIDE_TILE(2, 2)
 #endif
 
+#define PAIR_TILES   PAIR_TILE(1, 2) /* a row of half as many columns as the wide tile: what a core is left with */
 #define TURNED_TILES TURNED_TILE(1) TURNED_TILE(2) TURNED_TILE(3) TURNED_TILE(4)
 #if VECTOR_BYTES == 64
 #define STAGES_WORDS STAGES_16

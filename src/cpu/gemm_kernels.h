@@ -46,6 +46,7 @@ typedef struct gemm_kernels {
     gemm_tile_fn narrow[GEMM_MAX_ROWS + 1]; /* by rows, the first half of a panel: for the last columns */
     gemm_tile_fn wide[GEMM_MAX_ROWS + 1];   /* by rows, wide_panels wide: few rows need more columns in flight */
     uint8_t wide_panels[GEMM_MAX_ROWS + 1];
+    gemm_tile_fn pair[GEMM_MAX_ROWS + 1]; /* by rows, two panels wide where `wide` has more; or NULL */
     /* By rows, one panel wide, where columns of b are contiguous, b_panel apart: the panel is turned in registers. */
     gemm_tile_fn turned[GEMM_MAX_TURNED_ROWS + 1];
     gemm_dots_fn dots;

@@ -84,10 +84,13 @@ ALWAYS_INLINE void NAME(tile)(const int rows, const int wide, const gemm_steps *
         NAME(tile)(rows, 2 * panels, s, a, b, from, c);                                                                \
     }
 #define WIDE_TILE(rows, panels) TILE(rows, panels)
+#define PAIR_TILE(rows, panels) TILE(rows, panels)
 TILES
 WIDE_TILES
+PAIR_TILES
 #undef TILE
 #undef WIDE_TILE
+#undef PAIR_TILE
 
 #define TILE(rows, panels)                                                                                             \
     static void NAME(narrow_##rows)(const gemm_steps *s, const void *a, const void *b, const void *from, void *c)      \
@@ -235,16 +238,18 @@ static void NAME(add_up)(int64_t m, int64_t steps, const void *sums, void *c, in
 
 #define TILE(rows, panels)      .tile[rows] = NAME(tile_##rows##_##panels), .narrow[rows] = NAME(narrow_##rows),
 #define WIDE_TILE(rows, panels) .wide[rows] = NAME(tile_##rows##_##panels), .wide_panels[rows] = panels,
+#define PAIR_TILE(rows, panels) .pair[rows] = NAME(tile_##rows##_##panels),
 #define TURNED_TILE(rows)       .turned[rows] = NAME(turned_##rows),
 /* clang-format off */
 static const gemm_kernels NAME(table) = {
     .size = sizeof(ELEM), .mr = TILE_ROWS, .nr = 2 * LANES, .flops_per_ns = FLOPS_PER_NS,
-    TILES WIDE_TILES TURNED_TILES
+    TILES WIDE_TILES PAIR_TILES TURNED_TILES
     .dots = NAME(dots), .pack = NAME(pack), .store = NAME(store), .add_up = NAME(add_up),
 };
 /* clang-format on */
 #undef TILE
 #undef WIDE_TILE
+#undef PAIR_TILE
 #undef TURNED_TILE
 #undef VEC
 #undef LOOSE

@@ -388,6 +388,7 @@ static void build_kernel(const planner *p, const draft *d, instruction *out)
     out->kernel.attr = key->attr;
     out->kernel.packed = d->packed;
     out->kernel.packs = d->packs;
+    out->kernel.loose = d->loose;
     out->kernel.addend = (plan_view){ .buffer = -1 };
     out->kernel.addend_row = 0;
     memcpy(out->kernel.in, d->in, sizeof d->in);
@@ -637,6 +638,10 @@ plan *plan_build(planner *p)
     made->region_count = p->region_count;
     p->regions = NULL;
     p->region_count = 0;
+    if (!find_teams(p, made)) {
+        plan_free(made);
+        return NULL;
+    }
     made->bytes = size_of(made);
     made->report = p->report;
     return made;

@@ -60,6 +60,7 @@ typedef struct draft {
     int operand_count;
     int32_t packed;         /* a product: the buffer with its second factor in packed form, or -1 */
     bool packs;             /* it is the first to need it */
+    bool loose;             /* only if it does not begin where cache lines do */
     int32_t scratch, table; /* DO_SUM: buffers */
 } draft;
 
@@ -169,6 +170,8 @@ bool find_blocks(planner *p); /* blocks.c */
 
 /* The plan; NULL when memory is out. */
 plan *plan_build(planner *p);
+/* Its stretches of few rows, once it is built: false: out of memory. */
+bool find_teams(planner *p, plan *made);
 void regions_free(plan_region *regions, int count);
 
 #endif

@@ -127,8 +127,8 @@ static bool same_kernel(const instruction *a, const instruction *b)
         if (!same_view(&a->kernel.in[k], &b->kernel.in[k]))
             return false;
     return a->kernel.packed == b->kernel.packed && a->kernel.packs == b->kernel.packs &&
-           same_view(&a->kernel.addend, &b->kernel.addend) && a->kernel.addend_row == b->kernel.addend_row &&
-           same_program(&a->kernel.epilogue, &b->kernel.epilogue);
+           a->kernel.loose == b->kernel.loose && same_view(&a->kernel.addend, &b->kernel.addend) &&
+           a->kernel.addend_row == b->kernel.addend_row && same_program(&a->kernel.epilogue, &b->kernel.epilogue);
 }
 
 static bool same_sum(const instruction *a, const instruction *b)
@@ -145,7 +145,7 @@ static bool same_sum(const instruction *a, const instruction *b)
 
 static bool same_instruction(const instruction *a, const instruction *b)
 {
-    if (a->kind != b->kind || a->record != b->record)
+    if (a->kind != b->kind || a->record != b->record || a->waits != b->waits)
         return false;
     switch (a->kind) {
     case DO_PROGRAM: return same_program(&a->elementwise, &b->elementwise);

@@ -1,7 +1,9 @@
 /* packing.c: which products read their second factor in packed form, and who packs it.
  *
  * Invariant: a packed factor is made by the first product of the plan that reads it, and is read by products of the
- * same value only. */
+ * same value only. One that is loose is packed when the plan runs, and only if it does not begin where cache lines do:
+ * memory that came from elsewhere (NumPy's, mostly) may lie anywhere, and a vector times a matrix of which every load
+ * spans two lines takes 1.7 times as long. Plans do not know addresses. */
 #include "graph/builder.h"
 
 #include "core/memory.h"
@@ -10,15 +12,19 @@
 
 enum { LEAST_PACKED = 256, MOST_PACKED = 1 << 23 }; /* elements */
 
+enum want { UNPACKED, PACKED, LOOSE };
+
 /* Whether a product would rather read its second factor packed: rows of it are far apart, or many rows read it. */
-static bool wants_packed(const planner *p, const draft *d)
+static enum want wants_packed(const planner *p, const draft *d)
 {
-    enum { MANY_ROWS = 24 };
+    enum { MANY_ROWS = 24, FEW_ROWS = 3 };
     if (d->kind != DO_KERNEL || op_get(p->key->record[d->record].op)->run != run_matmul || d->out.layout->ndim != 2)
-        return false;
+        return UNPACKED;
     const layout *b = d->in[1].layout;
-    return b->numel >= LEAST_PACKED && b->numel <= MOST_PACKED && b->sizes[1] > 1 &&
-           (b->strides[1] != 1 || d->out.layout->sizes[0] > MANY_ROWS);
+    if (b->numel < LEAST_PACKED || b->numel > MOST_PACKED || b->sizes[1] < 2)
+        return UNPACKED;
+    const int64_t rows = d->out.layout->sizes[0];
+    return b->strides[1] != 1 || rows > MANY_ROWS ? PACKED : rows <= FEW_ROWS ? LOOSE : UNPACKED;
 }
 
 /* A factor that several products read is packed by the first of them. */
@@ -31,11 +37,14 @@ bool share_packed(planner *p)
     bool good = true;
     for (int32_t i = 0; good && i < p->draft_count; i++) {
         draft *d = &p->drafts[i];
-        if (!wants_packed(p, d))
+        const enum want want = wants_packed(p, d);
+        if (want == UNPACKED)
             continue;
+        d->loose = want == LOOSE;
         int32_t *slot = &last[input_of(p, d->record, 1)];
         draft *before = *slot ? &p->drafts[*slot - 1] : NULL;
-        if (before && before->in[1].layout != d->in[1].layout) /* the same factor, transposed */
+        if (before && (before->in[1].layout != d->in[1].layout || /* the same factor, transposed */
+                       before->loose != d->loose))
             before = NULL;
         if (before && before->packed < 0) {
             const layout *b = d->in[1].layout;

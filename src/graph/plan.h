@@ -89,6 +89,7 @@ typedef struct instruction {
     instruction_kind kind;
     int32_t record; /* the record it runs for: its source line */
     int32_t op;
+    bool waits; /* in a team: it touches what others of the team may still be at */
     union {
         plan_program elementwise;
         struct {
@@ -101,6 +102,7 @@ typedef struct instruction {
             attr attr;
             int32_t packed;        /* the buffer with in[1] in packed form, or -1 */
             bool packs;            /* it is packed now */
+            bool loose;            /* unless it lies well enough to be read as it is: see reads_packed */
             plan_view addend;      /* what the product's kernel adds to it (gemm.h); buffer -1: nothing */
             int64_t addend_row;    /* elements from one row of it to the next: 0 for a row of biases */
             plan_program epilogue; /* run as rows of the result are finished; program is NULL when there is none */
@@ -128,13 +130,16 @@ typedef struct plan_local {
     int64_t row; /* bytes of a row */
 } plan_local;
 
-/* Instructions that each core takes its rows through: all at once, or block by block. */
+/* Instructions that each core takes its rows through, all at once or block by block; or, where there are few rows, that
+ * the cores go through together, each with its columns of every one. */
 typedef struct plan_region {
     int32_t first, end;
-    int64_t rows;
+    int64_t rows; /* 0: together */
     double work_ns;
-    int64_t width;   /* blocks: the elements of a row; 0: a region of the other kind */
-    int64_t scratch; /* bytes of locals for each thread */
+    int32_t waits;    /* together: how many of its instructions wait */
+    int64_t together; /* instructions of a multiple of so many columns are split alike; 0: none */
+    int64_t width;    /* blocks: the elements of a row; 0: a region of the other kind */
+    int64_t scratch;  /* bytes of locals for each thread */
     plan_local *locals;
     int32_t local_count;
 } plan_region;
@@ -196,9 +201,10 @@ int plan_begin(plan *p, op_log *log);
  * an instruction had no memory to work in; then it has done nothing, and the next call goes on with it. */
 int plan_go_on(op_log *log);
 
-/* How many instructions of each kind have run: what the tests of the planner look at. */
+/* How many instructions of each kind have run, and how: what the tests of the planner look at. */
 typedef struct run_counts {
     int64_t instructions[INSTRUCTION_KINDS];
+    int64_t teams; /* stretches of few rows that several cores went through */
 } run_counts;
 run_counts run_count(void);
 

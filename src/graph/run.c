@@ -84,7 +84,7 @@ static int run_program(const plan_program *in, const binding *bound)
     return 0;
 }
 
-static void run_copy(const instruction *in, const binding *bound)
+void run_copy(const instruction *in, const binding *bound)
 {
     view to = bind_view(bound, &in->copy.to), from = bind_view(bound, &in->copy.from);
     if (in->copy.from.layout->plain == in->copy.to.layout->plain)
@@ -134,8 +134,8 @@ static int run_kernel(const instruction *in, const binding *bound)
     call.attr = &in->kernel.attr;
     call.epilogue = NULL;
     call.epilogue_arg = NULL;
-    call.packed = in->kernel.packed >= 0 ? bound[in->kernel.packed].base : NULL;
-    call.packs = in->kernel.packed >= 0 && in->kernel.packs;
+    call.packed = reads_packed(in, bound) ? bound[in->kernel.packed].base : NULL;
+    call.packs = call.packed && in->kernel.packs;
     call.addend = in->kernel.addend.buffer >= 0 ? address(bound, &in->kernel.addend) : NULL;
     call.addend_row = in->kernel.addend_row;
     call.out = bind_view(bound, &in->kernel.out);
@@ -228,7 +228,10 @@ static const plan_region *region_from(const plan *p, int instruction)
 
 static int run_stretch(const plan *p, const plan_region *region, const binding *bound)
 {
-    return region->width ? run_blocks(p, region, bound) : run_region(p, region, bound);
+    if (region->rows)
+        return region->width ? run_blocks(p, region, bound) : run_region(p, region, bound);
+    counts.teams += run_team(p, region, bound) > 1;
+    return 0;
 }
 
 /* From progress->next on, which stays at the instruction that could not be run. */

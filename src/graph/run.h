@@ -1,6 +1,7 @@
 /* run.h: what running a plan's parts has in common: where its buffers are. */
 #ifndef BK_GRAPH_RUN_H
 #define BK_GRAPH_RUN_H
+#include "cpu/gemm.h"
 #include "graph/plan.h"
 
 typedef struct binding {
@@ -19,11 +20,53 @@ static inline void bind_ports(const plan_program *in, const binding *bound, char
         bases[i] = in->ports[i].buffer < 0 ? NULL : address(bound, &in->ports[i]);
 }
 
+/* Whether a product reads its second factor from where it is packed: one that is loose only where that makes it begin
+ * with a cache line. The factor is the same for all products that share its packed form, and so is the answer. */
+static inline bool reads_packed(const instruction *in, const binding *bound)
+{
+    if (in->kernel.packed < 0 || !in->kernel.loose)
+        return in->kernel.packed >= 0;
+    const plan_view *b = &in->kernel.in[1];
+    const uintptr_t row = (uintptr_t)b->layout->strides[0] * dtype_size(b->dtype);
+    return ((uintptr_t)address(bound, b) | row) % 64 != 0;
+}
+
+/* run.c */
+void run_copy(const instruction *in, const binding *bound);
+
 /* run_region.c. -1: out of memory. */
+gemm_task product_task(const instruction *in, const binding *bound);
 bool is_small_product(const instruction *in);
 int run_small_product(const instruction *in, const binding *bound);
 int run_region(const plan *p, const plan_region *r, const binding *bound);
 /* run_blocks.c: the same for a region of blocks. */
 int run_blocks(const plan *p, const plan_region *r, const binding *bound);
+
+/* run_team.c: how many cores went through it. */
+int run_team(const plan *p, const plan_region *r, const binding *bound);
+extern double team_meeting_ns; /* work between two meetings that pays for a member: tests have teams where none pays */
+static inline int64_t team_columns(const instruction *in)
+{
+    switch (in->kind) {
+    case DO_PROGRAM: return in->elementwise.program->numel;
+    case DO_COPY: return in->copy.to.layout->numel;
+    default: return in->kernel.out.layout->sizes[1];
+    }
+}
+/* Columns [*begin, *end) of `columns`: those of a member of a team. Both run_team.c and teams.c rely on it: where
+ * instructions have as many columns, a member has the same of each; where they have a multiple of the team's width, the
+ * same of each width. */
+static inline void team_share(int64_t columns, int member, int size, int64_t *begin, int64_t *end)
+{
+    const int64_t units = (columns + GEMM_COLUMNS - 1) / GEMM_COLUMNS;
+    *begin = units * member / size * GEMM_COLUMNS;
+    *end = member + 1 == size ? columns : units * (member + 1) / size * GEMM_COLUMNS;
+}
+/* A copy that members share by columns; else the first member does it. */
+static inline bool copies_columns(const instruction *in)
+{
+    const layout *to = in->copy.to.layout, *from = in->copy.from.layout;
+    return in->copy.to.dtype == in->copy.from.dtype && to->contiguous && from->contiguous && to->plain == from->plain;
+}
 
 #endif

@@ -19,7 +19,7 @@ typedef struct region_run {
     atomic_bool failed;
 } region_run;
 
-static gemm_task task_of(const instruction *in, const binding *bound)
+gemm_task product_task(const instruction *in, const binding *bound)
 {
     const plan_view *a = &in->kernel.in[0], *b = &in->kernel.in[1], *c = &in->kernel.out, *more = &in->kernel.addend;
     return (gemm_task){ .dtype = c->dtype,
@@ -35,26 +35,29 @@ static gemm_task task_of(const instruction *in, const binding *bound)
                         .c = address(bound, c),
                         .c_row = c->layout->strides[0],
                         .c_col = c->layout->strides[1],
-                        .packed_b = in->kernel.packed >= 0 ? bound[in->kernel.packed].base : NULL,
+                        .packed_b = reads_packed(in, bound) ? bound[in->kernel.packed].base : NULL,
                         .addend = more->buffer >= 0 ? address(bound, more) : NULL,
                         .addend_row = in->kernel.addend_row };
 }
 
 static void pack_factor(const instruction *in, const binding *bound)
 {
-    gemm_task t = task_of(in, bound);
+    gemm_task t = product_task(in, bound);
     gemm_pack(t.dtype, t.k, t.n, t.b, t.b_row, t.b_col, bound[in->kernel.packed].base);
 }
 
 static int run_product_rows(const instruction *in, const binding *bound, int64_t begin, int64_t end)
 {
-    gemm_task task = task_of(in, bound);
+    gemm_task task = product_task(in, bound);
     int64_t size = (int64_t)dtype_size(task.dtype);
     task.m = end - begin;
     task.a = (const char *)task.a + begin * task.a_row * size;
     task.c = (char *)task.c + begin * task.c_row * size;
     task.addend = task.addend ? (const char *)task.addend + begin * task.addend_row * size : NULL;
-    return gemm_run(&task);
+    if (!gemm_has_few_rows(&task))
+        return gemm_run(&task);
+    gemm_run_columns(&task, 0, task.n);
+    return 0;
 }
 
 static void run_program_rows(const plan_program *q, const binding *bound, int64_t rows, int64_t begin, int64_t end)
@@ -101,10 +104,14 @@ bool is_small_product(const instruction *in)
 
 int run_small_product(const instruction *in, const binding *bound)
 {
+    enum { SHORT = 1 << 16 }; /* elements of a factor that one thread reads in the time that it takes to call others */
     int64_t rows = in->kernel.out.layout->sizes[0];
-    if (in->kernel.packed >= 0 && in->kernel.packs)
+    if (in->kernel.packs && reads_packed(in, bound))
         pack_factor(in, bound);
-    if (run_product_rows(in, bound, 0, rows) < 0)
+    const gemm_task task = product_task(in, bound);
+    if (gemm_has_few_rows(&task) && in->kernel.in[1].layout->numel <= SHORT)
+        gemm_run_columns(&task, 0, task.n);
+    else if (gemm_run(&task) < 0)
         return -1;
     if (in->kernel.epilogue.program && rows)
         run_program_rows(&in->kernel.epilogue, bound, rows, 0, rows);
@@ -142,7 +149,7 @@ static void pack_factors(const region_run *r)
 {
     for (int32_t i = r->region->first; i < r->region->end; i++) {
         const instruction *in = &r->plan->code[i];
-        if (in->kind == DO_KERNEL && in->kernel.packs)
+        if (in->kind == DO_KERNEL && in->kernel.packs && reads_packed(in, r->bound))
             pack_factor(in, r->bound);
     }
 }

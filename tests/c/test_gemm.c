@@ -336,6 +336,68 @@ static void test_bits(void)
     }
 }
 
+/* Columns of a product of few rows, range by range, from b as it is or packed the same way; c begins as it was. */
+static void run_ranges(gemm_task t, int64_t width, char *packed)
+{
+    for (int64_t at = 0; at < t.n; at += width) {
+        const int64_t end = at + width < t.n ? at + width : t.n;
+        if (packed)
+            gemm_pack_columns(&t, at, end, packed);
+        t.packed_b = packed;
+        gemm_run_columns(&t, at, end);
+    }
+}
+
+static bool columns_are_the_whole(bk_dtype type, int64_t m, int64_t n, int64_t k, pattern pb, int how)
+{
+    matrix a = matrix_make(type, m, k, how & 4 ? COLUMNS : ROWS), b = matrix_make(type, k, n, pb);
+    matrix c = matrix_make(type, m, n, PADDED), d = matrix_make(type, m, n, PADDED);
+    fill_fractions(&a);
+    fill_fractions(&b);
+    memcpy(d.memory, c.memory, (size_t)c.count * bk_dtype_size(type));
+    char *packed = how & 1 ? aligned_alloc(64, (gemm_packed_bytes(type, k, n) + 127) / 64 * 64) : NULL;
+    gemm_task whole = task_of(&a, &b, &c), parts = task_of(&a, &b, &d);
+    matrix more = matrix_make(type, m, n, how & 8 ? PADDED : SAME_ROW);
+    whole.accumulate = parts.accumulate = how & 2;
+    if (how % 5 == 0 && type != BK_INT64) {
+        whole.addend = parts.addend = more.first;
+        whole.addend_row = parts.addend_row = more.row;
+    }
+    bool same = true;
+    if (packed || pb != COLUMNS) {
+        gemm_run(&whole);
+        run_ranges(parts, how & 8 ? 64 : 2 * n + 64, packed);
+        same = !memcmp(c.memory, d.memory, (size_t)c.count * bk_dtype_size(type));
+    }
+    free(packed);
+    free(a.memory);
+    free(b.memory);
+    free(c.memory);
+    free(d.memory);
+    free(more.memory);
+    return same;
+}
+
+static void test_columns(void)
+{
+    static const int64_t heights[] = { 1, 2, 3, 8 }, widths[] = { 2, 31, 33, 128, 389 },
+                         depths[] = { 1, 128, 257, 600 };
+    for (int t = 0; t < TYPES; t++) {
+        bool same = true;
+        for (size_t h = 0; h < sizeof heights / sizeof *heights; h++)
+            for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+                for (size_t j = 0; j < sizeof depths / sizeof *depths; j++)
+                    for (int how = 0; how < 16; how++)
+                        same = columns_are_the_whole(types[t], heights[h], widths[i], depths[j],
+                                                     how % 3 == 0   ? ROWS
+                                                     : how % 3 == 1 ? PADDED
+                                                                    : COLUMNS,
+                                                     how) &&
+                               same;
+        tap_ok(same, "ranges of the columns of few rows have the bits of the whole product");
+    }
+}
+
 static void test_precision(void)
 {
     bool close = true;
@@ -508,6 +570,7 @@ int main(void)
     test_shapes();
     test_strides();
     test_bits();
+    test_columns();
     test_precision();
     test_not_a_number();
     test_wrapping();
