@@ -247,8 +247,8 @@ const ew_table EW_TABLE(ISA_NAME) = {
     .pair = { EACH_PAIR(PAIR_ENTRY) },
 #define TWIN_ENTRY(first, second) { EW_##first, EW_##second, { first##_both_f32, first##_both_f64 } },
     .twin = { EACH_TWIN(TWIN_ENTRY) },
-#define CAST(from, to) [BK_##from][BK_##to] = EW_CAST_NAME(from, to),
+#define CAST(from, to)            [BK_##from][BK_##to] = EW_CAST_NAME(from, to),
     .cast = { EW_EACH_CAST(CAST) },
-#define ROUND(to)      [BK_##to] = EW_ROUND_NAME(to),
+#define ROUND(to)                 [BK_##to] = EW_ROUND_NAME(to),
     .round_to = { EW_EACH_ROUND(ROUND) },
 };
