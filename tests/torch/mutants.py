@@ -25,7 +25,8 @@ class Ulp(Mutant):
 
     def change(self, name, args, result):
         if name in self.NAMES and isinstance(result, torch.Tensor) and result.dtype in (torch.float32, torch.float64):
-            return result * (1 + 2 * torch.finfo(result.dtype).eps)
+            other = result * (1 + 2 * torch.finfo(result.dtype).eps)
+            return other if other.stride() == result.stride() else result
         return result
 
 
