@@ -808,8 +808,18 @@ VM double product_lost_d(double a, double b, double p)
     return ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low;
 }
 
+/* x exp(x) where exp(x) has lost digits already, being denormal, and the product has them still. */
+VM double small_product_d(double x)
+{
+    uint64_t n;
+    double p = exp_reduced_d(x < -760 ? -760 : x, &n);
+    uint64_t half = ((n + 4096) >> 1) - 2048;
+    double s = pow2_d(half);
+    return x * madd_d(p, s, s) * pow2_d(n - half);
+}
+
 /* x w / (w + 2) with w = e (e + 2), e = exp(x). What e and the steps round away is added back to first order: what is
- * left are the roundings of x r and of the last sum. From 40 on it is x. */
+ * left are the roundings of x r and of the last sum. From 40 on it is x, below -700 x e. */
 VM double mish_d(double x)
 {
     double e_lost, c = x > 40 ? 40 : x, e = exp_with_lost_d(c < -746 ? -746 : c, &e_lost);
@@ -818,7 +828,8 @@ VM double mish_d(double x)
     double d = w + 2, d_w = d - w, d_lost = (w - (d - d_w)) + (2 - d_w);
     double r = w / d, back = r * d, r_lost = (w - back) - product_lost_d(r, d, back);
     double y = x * r, more = x * ((r_lost + 2 * w_lost / d - r * d_lost) / d);
-    return abs_d(more) < INFINITY ? y + more : y;
+    double z = abs_d(more) < INFINITY ? y + more : y;
+    return x < -700 && x > -760 ? small_product_d(x) : z;
 }
 VM double softplus_d(double x, double beta, double threshold)
 {

@@ -268,7 +268,7 @@ static void sample_float64(void)
                 memcpy(&x[k], &u, 8);
         }
         const double specials[] = { 0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 5e-324, 1e308 };
-        if (f->ulp64 <= 2)
+        if (f->ulp64 <= 2 && !f->lo32) /* the others' references do not know them */
             memcpy(x, specials, sizeof specials);
         for (int level = 0; level <= (int)isa_highest(); level++) {
             ew_table_of(level)->op[f->op][COMPUTE_F64](N, got, x, NULL, NULL);
