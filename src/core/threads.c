@@ -57,15 +57,6 @@ static _Thread_local bool in_loop; /* this thread runs a piece: nested loops sta
 
 /* --- waiting ------------------------------------------------------------------------------------------------- */
 
-static inline void cpu_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 static int64_t now_ns(void)
 {
     struct timespec t;

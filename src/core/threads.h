@@ -13,4 +13,14 @@ typedef void (*threads_fn)(void *arg, int64_t begin, int64_t end);
  * done. `work_ns` is the caller's guess of the whole work: less than about 20 us stays on the caller's thread. */
 void threads_for(int64_t n, int64_t grain, double work_ns, threads_fn fn, void *arg);
 
+/* In a loop that waits for another core. */
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 #endif

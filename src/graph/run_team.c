@@ -143,15 +143,6 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static inline void cpu_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 /* Waits until the value is no longer below `least`. False: it took so long that
  * somebody must have lost his core. */
 static bool wait_for(atomic_int *value, int least)

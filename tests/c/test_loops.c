@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "weights.h"
 #include "brisk.h"
 #include "core/scope.h"
 #include "graph/log.h"
@@ -25,20 +26,6 @@ typedef struct cell {
 } cell;
 
 typedef bk_tensor *(*loop)(const cell *c);
-
-static bk_tensor *sample(int ndim, const int64_t *shape, bk_dtype dtype, int seed, double scale)
-{
-    int64_t n = 1;
-    for (int d = 0; d < ndim; d++)
-        n *= shape[d];
-    float *data = malloc((size_t)n * sizeof *data + 1);
-    for (int64_t i = 0; i < n; i++)
-        data[i] = (float)(sin((double)(i * 7 + seed * 131)) * scale);
-    bk_tensor *t = bk_to(bk_from_data(data, ndim, shape, BK_FLOAT32), dtype);
-    free(data);
-    bk_sync();
-    return t;
-}
 
 static bk_tensor *at(const cell *c, int64_t t) { return bk_select(c->x, c->batch_first ? 1 : 0, t); }
 static bk_tensor *start(const cell *c) { return bk_zeros(2, (int64_t[]){ c->n.b, c->n.h }, bk_dtype_of(c->x)); }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "weights.h"
 #include "brisk.h"
 #include "core/scope.h"
 #include "graph/log.h"
@@ -31,20 +32,6 @@ typedef struct world {
 } world;
 
 typedef bk_tensor *(*form)(world *w);
-
-static bk_tensor *sample(int ndim, const int64_t *shape, bk_dtype dtype, int seed, double scale)
-{
-    int64_t n = 1;
-    for (int d = 0; d < ndim; d++)
-        n *= shape[d];
-    float *data = malloc((size_t)n * sizeof *data + 1);
-    for (int64_t i = 0; i < n; i++)
-        data[i] = (float)(sin((double)(i * 7 + seed * 131)) * scale);
-    bk_tensor *t = bk_to(bk_from_data(data, ndim, shape, BK_FLOAT32), dtype);
-    free(data);
-    bk_sync();
-    return t;
-}
 
 /* The next weight of the world: the same ones in the same order each time. */
 static bk_tensor *weight(world *w, int ndim, int64_t rows, int64_t columns)

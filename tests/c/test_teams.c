@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "weights.h"
 #include "brisk.h"
 #include "core/scope.h"
 #include "graph/log.h"
@@ -27,20 +28,6 @@ typedef struct model {
 
 /* The next state in h[0]; h[1] is another. */
 typedef void (*cell)(const model *m, const bk_tensor *x, bk_tensor *h[static STATES]);
-
-static bk_tensor *sample(int ndim, const int64_t *shape, bk_dtype dtype, int seed, double scale)
-{
-    int64_t n = 1;
-    for (int d = 0; d < ndim; d++)
-        n *= shape[d];
-    float *data = malloc((size_t)n * sizeof *data + 1);
-    for (int64_t i = 0; i < n; i++)
-        data[i] = (float)(sin((double)(i * 7 + seed * 131)) * scale);
-    bk_tensor *t = bk_to(bk_from_data(data, ndim, shape, BK_FLOAT32), dtype);
-    free(data);
-    bk_sync();
-    return t;
-}
 
 static bk_tensor *times(const bk_tensor *h, const bk_tensor *w) { return bk_matmul(h, bk_transpose(w, 0, 1)); }
 static bk_tensor *part(const bk_tensor *t, int64_t k, int64_t width)
