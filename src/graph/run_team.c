@@ -1,14 +1,11 @@
 /* run_team.c: running a stretch of few rows, the cores together.
  *
- * Whoever comes first leads. He begins alone; when all others have come he
- * tells them where they join. From there on each computes its columns of every
- * instruction, and they meet, spinning, where an instruction waits.
+ * Whoever comes first leads. He begins alone; when all others have come he tells them where they join. From there on
+ * each computes its columns of every instruction, and they meet, spinning, where an instruction waits.
  *
- * That is good while every member has a core. One that loses its core keeps the
- * others waiting for as long as a time slice, so a leader that had to wait that
- * long goes on alone after the next meeting, and teams are left alone for a
- * while. Members have the same columns whoever they are, and sums do not depend
- * on columns, so nothing of this shows.
+ * That is good while every member has a core. One that loses its core keeps the others waiting for as long as a time
+ * slice, so a leader that had to wait that long goes on alone after the next meeting, and teams are left alone for a
+ * while. Members have the same columns whoever they are, and sums do not depend on columns, so nothing of this shows.
  */
 #include "graph/run.h"
 
@@ -24,9 +21,9 @@ enum {
     SPINS = 100,        /* looks without a pause: about 0.2 us */
     CLOCK_ROUNDS = 256, /* looks from one look at the clock to the next */
     ALONE_AFTERWARDS = 4,
-    PATIENCE_NS = 500 * 1000, /* less than a time slice; more than a member's
-                                 first share takes, whose half of the weights lies
-                                 in the cache of who has packed them */
+    /* less than a time slice; more than a member's first share takes, whose half of the weights lies in the cache of
+     * who has packed them */
+    PATIENCE_NS = 500 * 1000,
 };
 /* A meeting, and fetching what the others have written, take 0.3 us. */
 double team_meeting_ns = 1200;
@@ -41,15 +38,13 @@ typedef struct team {
     const binding *bound;
     int size;
     atomic_int come;  /* members so far */
-    atomic_int start; /* 1 + the instruction where they join the leader; 0: not
-                         yet, -1: never */
+    atomic_int start; /* 1 + the instruction where they join the leader; 0: not yet, -1: never */
     atomic_int last;  /* the meeting after which the leader is alone */
     atomic_bool late; /* somebody lost his core */
     member members[MOST_MEMBERS];
 } team;
 
-/* --- one instruction
- * ----------------------------------------------------------------------------------------------
+/* --- one instruction -----------------------------------------------------------------------------------------------
  */
 
 static void run_elements(const plan_program *q, const binding *bound, int64_t rows, int64_t begin, int64_t end)
@@ -71,8 +66,7 @@ static void copy_elements(const instruction *in, const binding *bound, int64_t b
            (size_t)((end - begin) * size));
 }
 
-/* What others of the team have just written: asked for at once, not as it is
- * read. */
+/* What others of the team have just written: asked for at once, not as it is read. */
 static void fetch_row(const gemm_task *t)
 {
     const int64_t bytes = t->a_col == 1 ? t->k * (int64_t)dtype_size(t->dtype) : 0;
@@ -132,8 +126,7 @@ static void run_share(const team *t, const instruction *in, int who, int size)
     }
 }
 
-/* --- meeting
- * ------------------------------------------------------------------------------------------------------
+/* --- meeting -------------------------------------------------------------------------------------------------------
  */
 
 static int64_t now_ns(void)
@@ -143,8 +136,7 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Waits until the value is no longer below `least`. False: it took so long that
- * somebody must have lost his core. */
+/* Waits until the value is no longer below `least`. False: it took so long that somebody must have lost his core. */
 static bool wait_for(atomic_int *value, int least)
 {
     int64_t begun = 0;
@@ -244,8 +236,7 @@ static int size_of(const plan_region *region)
 
 int run_team(const plan *p, const plan_region *region, const binding *bound)
 {
-    static int alone; /* how many teams to come are one core each; the library's
-                         lock is held */
+    static int alone; /* how many teams to come are one core each; the library's lock is held */
     team t = { .plan = p, .region = region, .bound = bound, .size = size_of(region) };
     if (alone) {
         alone--;
