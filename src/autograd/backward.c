@@ -145,6 +145,53 @@ static void order(pass *p)
         qsort(p->steps, (size_t)p->count, sizeof *p->steps, latest_first);
 }
 
+/* Whether anybody can tell in which order the steps are taken, but by rounding. */
+static bool order_shows(const pass *p)
+{
+    for (int i = 0; i < p->count; i++) {
+        const node *n = p->steps[i].node;
+        if (n->extra && (n->op != OP_leaf || hooks_of(n)))
+            return true;
+    }
+    return false;
+}
+
+/* A leaf takes its gradient as soon as that is complete, as in PyTorch: its step comes after that of its last reader.
+ * Steps are numbered, leaves last. What fails for want of memory leaves the steps as they are. */
+static void leaves_in_turn(pass *p)
+{
+    int first = p->count, at = 0, count;
+    while (first > 0 && p->steps[first - 1].node->op == OP_leaf)
+        first--;
+    int32_t *last = mem_alloc_zero((size_t)(p->count - first + 1) * sizeof *last); /* of a leaf's readers; 0: none */
+    step *steps = last ? mem_alloc((size_t)p->capacity * sizeof *steps) : NULL;
+    for (int i = 0; steps && i < first; i++) {
+        node *const *edges = edges_of(p->steps[i].node, &count);
+        for (int k = 0; k < count; k++)
+            if (edges[k] && edges[k]->visit >= first)
+                last[edges[k]->visit - first] = i + 1;
+    }
+    for (int j = first; steps && j < p->count; j++)
+        if (!last[j - first])
+            steps[at++] = p->steps[j];
+    for (int i = 0; steps && i < first; i++) {
+        node *const *edges = edges_of(p->steps[i].node, &count);
+        steps[at++] = p->steps[i];
+        for (int k = 0; k < count; k++)
+            if (edges[k] && edges[k]->visit >= first && last[edges[k]->visit - first] == i + 1) {
+                steps[at++] = p->steps[edges[k]->visit];
+                last[edges[k]->visit - first] = -1;
+            }
+    }
+    mem_free(last);
+    if (!steps)
+        return;
+    steps_free(p);
+    p->steps = steps;
+    for (int i = 0; i < p->count; i++)
+        p->steps[i].node->visit = i;
+}
+
 /* Whether the walk stops at n. */
 static bool is_end(const pass *p, const node *n)
 {
@@ -178,6 +225,8 @@ static bool collect(pass *p)
         p->steps[i].node->visit = i;
     }
     p->numbered = true;
+    if (order_shows(p))
+        leaves_in_turn(p);
     return true;
 }
 

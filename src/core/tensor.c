@@ -307,6 +307,7 @@ bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, boo
     if (k)
         k->refs++;
     v->made_version = t->cell->version;
+    v->made_at = next_sequence++;
     v->flags = (uint8_t)((differentiable ? TENSOR_VIEW : 0) | (t->flags & (TENSOR_DATA | TENSOR_INFERENCE)));
     if (k && t->flags & TENSOR_VIEW && tensor_tracked(t))
         v->from = bk_retain((bk_tensor *)t);
@@ -497,6 +498,17 @@ static bool is_constant(const bk_tensor *t)
     return t->layout->numel == 0 && (t->made_by == VIEW_as_strided || t->made_version != t->cell->version);
 }
 
+/* A view's place on the tape is made when it is asked for, but has its turn in a backward where the view was made, as
+ * in PyTorch: gradients are added up, and hooks run, in that order. Not so after a write, which gives a new place, nor
+ * below a place that came later. No two nodes have one number. */
+static void take_turn(bk_tensor *t, node *n)
+{
+    bool then = t->flags & TENSOR_VIEW && t->made_version == t->cell->version;
+    if (then && t->made_at > n->edge[0]->sequence)
+        n->sequence = t->made_at;
+    t->made_at = 0;
+}
+
 /* The view's node, made anew when the cell or the place on the tape has moved since the last read, or a flush has taken
  * it off the tape since nothing there led to it. A read without the tape takes what there is: the view's place on the
  * tape stays the one that its hooks are at. */
@@ -512,8 +524,10 @@ static node *see(bk_tensor *t, node *place)
     node *n = node_view(t->cell->value, place, t->layout, t->offset);
     if (!n)
         return NULL;
-    if (place)
+    if (place) {
         n->attr.region.tape = is_constant(t) ? REGION_FRESH : 0;
+        take_turn(t, n);
+    }
     (place ? forget : forget_value)(t);
     remember(t, n, place, t->cell->stamp);
     return n;
@@ -532,6 +546,7 @@ static node *view_edge(bk_tensor *t, node *place, const layout *whole, int64_t o
     n->attr.region.offset = t->offset - offset;
     n->attr.region.tape = is_constant(t) ? REGION_FRESH : 0;
     node_edge(n, 0, place); /* own_edge may be what keeps it */
+    take_turn(t, n);
     edge_keep(t, n, place);
     return n;
 }
@@ -539,12 +554,16 @@ static node *view_edge(bk_tensor *t, node *place, const layout *whole, int64_t o
 /* The view that t is a part of, whose gradient gets t's: NULL where t is one of what its track stands for. Elements of
  * a view that share memory have no gradients of their own to add to; as_strided may reach beyond its view, and a view
  * whose memory was written to since counts as one. */
+static bk_tensor *one_above(const bk_tensor *t)
+{
+    return t->made_by == VIEW_as_strided || t->made_version != t->cell->version ? NULL : t->from;
+}
+
 static bk_tensor *view_above(const bk_tensor *t)
 {
-    bool direct = t->made_by == VIEW_as_strided || t->made_version != t->cell->version;
-    bk_tensor *up = direct ? NULL : t->from;
+    bk_tensor *up = one_above(t);
     while (up && (up->layout->overlapping || up->track != t->track))
-        up = up->from;
+        up = one_above(up);
     return up;
 }
 

@@ -84,6 +84,7 @@ struct bk_tensor {
     node *own_edge_place;      /* the track's place when it was made */
     uint32_t own_edge_version; /* the cell's then: a write that counts gives a view a new place, as in PyTorch */
     uint32_t made_version;     /* the cell's when the view was made */
+    uint64_t made_at;          /* the sequence of nodes then, which its first place takes; 0: taken */
     track *keeps;              /* a view that keeps its gradient: a track of its own, which holds it. NULL: none */
     struct bk_tensor *from; /* the view that this is a view of (owned); NULL: it is one of what its track stands for */
     struct bk_tensor *next_seer, **seer_link; /* in the cell's list while `seen` is set */
