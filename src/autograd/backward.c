@@ -1,16 +1,13 @@
-/* backward.c: the reverse pass.
+/* backward.c: the reverse pass: at each place of the walk, its rule or function runs, and what it gives is sent on.
  *
- * The tape is walked from the latest node to the earliest, so that a node's gradient is complete when its turn comes.
- * The lock is not held while rules run: custom functions may call anything. Nothing here recurses.
- *
- * Invariant: step.grad of a node is the sum of what its readers have sent so far; `own` says that nobody else holds
- * that handle, so that more may be added to it in place. */
+ * The lock is not held while functions and hooks run: they may call anything. Nothing here recurses. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "autograd/backward.h"
 #include "autograd/function.h"
 #include "autograd/hooks.h"
+#include "autograd/pass.h"
 #include "autograd/rules.h"
 #include "core/error.h"
 #include "core/lock.h"
@@ -22,67 +19,7 @@
 
 int (*anomaly_check)(const node *n, const char *name, bk_tensor *const *grads, int count);
 
-typedef struct step {
-    node *node;
-    bk_tensor *grad;
-    bk_tensor **outputs; /* OP_function: a gradient per output; of a single one, grad */
-    bool own;
-    bool asked;    /* the place of an input */
-    bool wanted;   /* it, or what it leads to, was asked for */
-    bool leads;    /* what it leads to was */
-    int32_t visit; /* of the node, in the pass around this one: a function's backward may run one of its own */
-} step;
-
-enum { FEW_STEPS = 16, FEW_PLACES = 2 }; /* a small program's pass takes no memory of its own */
-
-typedef struct pass {
-    const backward_call *call;
-    node **outputs, **inputs; /* their places (owned; NULL: none) */
-    node *few_outputs[FEW_PLACES], *few_inputs[FEW_PLACES];
-    step *steps, *few; /* the first few live on the caller's stack */
-    int count, capacity;
-    bool numbered;
-    uint64_t number;     /* never used twice */
-    struct pass *around; /* a function's backward may run a pass */
-} pass;
-
 static _Thread_local pass *running;
-
-static void steps_free(pass *p)
-{
-    if (p->steps != p->few)
-        mem_free(p->steps);
-}
-
-/* --- collecting ----------------------------------------------------------------------------------------------------
- */
-
-static bool visit(pass *p, node *n)
-{
-    if (!n || n->flags & NODE_MARK)
-        return true;
-    if (p->count == p->capacity) {
-        bool first = p->steps == p->few;
-        int capacity = first ? 256 : p->capacity * 2;
-        step *steps = mem_resize(first ? NULL : p->steps, (size_t)capacity * sizeof *steps);
-        if (!steps)
-            return false;
-        if (first)
-            memcpy(steps, p->few, (size_t)p->count * sizeof *steps);
-        p->steps = steps;
-        p->capacity = capacity;
-    }
-    n->flags |= NODE_MARK;
-    p->steps[p->count++] = (step){ .node = node_retain(n) };
-    n->flags |= NODE_WALKED;
-    return true;
-}
-
-static node *const *edges_of(const node *n, int *count)
-{
-    *count = n->op == OP_function ? function_inputs(n) : MAX_INPUTS;
-    return n->op == OP_function ? function_edges(n) : n->edge;
-}
 
 int place_edge_count(const node *n)
 {
@@ -91,170 +28,6 @@ int place_edge_count(const node *n)
         if (n->edge[k] || k < n->inputs)
             count = k + 1;
     return count;
-}
-
-static int latest_first(const void *a, const void *b)
-{
-    uint64_t x = ((const step *)a)->node->sequence, y = ((const step *)b)->node->sequence;
-    return x < y ? 1 : x > y ? -1 : 0;
-}
-
-static bool in_order(const pass *p)
-{
-    for (int i = 1; i < p->count; i++)
-        if (p->steps[i - 1].node->sequence < p->steps[i].node->sequence)
-            return false;
-    return true;
-}
-
-/* Nodes of one tape were numbered one after the other, so that a table of the range puts them in order in one go; a
- * chain is in order already. Leaves, numbered 0, come last. -1: the range is too wide, or memory is out. */
-static int order_by_table(pass *p)
-{
-    uint64_t low = UINT64_MAX, high = 0;
-    for (int i = 0; i < p->count; i++) {
-        uint64_t s = p->steps[i].node->sequence;
-        low = s && s < low ? s : low;
-        high = s > high ? s : high;
-    }
-    if (!high || high - low > 16 * (uint64_t)p->count)
-        return -1;
-    int32_t *table = mem_alloc_zero((high - low + 1) * sizeof *table);
-    step *steps = table ? mem_alloc((size_t)p->capacity * sizeof *steps) : NULL;
-    int count = 0;
-    for (int i = 0; steps && i < p->count; i++)
-        if (p->steps[i].node->sequence)
-            table[high - p->steps[i].node->sequence] = i + 1;
-    for (uint64_t i = 0; steps && i <= high - low; i++)
-        if (table[i])
-            steps[count++] = p->steps[table[i] - 1];
-    for (int i = 0; steps && i < p->count; i++)
-        if (!p->steps[i].node->sequence)
-            steps[count++] = p->steps[i];
-    mem_free(table);
-    if (!steps)
-        return -1;
-    steps_free(p);
-    p->steps = steps;
-    return 0;
-}
-
-static void order(pass *p)
-{
-    if (!in_order(p) && order_by_table(p) < 0)
-        qsort(p->steps, (size_t)p->count, sizeof *p->steps, latest_first);
-}
-
-/* Whether anybody can tell in which order the steps are taken, but by rounding. */
-static bool order_shows(const pass *p)
-{
-    for (int i = 0; i < p->count; i++) {
-        const node *n = p->steps[i].node;
-        if (n->extra && (n->op != OP_leaf || hooks_of(n)))
-            return true;
-    }
-    return false;
-}
-
-/* A leaf takes its gradient as soon as that is complete, as in PyTorch: its step comes after that of its last reader.
- * Steps are numbered, leaves last. What fails for want of memory leaves the steps as they are. */
-static void leaves_in_turn(pass *p)
-{
-    int first = p->count, at = 0, count;
-    while (first > 0 && p->steps[first - 1].node->op == OP_leaf)
-        first--;
-    int32_t *last = mem_alloc_zero((size_t)(p->count - first + 1) * sizeof *last); /* of a leaf's readers; 0: none */
-    step *steps = last ? mem_alloc((size_t)p->capacity * sizeof *steps) : NULL;
-    for (int i = 0; steps && i < first; i++) {
-        node *const *edges = edges_of(p->steps[i].node, &count);
-        for (int k = 0; k < count; k++)
-            if (edges[k] && edges[k]->visit >= first)
-                last[edges[k]->visit - first] = i + 1;
-    }
-    for (int j = first; steps && j < p->count; j++)
-        if (!last[j - first])
-            steps[at++] = p->steps[j];
-    for (int i = 0; steps && i < first; i++) {
-        node *const *edges = edges_of(p->steps[i].node, &count);
-        steps[at++] = p->steps[i];
-        for (int k = 0; k < count; k++)
-            if (edges[k] && edges[k]->visit >= first && last[edges[k]->visit - first] == i + 1) {
-                steps[at++] = p->steps[edges[k]->visit];
-                last[edges[k]->visit - first] = -1;
-            }
-    }
-    mem_free(last);
-    if (!steps)
-        return;
-    steps_free(p);
-    p->steps = steps;
-    for (int i = 0; i < p->count; i++)
-        p->steps[i].node->visit = i;
-}
-
-/* Whether the walk stops at n. */
-static bool is_end(const pass *p, const node *n)
-{
-    for (int i = 0; p->call->inputs_are_ends && i < p->call->input_count; i++)
-        if (p->inputs[i] == n)
-            return true;
-    return false;
-}
-
-/* All tape nodes under the outputs: the steps themselves are the work list. */
-static bool collect(pass *p)
-{
-    bool good = true;
-    for (int i = 0; good && i < p->call->output_count; i++)
-        good = visit(p, p->outputs[i]);
-    for (int i = 0; good && i < p->count; i++) {
-        int count;
-        node *const *edges = edges_of(p->steps[i].node, &count);
-        if (is_end(p, p->steps[i].node))
-            continue;
-        for (int k = 0; good && k < count; k++)
-            good = visit(p, edges[k]);
-    }
-    for (int i = 0; i < p->count; i++)
-        p->steps[i].node->flags &= (uint8_t)~NODE_MARK;
-    if (!good)
-        return false;
-    order(p);
-    for (int i = 0; i < p->count; i++) {
-        p->steps[i].visit = p->steps[i].node->visit;
-        p->steps[i].node->visit = i;
-    }
-    p->numbered = true;
-    if (order_shows(p))
-        leaves_in_turn(p);
-    return true;
-}
-
-static step *step_of(const pass *p, const node *n)
-{
-    bool inside = n && n->visit >= 0 && n->visit < p->count && p->steps[n->visit].node == n;
-    return inside ? &p->steps[n->visit] : NULL;
-}
-
-/* Only what leads to an input is walked; without inputs, everything. Edges lead to later steps. */
-static void find_wanted(pass *p)
-{
-    if (!p->call->inputs) {
-        for (int i = 0; i < p->count; i++)
-            p->steps[i].leads = p->steps[i].wanted = true;
-        return;
-    }
-    for (int i = 0; i < p->call->input_count; i++)
-        if (step_of(p, p->inputs[i]))
-            step_of(p, p->inputs[i])->asked = true;
-    for (int i = p->count - 1; i >= 0; i--) {
-        step *s = &p->steps[i];
-        int count;
-        node *const *edges = edges_of(s->node, &count);
-        for (int k = 0; k < count && !(s->asked && p->call->inputs_are_ends); k++)
-            s->leads |= edges[k] && p->steps[edges[k]->visit].wanted;
-        s->wanted = s->leads || s->asked;
-    }
 }
 
 /* The places of tensors on the tape, each held. */
@@ -303,7 +76,7 @@ static void pass_free(pass *p)
     places_free(p->outputs, p->call->output_count);
     places_free(p->inputs, p->call->input_count);
     lock_give();
-    steps_free(p);
+    pass_forget(p);
 }
 
 /* --- sending -------------------------------------------------------------------------------------------------------
@@ -851,10 +624,7 @@ static int prepare(pass *p)
     for (int i = 0; i < c->input_count && !c->results; i++)
         if (bk_retain_grad(c->inputs[i]) < 0) /* what is no leaf takes its gradient too */
             return -1;
-    if (!collect(p))
-        return -1;
-    find_wanted(p);
-    return 0;
+    return pass_collect(p) ? 0 : -1;
 }
 
 uint64_t backward_number(void) { return running ? running->number : 0; }

@@ -161,6 +161,7 @@ typedef struct node {
     int32_t cache_refs; /* those of refs that are handles' caches: they can do without the value */
     int32_t slot;       /* pending: its index in the log; else its number as a leaf of the log of `epoch` */
     uint32_t epoch;
+    uint32_t origin; /* the last custom forward under way from whose inputs it was computed (autograd/function.h) */
     const layout *layout;
     struct node *in[MAX_INPUTS];
     struct node *edge[MAX_INPUTS];

@@ -446,6 +446,7 @@ void bk_release(bk_tensor *t)
 /* A view of evaluated memory is memory; it holds the storage, or its base when the element lives in the base itself. */
 static void show_memory(node *n, node *base, int64_t offset)
 {
+    n->origin = base->origin;
     n->data = base->data + offset * (int64_t)dtype_size((bk_dtype)base->dtype);
     if (base->memory) {
         n->memory = base->memory;
@@ -799,6 +800,8 @@ static bool write_now(bk_tensor *t, operand value)
     node_retain(value.value); /* what tensor_open forgets may be the last to hold it */
     char *memory = tensor_open(t);
     size_t size = dtype_size(tensor_dtype(t));
+    if (memory && value.value->origin > t->cell->value->origin)
+        t->cell->value->origin = value.value->origin;
     if (memory)
         memcpy(memory + (size_t)t->offset * size, value.value->data, size);
     node_release(value.value);

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "autograd/function.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/scope.h"
@@ -415,6 +416,8 @@ static node *compute_now(int op, bk_dtype dtype, node *const *in, const layout *
         x[k] = in[k]->data;
     n->data = (char *)&n->attr;
     ew_kernels()->op[op][compute](1, n->data, x[0], x[1], x[2]);
+    if (forwards_under_way)
+        forward_carry(n, op, in, row->arity);
     return n;
 }
 
@@ -595,6 +598,8 @@ static node *apply_elements(int op, int arity, const operand *in)
         return NULL;
     n->data = (char *)&n->attr;
     ew_kernels()->op[op][dtypes[d].compute](1, n->data, x[0], x[arity - 1], x[0]);
+    if (forwards_under_way)
+        forward_carry(n, op, (node *[]){ in[0].value, arity > 1 ? in[1].value : NULL }, arity);
     return n;
 }
 
