@@ -86,6 +86,8 @@ static int write_element(bk_tensor *t, PyObject *key, PyObject *value)
     if (!memory)
         return 0;
     char *at = memory + p.offset * (int64_t)dtype_size(d);
+    if (Py_TYPE(value) == py_tensor_type)
+        node_mix(t->cell->value, ((py_tensor *)value)->t->cell->value);
     if (number.category == CATEGORY_FLOAT)
         dtype_store_double(d, at, number.d);
     else

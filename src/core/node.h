@@ -255,6 +255,12 @@ static inline __attribute__((always_inline)) node *node_new_here(int op, bk_dtyp
     return n;
 }
 
+/* An element of n's memory becomes one of `from`. */
+static inline void node_mix(node *n, const node *from)
+{
+    n->origin = from->origin > n->origin ? from->origin : n->origin;
+}
+
 static inline bool node_evaluated(const node *n) { return n->data != NULL; }
 int64_t nodes_live(void);
 void nodes_keep_layouts(void); /* the roots of a layout_sweep that are nodes */

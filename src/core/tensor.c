@@ -800,8 +800,8 @@ static bool write_now(bk_tensor *t, operand value)
     node_retain(value.value); /* what tensor_open forgets may be the last to hold it */
     char *memory = tensor_open(t);
     size_t size = dtype_size(tensor_dtype(t));
-    if (memory && value.value->origin > t->cell->value->origin)
-        t->cell->value->origin = value.value->origin;
+    if (memory)
+        node_mix(t->cell->value, value.value);
     if (memory)
         memcpy(memory + (size_t)t->offset * size, value.value->data, size);
     node_release(value.value);
