@@ -6,6 +6,7 @@ import math
 
 from brisk import _C
 from brisk._C import Tensor
+from brisk._composed import looks_like
 from brisk.linalg import _named
 
 __all__ = [
@@ -168,11 +169,13 @@ def _scattered(input, view_of, src):
     return result
 
 
+@looks_like("select_scatter", 2)
 def select_scatter(input, src, dim, index):
     """input with one slice replaced by src."""
     return _scattered(input, lambda x: x.select(dim, index), src)
 
 
+@looks_like("slice_scatter", 2)
 def slice_scatter(input, src, dim=0, start=None, end=None, step=1):
     """input with input[start:end:step] along dim replaced by src."""
     where = [slice(None)] * input.dim()
@@ -180,6 +183,7 @@ def slice_scatter(input, src, dim=0, start=None, end=None, step=1):
     return _scattered(input, lambda x: x[tuple(where)], src)
 
 
+@looks_like("diagonal_scatter", 2)
 def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
     """input with a diagonal replaced by src."""
     return _scattered(input, lambda x: x.diagonal(offset, dim1, dim2), src)
@@ -245,6 +249,7 @@ def mvlgamma(input, p):
     return (input.unsqueeze(-1) - steps).lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
 
 
+@looks_like("renorm")
 def renorm(input, p, dim, maxnorm, *, out=None):
     """Slices along dim whose norm is more than maxnorm, made that long."""
     norms = input.transpose(0, dim).flatten(1).norm(p, 1) if input.dim() > 1 else input.abs()

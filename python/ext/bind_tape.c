@@ -1,5 +1,6 @@
 /* bind_tape.c: questions about the tape under some tensors, for transforms, checkpoints and anomaly mode. */
 #include "autograd/backward.h"
+#include "autograd/composed.h"
 #include "autograd/function.h"
 #include "binds.h"
 #include "core/lock.h"
@@ -198,6 +199,19 @@ static PyObject *py_set_anomaly_check(const arg *a)
     Py_RETURN_NONE;
 }
 
+/* (function, position, result, arguments): the result looks like that of a function of composed.def, called when the
+ * tape was at the position, with these arguments where it has numbers. */
+static PyObject *py_looks_like(const arg *a)
+{
+    int row = composed_find(a[0].s);
+    uint8_t reached = 0;
+    for (int i = 0; row >= 0 && i < a[3].tensors.n; i++)
+        reached |= (uint8_t)(bk_requires_grad(a[3].tensors.v[i]) << i);
+    if (row >= 0 && bk_requires_grad(a[2].tensor))
+        composed_mark(a[2].tensor, row, (uint64_t)a[1].i, reached);
+    return Py_NewRef(a[2].object);
+}
+
 const binding tape_rows[] = {
     { AS_FUNCTION, "_leads_outside(Tensor[] tensors, Tensor[] own)", py_leads_outside, NULL },
     { AS_FUNCTION, "_stand_in(Tensor self)", py_stand_in_for, NULL },
@@ -205,6 +219,7 @@ const binding tape_rows[] = {
     { AS_FUNCTION, "_pass_number()", py_pass_number, NULL },
     { AS_FUNCTION, "_pass_reaches(Tensor self)", py_pass_reaches, NULL },
     { AS_FUNCTION, "_tape_position()", py_tape_position, NULL },
+    { AS_FUNCTION, "_looks_like(str function, int position, Tensor result, Tensor[] arguments)", py_looks_like, NULL },
     { AS_FUNCTION, "_tape_ends(Tensor[] tensors, int position)", py_tape_ends, NULL },
     { AS_FUNCTION, "_set_anomaly_check(Object? check)", py_set_anomaly_check, NULL },
 };

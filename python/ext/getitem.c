@@ -2,6 +2,7 @@
  *
  * Integer keys come first and stay out of everything else: a[i] and a[i, j] are handles made from a remembered layout,
  * and a[i, j] = number goes straight to memory that nobody else holds. All other keys become a list of bk_index. */
+#include "autograd/composed.h"
 #include "binds.h"
 
 #include "compat.h"
@@ -261,10 +262,16 @@ PyObject *py_tensor_getitem(PyObject *self, PyObject *key)
     if (simple)
         return py_wrap(r);
     items s;
+    uint64_t start = next_sequence;
     if (items_from(key, &s) == 0) {
         r = bk_index_get(t, s.item, s.count);
         if (!r)
             py_raise();
+    }
+    if (r && !(r->flags & TENSOR_VIEW) && bk_requires_grad(r)) { /* by tensors */
+        static int row;
+        row = row ? row : composed_find("__getitem__") + 1;
+        composed_mark(r, row - 1, start, 1);
     }
     items_release(&s);
     return r ? py_wrap(r) : NULL;

@@ -21,12 +21,27 @@ int (*anomaly_check)(const node *n, const char *name, bk_tensor *const *grads, i
 
 static _Thread_local pass *running;
 
-int place_edge_count(const node *n)
+/* How many inputs of a place could have a gradient, those that want none included; from which on is *first. */
+static int place_edge_count(const node *n, int *first)
 {
-    int count = n->op == OP_function ? function_inputs(n) : 0;
-    for (int k = 0; n->op != OP_function && n->op != OP_leaf && k < MAX_INPUTS; k++)
-        if (n->edge[k] || k < n->inputs)
+    const uint8_t never = op_get(n->op)->constants;
+    write_op op = n->op == OP_update ? (write_op)(n->attr.region.tape >> REGION_OP_SHIFT) : WRITE_part;
+    int count = 0, inputs = op == WRITE_zero || op == WRITE_fill ? 1 : n->inputs;
+    *first = 0;
+    if (n->op == OP_function)
+        return function_inputs(n);
+    for (int k = 0; n->op != OP_leaf && k < MAX_INPUTS; k++)
+        if (n->edge[k] || (k < inputs && !(never >> k & 1)))
             count = k + 1;
+    while (*first < count && never >> *first & 1 && !n->edge[*first])
+        ++*first;
+    return count - *first;
+}
+
+int place_edges(const node *n, node *const **edges)
+{
+    int first, count = place_edge_count(n, &first);
+    *edges = (n->op == OP_function ? function_edges(n) : n->edge) + first;
     return count;
 }
 
@@ -401,7 +416,7 @@ static int run_after_rule(step *s, bk_tensor *grads[static MAX_INPUTS])
 {
     for (int k = 0; k < MAX_INPUTS; k++)
         bk_retain(grads[k]);
-    int status = run_after(s, grads, place_edge_count(s->node));
+    int first, count = place_edge_count(s->node, &first), status = run_after(s, grads + first, count);
     for (int k = 0; k < MAX_INPUTS; k++)
         if (grads[k])
             status = scope_add(grads[k]) ? status : -1;

@@ -22,8 +22,8 @@ uint64_t backward_number(void);
 bool backward_reaches(const struct node *place);
 /* The values that the gradients wanted at a place read: bit k for input k, NEEDS_OUT for the result. */
 uint8_t place_values_read(const struct node *n);
-/* How many inputs a place has, those that want no gradient included. */
-int place_edge_count(const struct node *n);
+/* Where a place leads to: one for each input that could have a gradient, NULL where none goes. The count. */
+int place_edges(const struct node *n, struct node *const **edges);
 /* Looks at what each gradient function of a pass has computed; -1: the pass fails, and the hook keeps the error. NULL:
  * off.
  */

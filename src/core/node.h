@@ -48,6 +48,7 @@ typedef struct op_info {
     node_kind kind;
     int (*run)(const struct kernel_call *call);
     gradient_rule gradient;
+    uint8_t constants; /* bit k: input k never has a gradient: indices, sizes, parameters */
     uint8_t
         needs[MAX_INPUTS]; /* which values the gradient of input k reads: bit j for in[j], NEEDS_OUT for the result */
 } op_info;
@@ -156,6 +157,8 @@ typedef struct node {
     uint8_t dtype;
     uint8_t flags;
     uint8_t inputs;
+    uint8_t reached;   /* of `composed`: bit k: a gradient goes to the k-th of its arguments */
+    uint16_t composed; /* the row of autograd/composed.def, from 1, whose result this is; 0: it is nobody's */
     int32_t refs;
     int32_t tape_refs;  /* those of refs that are tracks or edges: they want the place on the tape, not the value */
     int32_t cache_refs; /* those of refs that are handles' caches: they can do without the value */
@@ -175,6 +178,7 @@ typedef struct node {
     int32_t uses;        /* a leaf of the log of `epoch`: how many inputs of its records it is */
     int32_t inner_edges; /* pending: edges of later records that lead to it */
     int32_t alive_edges; /* scratch of a flush: those of records that the tape still reaches */
+    uint32_t span;       /* of `composed`: how many numbers of sequence before this one are that function's too */
 } node;
 
 static inline node *node_retain(node *n)

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "autograd/composed.h"
 #include "autograd/function.h"
 #include "autograd/hooks.h"
 #include "core/error.h"
@@ -499,6 +500,18 @@ static bool is_constant(const bk_tensor *t)
     return t->layout->numel == 0 && (t->made_by == VIEW_as_strided || t->made_version != t->cell->version);
 }
 
+/* What made t a view: one whose memory was written to since counts as an as_strided. */
+static view_op view_maker(const bk_tensor *t)
+{
+    return t->made_version == t->cell->version || !(t->flags & TENSOR_VIEW) ? (view_op)t->made_by : VIEW_as_strided;
+}
+
+/* What the tape knows of a view besides its region. */
+static int64_t view_tape(const bk_tensor *t)
+{
+    return (is_constant(t) ? REGION_FRESH : 0) | (int64_t)view_maker(t) << REGION_OP_SHIFT;
+}
+
 /* A view's place on the tape is made when it is asked for, but has its turn in a backward where the view was made, as
  * in PyTorch: gradients are added up, and hooks run, in that order. Not so after a write, which gives a new place, nor
  * below a place that came later. No two nodes have one number. */
@@ -526,7 +539,7 @@ static node *see(bk_tensor *t, node *place)
     if (!n)
         return NULL;
     if (place) {
-        n->attr.region.tape = is_constant(t) ? REGION_FRESH : 0;
+        n->attr.region.tape = view_tape(t);
         take_turn(t, n);
     }
     (place ? forget : forget_value)(t);
@@ -545,7 +558,7 @@ static node *view_edge(bk_tensor *t, node *place, const layout *whole, int64_t o
         return NULL;
     n->attr.region.layout = whole;
     n->attr.region.offset = t->offset - offset;
-    n->attr.region.tape = is_constant(t) ? REGION_FRESH : 0;
+    n->attr.region.tape = view_tape(t);
     node_edge(n, 0, place); /* own_edge may be what keeps it */
     take_turn(t, n);
     edge_keep(t, n, place);
@@ -964,6 +977,12 @@ char *tensor_data(const bk_tensor *t)
     return whole->data + t->offset * (int64_t)dtype_size((bk_dtype)whole->dtype);
 }
 
+static const char *const view_names[] = {
+#define VIEW_OP(name, grad_name) [VIEW_##name] = grad_name,
+    VIEW_OPS(VIEW_OP)
+#undef VIEW_OP
+};
+
 const char *place_grad_name(const node *n)
 {
     static const char *const write_names[] = {
@@ -972,6 +991,10 @@ const char *place_grad_name(const node *n)
 #undef WRITE_OP
     };
     bool copy = place_is_copy(n);
+    if (n->composed && composed_name(n))
+        return composed_name(n);
+    if (n->op == OP_view && !copy)
+        return view_names[n->attr.region.tape >> REGION_OP_SHIFT];
     if (!copy && n->op != OP_update)
         return n->op == OP_cast && n->attr.i[0] == n->dtype ? "CloneBackward0" : op_get(n->op)->grad_name;
     write_op op = (write_op)(n->attr.region.tape >> REGION_OP_SHIFT);
@@ -980,16 +1003,11 @@ const char *place_grad_name(const node *n)
 
 const char *tensor_grad_name(const bk_tensor *t)
 {
-    static const char *const view_names[] = {
-#define VIEW_OP(name, grad_name) [VIEW_##name] = grad_name,
-        VIEW_OPS(VIEW_OP)
-#undef VIEW_OP
-    };
     if (bk_is_leaf(t))
         return NULL;
     bool view = t->flags & TENSOR_VIEW || !is_extent(t);
-    view_op made_by = t->made_version == t->cell->version ? t->made_by : VIEW_as_strided;
-    return view ? view_names[made_by] : place_grad_name(t->track->place);
+    const node *place = view ? tensor_edge(t) : t->track->place;
+    return place ? place_grad_name(place) : view_names[view_maker(t)];
 }
 
 int bk_ndim(const bk_tensor *t) { return t->layout->ndim; }

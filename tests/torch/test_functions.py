@@ -2,7 +2,6 @@
 
 Every test is one program, run in both libraries; what it returns is compared, or the words of what it raises."""
 
-
 import pytest
 
 from tests.torch.compare import REF, SUT, Raised, check_same, outcome
