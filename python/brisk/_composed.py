@@ -6,7 +6,7 @@ from brisk import _C
 
 
 def looks_like(function, arguments=1):
-    """Decorates a function whose first arguments are tensors. function: its row, or what gives it from the arguments."""
+    """Decorates a function whose first arguments are tensors. function: its row, or what gives it for a call."""
 
     def decorate(fn):
         @functools.wraps(fn)

@@ -312,7 +312,7 @@ static PyObject *py_is_grad_enabled(const arg *a)
     return PyBool_FromLong(grad_mode());
 }
 
-static PyObject *py_set_grad_enabled(const arg *a) { return PyBool_FromLong(bk_set_grad_enabled(a[0].b)); }
+static PyObject *py_set_grad_enabled(const arg *a) { return PyBool_FromLong(grad_ask(a[0].b)); }
 
 static PyObject *py_is_inference(const arg *a) { return PyBool_FromLong(a[0].tensor->flags & TENSOR_INFERENCE); }
 

@@ -212,6 +212,29 @@ static PyObject *py_looks_like(const arg *a)
     return Py_NewRef(a[2].object);
 }
 
+/* Forward mode begins or ends: what is done without gradients is recorded for tangents. */
+static PyObject *py_forward_mode(const arg *a)
+{
+    (a[0].b ? forward_open : forward_close)();
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_take_tangents(const arg *a) { return PyBool_FromLong(backward_take_tangents(a[0].b)); }
+
+/* (primal, place): the primal's memory, which from here on the tape knows as made at the place of another tensor. */
+static PyObject *py_placed_at(const arg *a)
+{
+    lock_take();
+    bk_tensor *t = function_input_again(a[0].tensor);
+    node *place = t ? tensor_edge(a[1].tensor) : NULL;
+    if (t && (!place || tensor_set_place(t, place) < 0)) {
+        bk_release(t);
+        t = NULL;
+    }
+    lock_give();
+    return py_wrap(t);
+}
+
 const binding tape_rows[] = {
     { AS_FUNCTION, "_leads_outside(Tensor[] tensors, Tensor[] own)", py_leads_outside, NULL },
     { AS_FUNCTION, "_stand_in(Tensor self)", py_stand_in_for, NULL },
@@ -219,6 +242,9 @@ const binding tape_rows[] = {
     { AS_FUNCTION, "_pass_number()", py_pass_number, NULL },
     { AS_FUNCTION, "_pass_reaches(Tensor self)", py_pass_reaches, NULL },
     { AS_FUNCTION, "_tape_position()", py_tape_position, NULL },
+    { AS_FUNCTION, "_forward_mode(bool open)", py_forward_mode, NULL },
+    { AS_FUNCTION, "_take_tangents(bool on)", py_take_tangents, NULL },
+    { AS_FUNCTION, "_placed_at(Tensor self, Tensor place)", py_placed_at, NULL },
     { AS_FUNCTION, "_looks_like(str function, int position, Tensor result, Tensor[] arguments)", py_looks_like, NULL },
     { AS_FUNCTION, "_tape_ends(Tensor[] tensors, int position)", py_tape_ends, NULL },
     { AS_FUNCTION, "_set_anomaly_check(Object? check)", py_set_anomaly_check, NULL },

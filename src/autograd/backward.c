@@ -539,6 +539,7 @@ static int run_step(pass *p, step *s)
         return -1;
     switch (s->node->op) {
     case OP_leaf: return s->grad ? send_leaf(s, h, create_graph) : 0;
+    case OP_forward: return s->grad && p->tangents ? send(p, s->node->edge[0], s->grad) : 0;
     case OP_output: return s->grad ? collect_output(p, s) : 0;
     case OP_function: return s->outputs ? send_function(p, s) : 0;
     case OP_view:
@@ -642,6 +643,15 @@ static int prepare(pass *p)
     return pass_collect(p) ? 0 : -1;
 }
 
+static _Thread_local bool tangents;
+
+bool backward_take_tangents(bool on)
+{
+    bool was = tangents;
+    tangents = on;
+    return was;
+}
+
 uint64_t backward_number(void) { return running ? running->number : 0; }
 
 bool backward_reaches(const node *place)
@@ -653,9 +663,13 @@ bool backward_reaches(const node *place)
 int backward_record(const backward_call *call)
 {
     step few[FEW_STEPS];
-    pass p = {
-        .call = call, .steps = few, .few = few, .capacity = FEW_STEPS, .number = next_sequence, .around = running
-    };
+    pass p = { .call = call,
+               .steps = few,
+               .few = few,
+               .capacity = FEW_STEPS,
+               .number = next_sequence,
+               .around = running,
+               .tangents = tangents };
     running = &p;
     for (int i = 0; call->results && i < call->input_count; i++)
         call->results[i] = NULL;

@@ -20,6 +20,8 @@ int backward_record(const backward_call *call);
 /* A number for the pass that is running in this thread, the innermost one; 0: none. Whether it comes to a place. */
 uint64_t backward_number(void);
 bool backward_reaches(const struct node *place);
+/* Whether passes of this thread go through places that only tangents pass; returns what it was. */
+bool backward_take_tangents(bool on);
 /* The values that the gradients wanted at a place read: bit k for input k, NEEDS_OUT for the result. */
 uint8_t place_values_read(const struct node *n);
 /* Where a place leads to: one for each input that could have a gradient, NULL where none goes. The count. */

@@ -27,6 +27,7 @@ typedef struct pass {
     step *steps, *few; /* the first few live on the caller's stack */
     int count, capacity;
     bool numbered;
+    bool tangents;       /* goes through OP_forward */
     uint64_t number;     /* never used twice */
     struct pass *around; /* a function's backward may run a pass */
 } pass;

@@ -37,9 +37,9 @@ static bool visit(pass *p, node *n)
     return true;
 }
 
-static node *const *edges_of(const node *n, int *count)
+static node *const *edges_of(const pass *p, const node *n, int *count)
 {
-    *count = n->op == OP_function ? function_inputs(n) : MAX_INPUTS;
+    *count = n->op == OP_function ? function_inputs(n) : n->op == OP_forward && !p->tangents ? 0 : MAX_INPUTS;
     return n->op == OP_function ? function_edges(n) : n->edge;
 }
 
@@ -123,7 +123,7 @@ static void leaves_in_turn(pass *p)
     int32_t *last = mem_alloc_zero((size_t)(p->count - first + 1) * sizeof *last); /* of a leaf's readers; 0: none */
     step *steps = last ? mem_alloc((size_t)p->capacity * sizeof *steps) : NULL;
     for (int i = 0; steps && i < first; i++) {
-        node *const *edges = edges_of(p->steps[i].node, &count);
+        node *const *edges = edges_of(p, p->steps[i].node, &count);
         for (int k = 0; k < count; k++)
             if (leaf_of(p, edges[k], first) >= 0)
                 last[leaf_of(p, edges[k], first)] = i + 1;
@@ -132,7 +132,7 @@ static void leaves_in_turn(pass *p)
         if (!last[j - first])
             steps[at++] = p->steps[j];
     for (int i = 0; steps && i < first; i++) {
-        node *const *edges = edges_of(p->steps[i].node, &count);
+        node *const *edges = edges_of(p, p->steps[i].node, &count);
         steps[at++] = p->steps[i];
         for (int k = 0; k < count; k++)
             if (leaf_of(p, edges[k], first) >= 0 && last[leaf_of(p, edges[k], first)] == i + 1) {
@@ -166,7 +166,7 @@ static bool collect(pass *p)
         good = visit(p, p->outputs[i]);
     for (int i = 0; good && i < p->count; i++) {
         int count;
-        node *const *edges = edges_of(p->steps[i].node, &count);
+        node *const *edges = edges_of(p, p->steps[i].node, &count);
         if (is_end(p, p->steps[i].node))
             continue;
         for (int k = 0; good && k < count; k++)
@@ -201,7 +201,7 @@ static void find_wanted(pass *p)
     for (int i = p->count - 1; i >= 0; i--) {
         step *s = &p->steps[i];
         int count;
-        node *const *edges = edges_of(s->node, &count);
+        node *const *edges = edges_of(p, s->node, &count);
         for (int k = 0; k < count && !(s->asked && p->call->inputs_are_ends); k++)
             s->leads |= edges[k] && p->steps[edges[k]->visit].wanted;
         s->wanted = s->leads || s->asked;

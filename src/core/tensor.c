@@ -27,11 +27,17 @@ void tensors_keep_layouts(void)
     freelist_each(&tracks, keep_track);
 }
 static uint64_t next_stamp = 1;
-static HOT_THREAD_LOCAL bool no_grad; /* zero is PyTorch's default: gradients on */
+enum { GRAD_OFF = 1, GRAD_FOR_TANGENTS = 2 }; /* the second: off for the user, recorded for forward mode */
+static HOT_THREAD_LOCAL uint8_t no_grad;      /* zero is PyTorch's default: gradients on */
+static _Thread_local int forward_depth;
+static _Thread_local struct {
+    node **held; /* the places made for tangents: what reads gives is borrowed */
+    int count, capacity;
+} forward_places;
 
 static HOT_THREAD_LOCAL uint8_t born; /* the flags of handles on new memory: those of inference mode, or none */
 
-bool grad_enabled(void) { return !(no_grad | born); }
+bool grad_enabled(void) { return !((no_grad & GRAD_OFF) | born); }
 bool grad_mode(void) { return !no_grad; }
 bool inference_enabled(void) { return born; }
 
@@ -45,8 +51,15 @@ bool inference_set_enabled(bool on)
 
 bool grad_set_enabled(bool on)
 {
+    bool was = !(no_grad & GRAD_OFF);
+    no_grad = (uint8_t)((no_grad & GRAD_FOR_TANGENTS) | (on ? 0 : GRAD_OFF));
+    return was;
+}
+
+bool grad_ask(bool on)
+{
     bool was = !no_grad;
-    no_grad = !on;
+    no_grad = on ? 0 : forward_depth ? GRAD_FOR_TANGENTS : GRAD_OFF;
     return was;
 }
 
@@ -638,11 +651,58 @@ static bool read_with(bk_tensor *t, bool with_edge, operand *out)
     return !place || together || out->edge;
 }
 
+/* --- forward mode --- */
+
+/* Its gradient, or rather tangent, passes only where a pass asks for tangents. A leaf has none: duals are no leaves. */
+static bool tangents_only(operand *in)
+{
+    node *to = in->edge;
+    in->edge = NULL;
+    if (!to || to->op == OP_leaf)
+        return true;
+    if (forward_places.count == forward_places.capacity) {
+        int capacity = forward_places.capacity ? 2 * forward_places.capacity : 64;
+        node **held = mem_resize(forward_places.held, (size_t)capacity * sizeof *held);
+        if (!held)
+            return false;
+        forward_places.held = held;
+        forward_places.capacity = capacity;
+    }
+    node *n = node_new(OP_forward, (bk_dtype)in->value->dtype, in->value->layout);
+    if (!n)
+        return false;
+    node_edge(n, 0, to);
+    forward_places.held[forward_places.count++] = n;
+    in->edge = n;
+    return true;
+}
+
+void forward_open(void)
+{
+    if (!forward_depth++ && no_grad & GRAD_OFF)
+        no_grad = GRAD_FOR_TANGENTS;
+}
+
+void forward_close(void)
+{
+    if (--forward_depth)
+        return;
+    if (no_grad & GRAD_FOR_TANGENTS)
+        no_grad = GRAD_OFF;
+    lock_take();
+    for (int i = 0; i < forward_places.count; i++)
+        node_release(forward_places.held[i]);
+    lock_give();
+    mem_free(forward_places.held);
+    memset(&forward_places, 0, sizeof forward_places);
+}
+
 bool tensor_read_slow(const bk_tensor *t, operand *out)
 {
     const track *k = t->track;
-    if (k && !t->keeps && !(t->flags & TENSOR_VIEW) && tensor_whole(t) && is_extent(t)) { /* a result, or a leaf */
-        bool off = no_grad | born;
+    if (k && !t->keeps && !(t->flags & TENSOR_VIEW) && no_grad != GRAD_FOR_TANGENTS && tensor_whole(t) &&
+        is_extent(t)) { /* a result, or a leaf */
+        bool off = (no_grad & GRAD_OFF) | born;
         out->value = t->cell->value;
         out->edge = off || k->place || !k->requires_grad ? NULL : k->leaf;
         if (out->edge)
@@ -652,7 +712,8 @@ bool tensor_read_slow(const bk_tensor *t, operand *out)
         if (out->edge || off || !k->requires_grad)
             return true;
     }
-    return read_with((bk_tensor *)t, grad_enabled(), out);
+    bool good = read_with((bk_tensor *)t, grad_enabled(), out);
+    return good && no_grad == GRAD_FOR_TANGENTS ? tangents_only(out) : good;
 }
 
 node *tensor_edge(const bk_tensor *t)
@@ -678,7 +739,7 @@ int tensor_check_leaf(const bk_tensor *t)
         return error_int(BK_RUNTIME_ERROR, "Inplace update to inference tensor outside InferenceMode is not allowed."
                                            "You can make a clone to get a normal tensor before doing inplace update."
                                            "See https://github.com/pytorch/rfcs/pull/17 for more details.");
-    if (grad_enabled() && tensor_tracked(t) && t->track->requires_grad && !t->track->place)
+    if (grad_enabled() && grad_mode() && tensor_tracked(t) && t->track->requires_grad && !t->track->place)
         return error_int(BK_RUNTIME_ERROR,
                          "a %sleaf Variable that requires grad is being used in an in-place operation.",
                          bk_is_leaf(t) ? "" : "view of a ");

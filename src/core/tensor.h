@@ -197,7 +197,12 @@ bool grad_set_enabled(bool on); /* returns what it was */
 /* Inference mode: nothing is put on the tape, whatever the grad mode says, and what is made belongs to it. */
 bool inference_enabled(void);
 bool inference_set_enabled(bool on); /* returns what it was */
-bool grad_mode(void);                /* the grad mode alone */
+bool grad_mode(void);                /* what the user has asked for */
+bool grad_ask(bool on);              /* the user asks; returns what it was */
+/* Forward mode has tangents also where gradients are off. Between open and close (calls may be nested) what is done
+ * without gradients is recorded all the same, behind places that only a pass for tangents goes through. */
+void forward_open(void);
+void forward_close(void);
 
 /* Value nodes of views: aliases evaluated memory, records otherwise. Owned.
  * node_view: a region of a cell's whole value, in the cell's own strides. node_expand: sizes of 1 repeated. */

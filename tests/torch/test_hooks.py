@@ -86,7 +86,7 @@ def a_view_has_its_turn_where_it_was_made(m):
     turned = u.t()  # read after what follows, but made before it
     wide = u.double()
     product = u @ turned
-    for name, t in dict(u=u, turned=turned, wide=wide, product=product).items():
+    for name, t in {"u": u, "turned": turned, "wide": wide, "product": product}.items():
         t.register_hook(lambda g, name=name: log.append((name, g.tolist())))
     (wide.sum() * 5 + product.sum() * 7).backward()
     return str(log)

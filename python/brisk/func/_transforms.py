@@ -6,10 +6,12 @@ captured that requires gradients); a result that depends on nothing but the leve
 Forward products differentiate the reverse pass, which is linear in the vector it starts from.
 """
 
+import contextlib
 import functools
 
 from brisk import _C
 from brisk._C import Tensor
+from brisk.autograd.forward_ad import tangents_taken
 from brisk.autograd.functional import _grad
 from brisk.autograd.grad_mode import enable_grad
 from brisk.utils._pytree import tree_flatten, tree_map, tree_unflatten
@@ -36,6 +38,10 @@ class _Level:
     @property
     def arguments(self):
         return tree_unflatten(self.places, self.structure)
+
+    def passed_on(self):
+        """The arguments of a function in forward mode, no leaves: tangents go through what it does without gradients."""
+        return tree_unflatten([p.view_as(p) for p in self.places], self.structure)
 
     def leads_outside(self, tensors):
         """Whether gradients of these would reach anything but this level's arguments."""
@@ -164,10 +170,20 @@ def vjp(func, *primals, has_aux=False):
     return (result, product, level.leave(aux)) if has_aux else (result, product)
 
 
+@contextlib.contextmanager
+def _forward_mode():
+    _C._forward_mode(True)
+    try:
+        with enable_grad():
+            yield
+    finally:
+        _C._forward_mode(False)
+
+
 def _pushed(level, outputs, tangents, create_graph):
     """The Jacobian times tangents, for each output."""
     probe = tuple(_C.zeros_like(o, requires_grad=True) for o in outputs)
-    with enable_grad():
+    with enable_grad(), tangents_taken():
         gradients = level.gradients(outputs, probe, True, True)
         found = _grad(gradients, probe, tuple(tangents), create_graph, True)
     return [_C.zeros_like(o) if t is None else t for t, o in zip(found, outputs)]
@@ -183,8 +199,8 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         raise RuntimeError(f"{caller}: Expected primals to be a non-empty tuple")
     level = _Level(primals, caller)
     vectors = _check_like(tangents, level.structure, level.places, "tangents")
-    with enable_grad():
-        out, aux = _parted(func(*level.arguments), has_aux, caller)
+    with _forward_mode():
+        out, aux = _parted(func(*level.passed_on()), has_aux, caller)
         outputs, structure = _tensors(out, caller)
     create = level.outer and (level.leads_outside(outputs) or any(v.requires_grad for v in vectors))
     pushed = level.leave(tree_unflatten(_pushed(level, outputs, vectors, create), structure))
@@ -195,8 +211,8 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
 def linearize(func, *primals):
     """(func(*primals), the function that takes tangents to the Jacobian times them)"""
     level = _Level(primals, "linearize(f, *primals)")
-    with enable_grad():
-        out = func(*level.arguments)
+    with _forward_mode():
+        out = func(*level.passed_on())
         outputs, structure = _tensors(out, "linearize(f, *primals)")
 
     def push(*tangents):
