@@ -255,7 +255,7 @@ PyObject *py_tensor_getitem(PyObject *self, PyObject *key)
     bk_tensor *t = ((py_tensor *)self)->t, *r = NULL;
     place p;
     lock_take();
-    bool simple = integer_place(t, key, &p);
+    bool simple = !tensor_shares(t) && integer_place(t, key, &p);
     if (simple)
         r = made_by(tensor_alias(t, p.layout, p.offset, grad_enabled()), VIEW_select);
     lock_give();

@@ -376,9 +376,21 @@ static node *current_value(const node *edge)
     return n;
 }
 
+/* Whether a place among the elements of a view that share memory is on the way to the leaf: strides do not lead from
+ * the leaf's memory to it. */
+static bool is_apart(const node *edge)
+{
+    for (; edge->op == OP_view || edge->op == OP_expand; edge = edge->edge[0])
+        if (edge->op == OP_view && edge->edge[0]->op == OP_view && edge->edge[0]->layout->overlapping)
+            return true;
+    return false;
+}
+
 /* A write through .data is not seen by the tape: its gradients are those of the new value, as PyTorch's are. */
 static int take_current(node *n, int k)
 {
+    if (is_apart(n->edge[k]))
+        return 0;
     if (n->flags & NODE_PENDING && log_flush() < 0) /* the log still needs the old one */
         return -1;
     node *now = current_value(n->edge[k]);

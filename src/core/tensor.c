@@ -18,7 +18,12 @@
 
 static freelist tensors = { 0 }, cells = { 0 }, tracks = { 0 };
 
-static void keep_handle(const void *record) { layout_keep(((const bk_tensor *)record)->layout); }
+static void keep_handle(const void *record)
+{
+    const bk_tensor *t = record;
+    layout_keep(t->layout);
+    layout_keep(t->apart);
+}
 static void keep_track(const void *record) { layout_keep(((const track *)record)->layout); }
 
 void tensors_keep_layouts(void)
@@ -249,6 +254,7 @@ static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
     t->own_edge = NULL;
     t->keeps = NULL;
     t->from = NULL;
+    t->apart = NULL;
     t->front = NULL;
     return t;
 }
@@ -326,6 +332,28 @@ bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, boo
     if (k && t->flags & TENSOR_VIEW && tensor_tracked(t))
         v->from = bk_retain((bk_tensor *)t);
     return scope_add(v);
+}
+
+bk_tensor *apart_open(const bk_tensor *t)
+{
+    bk_scope_push();
+    lock_take();
+    bk_tensor *in_order = cell_tensor(t->cell, t->layout->plain, 0); /* nobody reads it */
+    lock_give();
+    return in_order;
+}
+
+bk_tensor *apart_close(bk_tensor *v, const bk_tensor *again)
+{
+    if (again && v->from) { /* else no gradient goes this way */
+        v->apart = again->layout;
+        v->apart_offset = again->offset;
+    }
+    bk_scope_pop();
+    if (again)
+        return v;
+    scope_drop(v);
+    return NULL;
 }
 
 bk_tensor *track_tensor(track *k)
@@ -560,17 +588,17 @@ static node *see(bk_tensor *t, node *place)
     return n;
 }
 
-/* A tape node for t without a value: a view of the gradient that `place` has, which lies as `whole` from `offset` on.
+/* A tape node for t without a value: a view of the gradient that `place` has, which lies as `whole`: `l` from `at` on.
  */
-static node *view_edge(bk_tensor *t, node *place, const layout *whole, int64_t offset)
+static node *view_edge(bk_tensor *t, node *place, const layout *whole, const layout *l, int64_t at)
 {
     if (edge_kept(t, place))
         return t->own_edge;
-    node *n = node_new(OP_view, tensor_dtype(t), t->layout);
+    node *n = node_new(OP_view, tensor_dtype(t), l);
     if (!n)
         return NULL;
     n->attr.region.layout = whole;
-    n->attr.region.offset = t->offset - offset;
+    n->attr.region.offset = at;
     n->attr.region.tape = view_tape(t);
     node_edge(n, 0, place); /* own_edge may be what keeps it */
     take_turn(t, n);
@@ -578,17 +606,20 @@ static node *view_edge(bk_tensor *t, node *place, const layout *whole, int64_t o
     return n;
 }
 
-/* The view that t is a part of, whose gradient gets t's: NULL where t is one of what its track stands for. Elements of
- * a view that share memory have no gradients of their own to add to; as_strided may reach beyond its view, and a view
- * whose memory was written to since counts as one. */
+/* The view that t was made of. as_strided may reach beyond it, and a view whose memory was written to since counts as
+ * one: NULL. */
 static bk_tensor *one_above(const bk_tensor *t)
 {
     return t->made_by == VIEW_as_strided || t->made_version != t->cell->version ? NULL : t->from;
 }
 
+/* The view that t is a part of, whose gradient gets t's: NULL where t is one of what its track stands for. One whose
+ * elements share memory is passed by where t does not know its part of those apart. */
 static bk_tensor *view_above(const bk_tensor *t)
 {
     bk_tensor *up = one_above(t);
+    if (t->apart)
+        return up && up->track == t->track ? up : NULL;
     while (up && (up->layout->overlapping || up->track != t->track))
         up = one_above(up);
     return up;
@@ -620,9 +651,13 @@ static node *edge_apart(bk_tensor *t, node *place, bk_tensor *above)
 {
     if (above) {
         node *through = tensor_edge(above);
-        return through ? view_edge(t, through, above->layout, above->offset) : NULL;
+        if (!through)
+            return NULL;
+        if (t->apart)
+            return view_edge(t, through, above->layout->plain, t->apart, t->apart_offset);
+        return view_edge(t, through, above->layout, t->layout, t->offset - above->offset);
     }
-    return view_edge(t, place, t->track->layout, t->track->offset);
+    return view_edge(t, place, t->track->layout, t->layout, t->offset - t->track->offset);
 }
 
 static bool read_with(bk_tensor *t, bool with_edge, operand *out)
@@ -941,6 +976,7 @@ int tensor_become(bk_tensor *t, const bk_tensor *view)
     t->layout = view->layout;
     t->offset = view->offset;
     t->made_by = view->made_by;
+    t->apart = NULL;
     lock_give();
     return 0;
 }

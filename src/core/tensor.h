@@ -87,6 +87,8 @@ struct bk_tensor {
     uint64_t made_at;          /* the sequence of nodes then, which its first place takes; 0: taken */
     track *keeps;              /* a view that keeps its gradient: a track of its own, which holds it. NULL: none */
     struct bk_tensor *from; /* the view that this is a view of (owned); NULL: it is one of what its track stands for */
+    const layout *apart; /* a view of a view whose elements share memory: t's elements among those, numbered; or NULL */
+    int64_t apart_offset;
     struct bk_tensor *next_seer, **seer_link; /* in the cell's list while `seen` is set */
     void *front;                              /* the front end's object for this handle, not owned */
 };
@@ -134,6 +136,12 @@ static inline bk_tensor *made_by(bk_tensor *v, view_op op)
         v->made_by = (uint8_t)op;
     return v;
 }
+/* Elements of t share memory, yet each has a gradient of its own, which strides cannot tell apart. So a view of t also
+ * knows where it would lie if t's elements had memory of their own: whoever makes a view does it once more, to a
+ * stand-in for t. `v && tensor_shares(t) ? apart_close(v, bk_select(apart_open(t), dim, index)) : v` */
+static inline bool tensor_shares(const bk_tensor *t);
+bk_tensor *apart_open(const bk_tensor *t);
+bk_tensor *apart_close(bk_tensor *v, const bk_tensor *again);
 /* t itself turns into a view of it (t_, squeeze_). */
 int tensor_become(bk_tensor *t, const bk_tensor *view);
 /* What PyTorch calls the gradient function of t: "AddBackward0"; NULL for a leaf and for what needs no gradient. */
@@ -167,6 +175,10 @@ char *tensor_open(bk_tensor *t);
 static inline bool tensor_tracked(const bk_tensor *t)
 {
     return t->track && (t->track->place || t->track->requires_grad);
+}
+static inline bool tensor_shares(const bk_tensor *t)
+{
+    return t->layout->overlapping && t->flags & TENSOR_VIEW && tensor_tracked(t);
 }
 /* Whether writing to t in place is allowed: to each of its elements its own value, or (tensor_check_leaf) to all of
  * them the same one, which may be done where elements share memory. */

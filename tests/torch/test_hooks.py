@@ -127,6 +127,57 @@ def a_part_of_an_overlapping_view_made_before_a_write_leads_to_the_base_afterwar
     return line.grad.tolist(), base.grad.tolist()
 
 
+PARTS = {
+    "an element": lambda e: e[1, 2],
+    "a row": lambda e: e[2],
+    "a column": lambda e: e.select(1, -1),
+    "rows": lambda e: e[1:4],
+    "every other column": lambda e: e[:, ::2],
+    "turned": lambda e: e.t(),
+    "rows of one more dimension": lambda e: e[None, 1:],
+    "one more dimension": lambda e: e.unsqueeze(1).squeeze(1),
+    "expanded again": lambda e: e.expand(2, *e.shape),
+    "windows": lambda e: e.unfold(0, 2, 1),
+    "the diagonal": lambda e: e.diagonal(),
+    "by indices": lambda e: e[[0, 2, 2]],
+    "by a mask": lambda e: e[e > 1],
+    "all": lambda e: e[...],
+    "a chunk": lambda e: e.chunk(2)[1],
+    "unbound": lambda e: e.unbind(0)[1],
+    "in a line": lambda e: e.reshape(-1),
+}
+SHARING = {
+    "expanded": lambda b: b.expand(4, 4),
+    "one element": lambda b: b[:1].expand(4, 4),
+    "windows": lambda b: b.unfold(0, 2, 1),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("sharing", SHARING)
+def test_a_view_whose_elements_share_memory_gets_the_gradients_of_its_parts(sharing, part):
+    def gradients(m):
+        found = []
+        for again in PARTS.values():
+            x = m.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+            view = SHARING[sharing](x * 1)
+            view.retain_grad()
+            if view.shape[1] < 3 and part == "an element":
+                return None
+            one = PARTS[part](view)
+            two = again(one) if one.dim() == 2 and min(one.shape) > 2 else one
+            weights = m.arange(1.0, two.numel() + 1).reshape(two.shape)
+            loss = (two * weights).sum() + (one * one).sum()
+            found.append(values(m.autograd.grad(loss, [one, view], create_graph=True)))
+            second = m.autograd.grad((two**3).sum(), view, create_graph=True)[0]
+            found.append(values(m.autograd.grad(second.sum(), [view, x], retain_graph=True)))
+            loss.backward()
+            found.append(values([view.grad, x.grad]))
+        return found
+
+    assert gradients(SUT) == gradients(REF)
+
+
 @program
 def a_post_accumulate_hook_may_use_up_the_gradient(m):
     w = leaf(m)
