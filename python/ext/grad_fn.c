@@ -298,7 +298,9 @@ static PyObject *grad_fn_getattr(PyObject *self, PyObject *name)
     PyObject *ctx = n->op == OP_function ? py_function_context(n) : NULL;
     if (ctx) {
         PyErr_Clear();
-        return PyObject_GetAttr(ctx, name);
+        if ((found = PyObject_GetAttr(ctx, name)) || !PyErr_ExceptionMatches(PyExc_AttributeError))
+            return found;
+        return PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'", ((grad_fn *)self)->name, name);
     }
     for (int k = 0; k <= RESULT; k++)
         if (values_read(n) >> k & 1 && PyUnicode_CompareWithASCIIString(name, saved_name(n, k)) == 0) {

@@ -648,7 +648,8 @@ static int prepare(pass *p)
                              "element %d of tensors does not require grad and does not have a grad_fn", i);
     for (int i = 0; i < c->input_count; i++)
         if (!p->inputs[i])
-            return error_int(BK_RUNTIME_ERROR, "One of the differentiated Tensors does not require grad");
+            return error_int(BK_RUNTIME_ERROR, c->results ? "One of the differentiated Tensors does not require grad"
+                                                          : "can't retain_grad on Tensor that has requires_grad=False");
     for (int i = 0; i < c->input_count && !c->results; i++)
         if (bk_retain_grad(c->inputs[i]) < 0) /* what is no leaf takes its gradient too */
             return -1;

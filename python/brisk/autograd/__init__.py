@@ -88,7 +88,7 @@ def grad(
         )
     outputs, inputs = _listed(outputs), _listed(inputs)
     if not inputs:
-        raise ValueError("grad requires non-empty inputs.")
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     retain = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         return _batched(outputs, inputs, grad_outputs, retain, create_graph, allow_unused, materialize_grads)

@@ -25,7 +25,7 @@ class _Level:
         self.leaves, self.structure = tree_flatten(trees)
         for t in self.leaves:
             if not isinstance(t, Tensor):
-                raise RuntimeError(f"{caller}: Expected all inputs to be tensors, got a value of type {type(t)}")
+                raise ValueError(f"Thing passed to transform API must be Tensor, got {type(t)}")
             if not (t.dtype.is_floating_point or t.is_complex()):
                 raise RuntimeError(
                     f"{caller}: only tensors of floating point or complex dtype can require gradients, got {t.dtype}"
@@ -105,10 +105,10 @@ def grad_and_value(func, argnums=0, has_aux=False):
         with enable_grad():
             value, aux = _parted(func(*_replaced(args, places, level.arguments), **kwargs), has_aux, caller)
             if not isinstance(value, Tensor):
-                raise RuntimeError(f"{caller}: Expected f(*args) to return a single tensor, got {type(value)} instead.")
+                raise RuntimeError(f"{caller}: Expected f(*args) to return a Tensor, got {type(value)}")
             if value.dim() != 0:
                 raise RuntimeError(
-                    f"{caller}: Expected f(*args) to return a scalar tensor, got tensor with {value.dim()} dims. Maybe "
+                    f"{caller}: Expected f(*args) to return a scalar Tensor, got tensor with {value.dim()} dims. Maybe "
                     "you wanted to use the vjp or jacrev APIs instead?"
                 )
             gradients = tree_unflatten(level.gradients((value,)), level.structure)
@@ -140,14 +140,26 @@ def _tensors(tree, caller):
     return leaves, structure
 
 
+def _mismatch(what, k, v, t):
+    if not isinstance(v, Tensor):
+        return f"Expected {what} to be tensors, got {type(v)}"
+    if what == "tangents":
+        return (
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(t.shape)} while the given forward gradient is of size {list(v.shape)}."
+        )
+    return (
+        f"Mismatch in shape: grad_output[{k}] has a shape of {v.shape} and output[{k}] has a shape of {t.shape}."
+    )
+
+
 def _check_like(vectors, structure, tensors, what):
     leaves, given = tree_flatten(vectors)
     if len(leaves) != len(tensors):
         raise RuntimeError(f"Expected {what} to have the same structure: {len(tensors)} tensors, got {len(leaves)}")
-    for v, t in zip(leaves, tensors):
+    for k, (v, t) in enumerate(zip(leaves, tensors)):
         if not isinstance(v, Tensor) or v.shape != t.shape:
-            got = tuple(v.shape) if isinstance(v, Tensor) else type(v)
-            raise RuntimeError(f"Expected {what} to have shape {tuple(t.shape)}, got {got}")
+            raise RuntimeError(_mismatch(what, k, v, t))
     return leaves
 
 
