@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autograd/replay.h"
 #include "core/interpreter.h"
 #include "core/memory.h"
 #include "core/tensor.h"
@@ -225,7 +226,7 @@ static void settle(op_log *log)
     nodes_free(aside);
 }
 
-static bool check_plans(void)
+bool flush_checks(void)
 {
     static int check = -1;
     if (check < 0) {
@@ -269,7 +270,7 @@ static int begin(op_log *log)
     if (!examine(log, &key))
         return -1;
     plan *p = cache_find(&key);
-    if (p && check_plans() && plan_check(p, log, &key) < 0)
+    if (p && flush_checks() && plan_check(p, log, &key) < 0)
         return -1;
     if (!p) {
         p = plan_make(log, &key);
@@ -301,12 +302,14 @@ static void keep_layouts(void)
 {
     nodes_keep_layouts();
     tensors_keep_layouts();
+    replay_keep_layouts();
 }
 
 /* Keys have layouts by their address in attributes, so plans go before another layout can get an old one's. */
 static void sweep_layouts(void)
 {
     cache_clear();
+    replay_clear();
     layout_sweep(keep_layouts);
 }
 

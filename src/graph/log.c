@@ -29,6 +29,11 @@ __attribute__((constructor)) static void read_settings(void)
 
 void log_make_room(op_log *log) { log->room = log->capacity < SOFT_RECORDS ? log->capacity : SOFT_RECORDS; }
 
+bool log_has_room(int records, int64_t bytes)
+{
+    return the_log.count + records < SOFT_RECORDS && the_log.bytes + bytes < SOFT_BYTES;
+}
+
 static bool grow(op_log *log)
 {
     int capacity = log->capacity ? log->capacity * 2 : 1024;

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "autograd/replay.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/scope.h"
@@ -394,8 +395,7 @@ static const layout *result_layout(int op, const operand *in, const operand *giv
 
 /* --- recording --------------------------------------------------------------------------------------------------- */
 
-/* One element, all operands there, nothing taped: computed now, held in the node itself. */
-static node *compute_now(int op, bk_dtype dtype, node *const *in, const layout *plain)
+node *elementwise_now(int op, bk_dtype dtype, node *const *in, const layout *plain)
 {
     const ew_info *row = &ew_infos[op];
     if (plain->numel != 1)
@@ -415,6 +415,7 @@ static node *compute_now(int op, bk_dtype dtype, node *const *in, const layout *
         x[k] = in[k]->data;
     n->data = (char *)&n->attr;
     ew_kernels()->op[op][compute](1, n->data, x[0], x[1], x[2]);
+    replay_made(n, op, row->arity, in);
     return n;
 }
 
@@ -428,7 +429,7 @@ static node *record_elementwise(int op, bk_dtype dtype, const owned *in, const o
         taped |= in[k].edge != NULL;
     }
     if (!taped) {
-        node *now = compute_now(op, dtype, values, plain);
+        node *now = elementwise_now(op, dtype, values, plain);
         if (now)
             return now;
     }
@@ -603,7 +604,7 @@ static node *apply(int op, const operand *in)
     bool failed = false;
     int arity = ew_infos[op].arity;
     bool sized = in[0].value && in[0].value->layout->ndim;
-    node *now = sized || arity == 3 ? NULL : apply_elements(op, arity, in);
+    node *now = sized || arity == 3 || replay_learning ? NULL : apply_elements(op, arity, in);
     if (now)
         return now;
     node *n = arity == 2   ? apply_alike(op, 2, in, &failed)
