@@ -325,15 +325,6 @@ const layout *strides_of_result(const layout *const *in, int count, const layout
     return turned ? layout_get(plain->ndim, plain->sizes, strides) : plain;
 }
 
-/* Whether an operand of this layout, as the first, leaves nothing about the result's strides to the others. */
-static bool decides_strides(const layout *l)
-{
-    for (int d = 0; d < l->ndim; d++)
-        if (l->sizes[d] < 2)
-            return false;
-    return l->dense;
-}
-
 /* Whether PyTorch keeps a number beside the operands of this op, not among them. */
 static bool keeps_number(int op)
 {
@@ -387,7 +378,7 @@ static const layout *result_layout(int op, const operand *in, const operand *giv
     }
     if (!n)
         return plain;
-    if (sized[0]->plain == plain && decides_strides(sized[0]))
+    if (sized[0]->plain == plain && sized[0]->decides)
         return sized[0];
     quick = alike ? strides_alike(sized, n, plain) : NULL;
     return quick ? quick : strides_of_result(sized, n, plain);
@@ -479,7 +470,7 @@ static bool fits_under(const layout *l, const layout *first)
     for (int d = 0; d < l->ndim; d++)
         if (lead < 0 || (l->sizes[d] != 1 && l->sizes[d] != first->sizes[d + lead]))
             return false;
-    return decides_strides(first);
+    return first->decides;
 }
 
 /* Whether an operand takes the short way beside a first one of this dtype and layout. */
