@@ -47,7 +47,8 @@ typedef struct value_key {
 
 enum { ANY_OP = 0xffff, CALL = 0xfffe, MAX_STEPS = 1 << 17 };
 
-/* The values of the pass that is looked at, by number. Grows with the longest tape and stays. */
+/* The values of the pass that is looked at, by number. Grows with the longest tape and stays. Who gets no memory here
+ * can do without. */
 static struct {
     node **nodes;
     value_key *keys;
@@ -60,15 +61,23 @@ static bool values_reserve(int count)
     if (count <= values.capacity)
         return true;
     int capacity = count + count / 2 + 64;
-    node **nodes = mem_resize(values.nodes, (size_t)capacity * sizeof *nodes);
-    if (nodes)
-        values.nodes = nodes;
-    value_key *keys = nodes ? mem_resize(values.keys, (size_t)capacity * sizeof *keys) : NULL;
-    if (keys) {
-        values.keys = keys;
-        values.capacity = capacity;
+    node **nodes = mem_try((size_t)capacity * sizeof *nodes);
+    value_key *keys = mem_try((size_t)capacity * sizeof *keys);
+    if (!nodes || !keys) {
+        mem_free(nodes);
+        mem_free(keys);
+        return false;
     }
-    return keys != NULL;
+    if (values.count) {
+        memcpy(nodes, values.nodes, (size_t)values.count * sizeof *nodes);
+        memcpy(keys, values.keys, (size_t)values.count * sizeof *keys);
+    }
+    mem_free(values.nodes);
+    mem_free(values.keys);
+    values.nodes = nodes;
+    values.keys = keys;
+    values.capacity = capacity;
+    return true;
 }
 
 static int number_of(const node *n)
@@ -183,6 +192,7 @@ static bool is_plain(const pass *p, int inner)
 static bool make_keys(const pass *p)
 {
     int inner = pass_first_leaf(p);
+    values.count = 0;
     if (!inner || p->count > MAX_STEPS || !is_plain(p, inner) || !values_reserve(p->count + 2 * MAX_INPUTS))
         return false;
     value_key call;
@@ -322,8 +332,8 @@ static struct {
     int count, capacity;
     int first; /* the log's count when the rules began */
     uint32_t epoch;
-    bool spoiled;
-    memo *known; /* what it is to be compared with */
+    bool spoiled, starved; /* starved: memory was out */
+    memo *known;           /* what it is to be compared with */
 } learning;
 bool replay_learning;
 
@@ -335,7 +345,7 @@ void replay_saw(node *n, int op, int inputs, node *const *in)
         int capacity = learning.capacity * 2 + 16;
         made *grown = mem_try((size_t)capacity * sizeof *grown);
         if (!grown) {
-            learning.spoiled = true;
+            learning.spoiled = learning.starved = true;
             return;
         }
         if (learning.count)
@@ -354,7 +364,7 @@ static void learn_begin(memo *known)
 {
     learning.first = the_log.count;
     learning.epoch = the_log.epoch;
-    learning.spoiled = false;
+    learning.spoiled = learning.starved = false;
     learning.known = known;
     replay_learning = true;
 }
@@ -515,9 +525,8 @@ static memo *learn(const pass *p)
     if (learning.spoiled || the_log.epoch != learning.epoch || the_log.progress.plan)
         return NULL;
     int most = most_records();
-    if (!values_reserve(values.count + most))
-        return NULL;
-    memo *m = memo_new(most, p->count - pass_first_leaf(p));
+    memo *m = values_reserve(values.count + most) ? memo_new(most, p->count - pass_first_leaf(p)) : NULL;
+    learning.starved |= !m;
     if (m && learn_all(m) && learn_leaves(p, m)) {
         learn_watches(p, m);
         return m;
@@ -551,7 +560,7 @@ static int compare(const memo *m, const memo *known)
 int replay_learnt(pass *p, bool good)
 {
     memo *m = good ? learn(p) : NULL;
-    int status = good && learning.known ? compare(m, learning.known) : 0;
+    int status = good && learning.known && !learning.starved ? compare(m, learning.known) : 0;
     learn_end();
     if (m && !learning.known)
         keep(m);
@@ -573,7 +582,8 @@ replay_way replay_look(pass *p)
         return REPLAY_NONE;
     chosen = find();
     if (chosen && leaves_stand(p, chosen)) {
-        if (log_look() < 0 || !log_has_room(chosen->records, chosen->recorded))
+        if (log_look() < 0 || !log_has_room(chosen->records, chosen->recorded) ||
+            !values_reserve(values.count + chosen->records))
             return REPLAY_NONE;
         lock_take();
         if (!flush_checks())
@@ -657,7 +667,7 @@ int replay_run(pass *p)
 {
     const memo *m = memory.used = chosen;
     int tape = values.count;
-    bool good = values_reserve(tape + m->records) && append_all(m);
+    bool good = append_all(m);
     for (int i = 0; good && i < m->leaves; i++)
         good = give_leaf(p, &m->leaf[i]);
     for (int i = tape; i < values.count; i++)

@@ -3,6 +3,8 @@
 A program is run as often as it takes until its backward passes are replayed (src/autograd/replay.c); the run that is
 compared with PyTorch comes after that. What a cache took from the values of a rehearsal would show there."""
 
+from contextlib import suppress
+
 from tests.torch.compare import SUT, to_numpy
 
 SCALES = (1.5, -0.75)
@@ -34,10 +36,8 @@ def rehearse(program):
     for scale in SCALES:
         scope = {"torch": Scaled(scale)}
         for step in program.steps:
-            try:
+            with suppress(Exception):  # the run that counts will show whether PyTorch refuses too
                 exec(step.line, scope)
-            except Exception:  # the run that counts will show whether PyTorch refuses too
-                pass
             if step.check:
                 for value in [v for v in scope.values() if isinstance(v, SUT.Tensor)]:
                     to_numpy(value)
