@@ -18,6 +18,7 @@
 #include "core/memory.h"
 #include "core/tensor.h"
 #include "graph/append.h"
+#include "graph/excerpt.h"
 #include "graph/plan.h"
 #include "ops/elementwise.h"
 
@@ -218,25 +219,30 @@ static bool make_keys(const pass *p)
 /* --- what is remembered ----------------------------------------------------------------------------------------------
  */
 
-typedef enum record_kind {
-    MADE_RECORD,   /* in the log */
-    MADE_AT_ONCE,  /* one element, computed from others that are there */
-    MADE_ELEMENT,  /* one element whose bits attr has */
-    MADE_VIEW,     /* of memory that is there: op and attr as a view's record would have them */
+/* Values that no record makes, from others that are there. */
+typedef enum making {
+    MADE_AT_ONCE,  /* one element, computed */
+    MADE_ELEMENT,  /* one element, whose bits attr has */
+    MADE_VIEW,     /* of memory: op and attr as a view's record would have them */
     MADE_CONSTANT, /* its bits are in attr */
-} record_kind;
+} making;
 
-typedef struct record {
+typedef struct recipe {
     uint16_t op;
-    uint8_t dtype, inputs, kind;
+    uint8_t dtype, inputs;
+    int32_t making;
     const layout *layout;
-    int32_t in[MAX_INPUTS]; /* numbers of values; those that were made here follow those of the tape */
+    int32_t in[MAX_INPUTS]; /* numbers of values: those that are made follow those of the tape */
+    int32_t unused;         /* memos are compared as bytes: no padding */
     attr attr;
-} record;
+} recipe;
 
 /* The gradient of a leaf, as a part of a value. */
 typedef struct leaf_gradient {
-    int32_t step, value; /* value -1: none */
+    int32_t step;
+    int32_t value;  /* -1: it has none, or one that a record makes */
+    int32_t record; /* the record's place among those that are named; -1: none */
+    int32_t unused;
     const layout *layout;
     int64_t offset;
 } leaf_gradient;
@@ -249,11 +255,12 @@ typedef struct leaf_watch {
 typedef struct memo {
     uint64_t hash;
     size_t bytes;
-    int keys, records, leaves, watches;
-    int64_t recorded; /* what the results of the records would take */
+    int keys, recipes, leaves, named, watches;
     value_key *key;
-    record *record;
+    recipe *recipe;
+    excerpt records;
     leaf_gradient *leaf;
+    int32_t *name; /* the records that leaves take, in their order */
     leaf_watch *watch;
 } memo;
 
@@ -330,7 +337,8 @@ typedef struct made {
 static struct {
     made *made;
     int count, capacity;
-    int first; /* the log's count when the rules began */
+    int first; /* the log's count when the rules began, and its hash */
+    uint64_t before;
     uint32_t epoch;
     bool spoiled, starved; /* starved: memory was out */
     memo *known;           /* what it is to be compared with */
@@ -363,6 +371,7 @@ void replay_saw(node *n, int op, int inputs, node *const *in)
 static void learn_begin(memo *known)
 {
     learning.first = the_log.count;
+    learning.before = the_log.hash;
     learning.epoch = the_log.epoch;
     learning.spoiled = learning.starved = false;
     learning.known = known;
@@ -383,82 +392,118 @@ static void learn_end(void)
     learning.capacity = 0;
 }
 
-/* The numbers of a record's inputs; constants that are met become records of their own. False: an input of unknown
- * making. */
-static bool number_inputs(memo *m, int inputs, node *const *in, int32_t *numbers)
+/* The number of a value that stands before the records; a constant that is met gets a recipe. -1: its making is
+ * unknown. */
+static int number_outside(memo *m, node *n)
 {
-    for (int k = 0; k < inputs; k++) {
-        int number = number_of(in[k]);
-        if (number < 0 && in[k]->flags & NODE_CONSTANT) {
-            m->record[m->records++] = (record){
-                .dtype = in[k]->dtype, .kind = MADE_CONSTANT, .layout = in[k]->layout, .attr.i[0] = in[k]->attr.i[0]
-            };
-            number = add_value(in[k]);
-        }
-        if (number < 0)
-            return false;
-        numbers[k] = number;
-    }
-    return true;
-}
-
-static bool learn_record(memo *m, node *n, const attr *a)
-{
-    record r = {
-        .op = n->op, .dtype = n->dtype, .inputs = n->inputs, .kind = MADE_RECORD, .layout = n->layout, .attr = *a
-    };
-    if (n->flags & NODE_TAPED || n->extra || !number_inputs(m, n->inputs, n->in, r.in))
-        return false;
-    m->record[m->records++] = r;
-    m->recorded += new_bytes(n);
-    add_value(n);
-    return true;
+    int number = number_of(n);
+    if (number >= 0 || !(n->flags & NODE_CONSTANT))
+        return number;
+    m->recipe[m->recipes++] =
+        (recipe){ .dtype = n->dtype, .making = MADE_CONSTANT, .layout = n->layout, .attr.i[0] = n->attr.i[0] };
+    return add_value(n);
 }
 
 static bool learn_made(memo *m, const made *made)
 {
     node *n = made->node;
-    record r = { .op = (uint16_t)made->op, .dtype = n->dtype, .inputs = (uint8_t)made->inputs, .layout = n->layout };
+    recipe r = { .op = (uint16_t)made->op, .dtype = n->dtype, .inputs = (uint8_t)made->inputs, .layout = n->layout };
     if (made->op == OP_data) {
-        r.kind = MADE_ELEMENT;
+        r.making = MADE_ELEMENT;
         memcpy(&r.attr, n->data, dtype_size((bk_dtype)n->dtype));
     } else if (op_get(made->op)->kind == KIND_VIEW) {
         int64_t bytes = n->data - made->in[0]->data;
-        r.kind = MADE_VIEW;
+        r.making = MADE_VIEW;
         r.attr.region.offset = bytes / (int64_t)dtype_size((bk_dtype)n->dtype);
     } else {
-        r.kind = MADE_AT_ONCE;
+        r.making = MADE_AT_ONCE;
     }
-    if (n->flags & NODE_TAPED || !number_inputs(m, made->inputs, made->in, r.in))
-        return false;
-    m->record[m->records++] = r;
+    for (int k = 0; k < made->inputs; k++)
+        if ((r.in[k] = number_outside(m, made->in[k])) < 0)
+            return false;
+    m->recipe[m->recipes++] = r;
     add_value(n);
+    return !(n->flags & NODE_TAPED);
+}
+
+static bool is_inside(const node *n) { return n->flags & NODE_PENDING && n->slot >= learning.first; }
+
+static bool learn_record(memo *m, int i)
+{
+    const node *n = the_log.nodes[learning.first + i];
+    excerpt *e = &m->records;
+    if (!n || n->flags & NODE_TAPED || n->extra)
+        return false;
+    for (int k = 0; k < n->inputs; k++) {
+        if (is_inside(n->in[k]))
+            continue;
+        int value = number_outside(m, n->in[k]);
+        if (value < 0)
+            return false;
+        e->input[e->inputs++] = (excerpt_input){ i, k, value };
+    }
+    e->layouts[i] = n->layout;
+    e->bytes += new_bytes(n);
     return true;
 }
 
-/* Both kinds in the order of their making. */
-static bool learn_all(memo *m)
+static bool learn_records(memo *m)
 {
-    int at = learning.first, i = 0;
-    while (at < the_log.count || i < learning.count) {
-        bool logged = i == learning.count ||
-                      (at < the_log.count && the_log.nodes[at]->sequence < learning.made[i].node->sequence);
-        if (logged ? !learn_record(m, the_log.nodes[at], &the_log.keys[at].attr) : !learn_made(m, &learning.made[i++]))
+    excerpt *e = &m->records;
+    for (int i = 0; i < learning.count; i++)
+        if (!learn_made(m, &learning.made[i]))
             return false;
-        at += logged;
-    }
+    for (int i = 0; i < e->records; i++)
+        if (!learn_record(m, i))
+            return false;
+    memcpy(e->keys, the_log.keys + learning.first, (size_t)e->records * sizeof *e->keys);
+    e->first = learning.first;
+    e->before = learning.before;
+    e->after = the_log.hash;
     return true;
+}
+
+/* The place of a record among those that are named, which are kept in order. */
+static int name(memo *m, int record)
+{
+    int at = m->named;
+    while (at > 0 && m->name[at - 1] > record)
+        at--;
+    if (at > 0 && m->name[at - 1] == record)
+        return record;
+    memmove(m->name + at + 1, m->name + at, (size_t)(m->named - at) * sizeof *m->name);
+    m->name[at] = record;
+    m->named++;
+    return record;
+}
+
+static int place_of(const memo *m, int record)
+{
+    int at = 0;
+    while (m->name[at] != record)
+        at++;
+    return at;
 }
 
 static bool learn_leaves(const pass *p, memo *m)
 {
     for (int i = pass_first_leaf(p); i < p->count; i++) {
         const bk_tensor *g = p->steps[i].grad;
-        int value = g ? number_of(g->cell->value) : -1;
-        if (g && value < 0)
-            return false;
-        m->leaf[m->leaves++] = (leaf_gradient){ i, value, g ? g->layout : NULL, g ? g->offset : 0 };
+        leaf_gradient l = { .step = i, .value = -1, .record = -1 };
+        if (g) {
+            node *n = g->cell->value;
+            l.layout = g->layout;
+            l.offset = g->offset;
+            if (is_inside(n))
+                l.record = name(m, n->slot - learning.first);
+            else if ((l.value = number_outside(m, n)) < 0)
+                return false;
+        }
+        m->leaf[m->leaves++] = l;
     }
+    for (int i = 0; i < m->leaves; i++)
+        if (m->leaf[i].record >= 0)
+            m->leaf[i].record = place_of(m, m->leaf[i].record);
     return true;
 }
 
@@ -484,39 +529,46 @@ static void learn_watches(const pass *p, memo *m)
     }
 }
 
-static memo *memo_new(int records, int leaves)
+/* The parts of a memo lie one behind the other, behind it. */
+static void *part(memo *m, size_t *at, size_t bytes)
 {
-    size_t keys = (size_t)values.count * sizeof(value_key), made = (size_t)records * sizeof(record),
-           ends = (size_t)leaves * sizeof(leaf_gradient), watches = (size_t)leaves * sizeof(leaf_watch);
-    size_t bytes = sizeof(memo) + keys + made + ends + watches;
-    memo *m = bytes <= MAX_MEMO ? mem_try(bytes) : NULL;
-    if (!m)
-        return NULL;
-    *m = (memo){ .hash = values.hash, .bytes = bytes, .keys = values.count };
-    m->key = (value_key *)(m + 1);
-    m->record = (record *)((char *)m->key + keys);
-    m->leaf = (leaf_gradient *)((char *)m->record + made);
-    m->watch = (leaf_watch *)((char *)m->leaf + ends);
-    memcpy(m->key, values.keys, keys);
-    return m;
+    void *p = (char *)m + *at;
+    *at += (bytes + 15) & ~(size_t)15;
+    return p;
 }
 
-static int constants(int inputs, node *const *in)
+static size_t lay_out(memo *m, int records, int inputs, int recipes, int leaves)
 {
-    int count = 0;
-    for (int k = 0; k < inputs; k++)
-        count += (in[k]->flags & NODE_CONSTANT) != 0;
-    return count;
+    size_t at = (sizeof *m + 15) & ~(size_t)15, n = (size_t)leaves;
+    m->key = part(m, &at, (size_t)values.count * sizeof *m->key);
+    m->recipe = part(m, &at, (size_t)recipes * sizeof *m->recipe);
+    m->records.keys = part(m, &at, (size_t)records * sizeof *m->records.keys);
+    m->records.layouts = part(m, &at, (size_t)records * sizeof *m->records.layouts);
+    m->records.input = part(m, &at, (size_t)inputs * sizeof *m->records.input);
+    m->leaf = part(m, &at, n * sizeof *m->leaf);
+    m->name = part(m, &at, n * sizeof *m->name);
+    m->watch = part(m, &at, n * sizeof *m->watch);
+    return at;
 }
 
-static int most_records(void)
+/* What a memo of this pass has room for, at most. */
+static memo *memo_new(const pass *p)
 {
-    int most = the_log.count - learning.first + learning.count;
+    int records = the_log.count - learning.first, inputs = 0, leaves = p->count - pass_first_leaf(p);
+    int recipes = learning.count * (1 + MAX_INPUTS) + leaves;
     for (int i = learning.first; i < the_log.count; i++)
-        most += constants(the_log.nodes[i]->inputs, the_log.nodes[i]->in);
-    for (int i = 0; i < learning.count; i++)
-        most += constants(learning.made[i].inputs, learning.made[i].in);
-    return most;
+        for (int k = 0; the_log.nodes[i] && k < the_log.nodes[i]->inputs; k++) {
+            inputs += !is_inside(the_log.nodes[i]->in[k]);
+            recipes += (the_log.nodes[i]->in[k]->flags & NODE_CONSTANT) != 0;
+        }
+    memo probe, *m;
+    size_t bytes = lay_out(&probe, records, inputs, recipes, leaves);
+    if (bytes > MAX_MEMO || !values_reserve(values.count + recipes) || !(m = mem_try(bytes)))
+        return NULL;
+    *m = (memo){ .hash = values.hash, .bytes = bytes, .keys = values.count, .records.records = records };
+    lay_out(m, records, inputs, recipes, leaves);
+    memcpy(m->key, values.keys, (size_t)values.count * sizeof *m->key);
+    return m;
 }
 
 /* NULL: this pass cannot be replayed. */
@@ -524,10 +576,9 @@ static memo *learn(const pass *p)
 {
     if (learning.spoiled || the_log.epoch != learning.epoch || the_log.progress.plan)
         return NULL;
-    int most = most_records();
-    memo *m = values_reserve(values.count + most) ? memo_new(most, p->count - pass_first_leaf(p)) : NULL;
+    memo *m = memo_new(p);
     learning.starved |= !m;
-    if (m && learn_all(m) && learn_leaves(p, m)) {
+    if (m && learn_records(m) && learn_leaves(p, m)) {
         learn_watches(p, m);
         return m;
     }
@@ -547,11 +598,32 @@ static void keep(memo *m)
     *slot = m;
 }
 
+/* Both records in slots of their own excerpt; what comes from outside is compared by the numbers of values. */
+static bool same_record(const excerpt *a, const excerpt *b, int i)
+{
+    record_key x = a->keys[i], y = b->keys[i];
+    for (int k = 0; k < MAX_INPUTS; k++) {
+        x.in[k] = k < x.inputs && x.in[k] >= a->first ? x.in[k] - a->first : -1;
+        y.in[k] = k < y.inputs && y.in[k] >= b->first ? y.in[k] - b->first : -1;
+    }
+    return !memcmp(&x, &y, sizeof x) && a->layouts[i] == b->layouts[i];
+}
+
+static bool same_records(const excerpt *a, const excerpt *b)
+{
+    bool same = a->records == b->records && a->inputs == b->inputs &&
+                !memcmp(a->input, b->input, (size_t)a->inputs * sizeof *a->input);
+    for (int i = 0; same && i < a->records; i++)
+        same = same_record(a, b, i);
+    return same;
+}
+
 static int compare(const memo *m, const memo *known)
 {
-    bool same = m && m->records == known->records && m->leaves == known->leaves &&
-                !memcmp(m->record, known->record, (size_t)m->records * sizeof *m->record) &&
-                !memcmp(m->leaf, known->leaf, (size_t)m->leaves * sizeof *m->leaf);
+    bool same = m && m->recipes == known->recipes && m->leaves == known->leaves &&
+                !memcmp(m->recipe, known->recipe, (size_t)m->recipes * sizeof *m->recipe) &&
+                !memcmp(m->leaf, known->leaf, (size_t)m->leaves * sizeof *m->leaf) &&
+                same_records(&m->records, &known->records);
     return same ? 0
                 : error_int(BK_RUNTIME_ERROR, "brisk: a backward pass differs from one of the same form (this is a "
                                               "bug in brisk)");
@@ -582,8 +654,8 @@ replay_way replay_look(pass *p)
         return REPLAY_NONE;
     chosen = find();
     if (chosen && leaves_stand(p, chosen)) {
-        if (log_look() < 0 || !log_has_room(chosen->records, chosen->recorded) ||
-            !values_reserve(values.count + chosen->records))
+        if (log_look() < 0 || !log_has_room(chosen->records.records, chosen->records.bytes) ||
+            !values_reserve(values.count + chosen->recipes + chosen->named))
             return REPLAY_NONE;
         lock_take();
         if (!flush_checks())
@@ -601,28 +673,13 @@ replay_way replay_look(pass *p)
     return REPLAY_LEARN;
 }
 
-static inline __attribute__((always_inline)) node *append(const record *r)
-{
-    node *n = node_new_here(r->op, (bk_dtype)r->dtype, r->layout);
-    if (!n)
-        return NULL;
-    n->inputs = r->inputs;
-    n->attr = r->attr;
-    for (int k = 0; k < r->inputs; k++)
-        n->in[k] = node_retain(values.nodes[r->in[k]]);
-    if (append_record(n, r->op, (bk_dtype)r->dtype, r->layout, r->inputs, r->op < EW_COUNT) == 0)
-        return n;
-    node_release(n);
-    return NULL;
-}
-
-static node *make(const record *r)
+/* Owned. */
+static node *make(const recipe *r)
 {
     node *in[MAX_INPUTS], *n;
     for (int k = 0; k < r->inputs; k++)
         in[k] = values.nodes[r->in[k]];
-    switch ((record_kind)r->kind) {
-    case MADE_RECORD: return append(r);
+    switch ((making)r->making) {
     case MADE_AT_ONCE: return elementwise_now(r->op, (bk_dtype)r->dtype, in, r->layout);
     case MADE_VIEW:
         return r->op == OP_view ? node_view(in[0], NULL, r->layout, r->attr.region.offset)
@@ -639,37 +696,44 @@ static node *make(const record *r)
     return NULL;
 }
 
-static bool give_leaf(pass *p, const leaf_gradient *l)
+static bool own(node *n)
 {
-    if (l->value < 0)
+    if (n)
+        values.nodes[values.count++] = n;
+    return n != NULL;
+}
+
+/* Makes what no record makes, appends the records, names those that leaves take: owned, in this order. */
+static bool record_again(const memo *m)
+{
+    bool good = true;
+    for (int i = 0; good && i < m->recipes; i++)
+        good = own(make(&m->recipe[i]));
+    int first = the_log.count;
+    good = good && excerpt_append(&m->records, values.nodes);
+    for (int i = 0; good && i < m->named; i++)
+        good = own(log_name(first + m->name[i]));
+    return good;
+}
+
+static bool give_leaf(pass *p, const leaf_gradient *l, node *const *named)
+{
+    if (l->value < 0 && l->record < 0)
         return true;
-    bk_tensor *g = tensor_at(values.nodes[l->value], NULL);
+    bk_tensor *g = tensor_at(l->record < 0 ? values.nodes[l->value] : named[l->record], NULL);
     if (g && (g->layout != l->layout || l->offset))
         g = tensor_alias(g, l->layout, l->offset, false);
     p->steps[l->step].grad = bk_retain(g);
     return g != NULL;
 }
 
-/* The log has room for all records: none of them makes it flush. */
-static bool append_all(const memo *m)
-{
-    for (int i = 0; i < m->records; i++) {
-        const record *r = &m->record[i];
-        node *n = __builtin_expect(r->kind == MADE_RECORD, 1) ? append(r) : make(r);
-        if (!n)
-            return false;
-        values.nodes[values.count++] = n;
-    }
-    return true;
-}
-
 int replay_run(pass *p)
 {
     const memo *m = memory.used = chosen;
-    int tape = values.count;
-    bool good = append_all(m);
+    const int tape = values.count;
+    bool good = record_again(m);
     for (int i = 0; good && i < m->leaves; i++)
-        good = give_leaf(p, &m->leaf[i]);
+        good = give_leaf(p, &m->leaf[i], values.nodes + tape + m->recipes);
     for (int i = tape; i < values.count; i++)
         node_release(values.nodes[i]);
     if (good && log_due())

@@ -27,7 +27,8 @@ typedef struct plan_progress {
 } plan_progress;
 
 typedef struct op_log {
-    node **nodes;
+    node **nodes;           /* NULL: a record that nobody but other records holds (graph/excerpt.h) */
+    const layout **layouts; /* of those */
     record_key *keys;
     int count, capacity;
     int room;      /* records up to this many need no look at memory and budgets */
@@ -56,6 +57,8 @@ static inline int log_look(void) { return the_log.progress.plan ? log_flush() : 
 int log_evaluate(node *n);
 /* Sets `room` from the capacity and the budget. */
 void log_make_room(op_log *log);
+/* Memory for so many records more; false with the error set. */
+bool log_reserve(op_log *log, int records);
 /* Whether so many records more, and what they would take, leave the log within its budget. */
 bool log_has_room(int records, int64_t bytes);
 extern bool log_is_eager; /* BRISK_EAGER=1: every op is evaluated before it returns */
