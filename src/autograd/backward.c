@@ -7,7 +7,7 @@
 #include "autograd/backward.h"
 #include "autograd/function.h"
 #include "autograd/hooks.h"
-#include "autograd/pass.h"
+#include "autograd/replay.h"
 #include "autograd/rules.h"
 #include "core/error.h"
 #include "core/lock.h"
@@ -336,15 +336,14 @@ static bool reads_saved(const node *n) { return place_values_read(n) != 0; }
 /* --- leaves that were written since they were read ------------------------------------------------------------------
  */
 
-/* The leaf that an edge leads to through views only; NULL: none. */
-static const track *leaf_under(const node *edge)
+const node *place_leaf_under(const node *edge)
 {
     for (int depth = 0; depth < 4 && (edge->op == OP_view || edge->op == OP_expand); depth++) {
         if (edge->op == OP_view && edge->attr.region.add) /* a copy: what is written to the leaf is not seen there */
             return NULL;
         edge = edge->edge[0];
     }
-    return edge->op == OP_leaf ? edge->extra : NULL;
+    return edge->op == OP_leaf ? edge : NULL;
 }
 
 static int refuse_stale(const track *k, const node *saved)
@@ -367,7 +366,7 @@ static node *current_value(const node *edge)
         node *whole = k->cell->value;
         return k->layout == whole->layout ? node_retain(whole) : node_view(whole, NULL, k->layout, k->offset);
     }
-    node *base = current_value(edge->edge[0]); /* as deep as leaf_under went */
+    node *base = current_value(edge->edge[0]); /* as deep as place_leaf_under went */
     node *n = !base                   ? NULL
               : edge->op == OP_expand ? node_expand(base, NULL, edge->layout)
                                       : node_view(base, NULL, edge->layout, edge->attr.region.offset);
@@ -409,7 +408,8 @@ static int check_leaves(node *n)
 {
     uint8_t needs = place_values_read(n);
     for (int k = 0; k < n->inputs; k++) {
-        const track *leaf = needs & 1 << k && n->edge[k] ? leaf_under(n->edge[k]) : NULL;
+        const node *place = needs & 1 << k && n->edge[k] ? place_leaf_under(n->edge[k]) : NULL;
+        const track *leaf = place ? place->extra : NULL;
         if (!leaf || !leaf->cell || leaf->cell->moved <= n->sequence)
             continue;
         if (leaf->cell->written > n->sequence)
@@ -584,9 +584,9 @@ static void free_saved(node *n)
         node_drop_input(n, k);
 }
 
-static int run_pass(pass *p)
+static int run_steps(pass *p, int from, int to)
 {
-    for (int i = 0; i < p->count; i++) {
+    for (int i = from; i < to; i++) {
         step *s = &p->steps[i];
         if (!s->wanted)
             continue;
@@ -665,6 +665,32 @@ bool backward_take_tangents(bool on)
     return was;
 }
 
+/* What was recorded before is appended; the values that it reads go as if its rules had run. */
+static int run_again(pass *p, int inner)
+{
+    if (replay_run(p) < 0)
+        return -1;
+    lock_take();
+    for (int i = 0; i < inner && !p->call->retain_graph; i++)
+        if (p->steps[i].leads)
+            free_saved(p->steps[i].node);
+    lock_give();
+    return 0;
+}
+
+static int run_rules(pass *p, int inner, replay_way way)
+{
+    int status = start(p) < 0 ? -1 : run_steps(p, 0, inner);
+    return way == REPLAY_LEARN && replay_learnt(p, status == 0) < 0 ? -1 : status;
+}
+
+static int run_pass(pass *p, replay_way way)
+{
+    int inner = way == REPLAY_NONE ? p->count : pass_first_leaf(p);
+    int status = way == REPLAY_KNOWN ? run_again(p, inner) : run_rules(p, inner, way);
+    return status < 0 ? -1 : run_steps(p, inner, p->count);
+}
+
 uint64_t backward_number(void) { return running ? running->number : 0; }
 
 bool backward_reaches(const node *place)
@@ -688,11 +714,12 @@ int backward_record(const backward_call *call)
         call->results[i] = NULL;
     lock_take();
     int status = prepare(&p);
+    replay_way way = status == 0 ? replay_look(&p) : REPLAY_NONE;
     lock_give();
     bool was = grad_set_enabled(call->create_graph);
     bk_scope_push();
     if (status == 0)
-        status = start(&p) < 0 ? -1 : run_pass(&p);
+        status = run_pass(&p, way);
     bk_scope_pop();
     grad_set_enabled(was);
     running = p.around;

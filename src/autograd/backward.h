@@ -26,6 +26,8 @@ bool backward_take_tangents(bool on);
 uint8_t place_values_read(const struct node *n);
 /* Where a place leads to: one for each input that could have a gradient, NULL where none goes. The count. */
 int place_edges(const struct node *n, struct node *const **edges);
+/* The leaf that a place leads to through views only; NULL: none. */
+const struct node *place_leaf_under(const struct node *edge);
 /* Looks at what each gradient function of a pass has computed; -1: the pass fails, and the hook keeps the error. NULL:
  * off.
  */
