@@ -1,4 +1,6 @@
 /* bind_tape.c: questions about the tape under some tensors, for transforms, checkpoints and anomaly mode. */
+#include <stdlib.h>
+
 #include "autograd/backward.h"
 #include "autograd/composed.h"
 #include "autograd/function.h"
@@ -125,6 +127,54 @@ static PyObject *py_tape_ends(const arg *a)
     return list || PyErr_Occurred() ? list : py_raise();
 }
 
+static int earliest_first(const void *a, const void *b)
+{
+    uint64_t x = (*(node *const *)a)->sequence, y = (*(node *const *)b)->sequence;
+    return x < y ? -1 : x > y;
+}
+
+/* Adds the sizes and the dtype of what the gradient of n reads to the list. */
+static int list_saved(const node *n, PyObject *list)
+{
+    uint8_t needs = n->op == OP_function || n->op == OP_leaf ? 0 : place_values_read(n);
+    for (int k = 0; k <= MAX_INPUTS; k++) {
+        const node *value = !(needs >> k & 1) ? NULL : k == MAX_INPUTS ? n : n->in[k];
+        if (!value || value->flags & NODE_CONSTANT)
+            continue;
+        PyObject *sizes = PyTuple_New(value->layout->ndim), *one = NULL;
+        for (int d = 0; sizes && d < value->layout->ndim; d++)
+            PyTuple_SET_ITEM(sizes, d, PyLong_FromLongLong(value->layout->sizes[d]));
+        if (sizes)
+            one = Py_BuildValue("(Ns)", sizes, dtypes[value->dtype].name);
+        int status = one ? PyList_Append(list, one) : -1;
+        Py_XDECREF(one);
+        if (status < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* (tensors, position): what the gradients of what was recorded since then read, as (sizes, dtype) in its order. */
+static PyObject *py_tape_saved(const arg *a)
+{
+    walk w = { 0 };
+    PyObject *list = PyList_New(0);
+    lock_take();
+    bool good = walk_tape(&w, a[0].tensors.v, a[0].tensors.n, (uint64_t)a[1].i);
+    unmark(&w);
+    if (w.count)
+        qsort(w.nodes, (size_t)w.count, sizeof *w.nodes, earliest_first);
+    for (int i = 0; list && good && i < w.count; i++)
+        if (!is_end(w.nodes[i], (uint64_t)a[1].i) && list_saved(w.nodes[i], list) < 0)
+            Py_CLEAR(list);
+    lock_give();
+    mem_free(w.nodes);
+    if (good)
+        return list;
+    Py_XDECREF(list);
+    return py_raise();
+}
+
 /* A tensor at self's place. */
 static PyObject *py_stand_in_for(const arg *a)
 {
@@ -247,6 +297,7 @@ const binding tape_rows[] = {
     { AS_FUNCTION, "_placed_at(Tensor self, Tensor place)", py_placed_at, NULL },
     { AS_FUNCTION, "_looks_like(str function, int position, Tensor result, Tensor[] arguments)", py_looks_like, NULL },
     { AS_FUNCTION, "_tape_ends(Tensor[] tensors, int position)", py_tape_ends, NULL },
+    { AS_FUNCTION, "_tape_saved(Tensor[] tensors, int position)", py_tape_saved, NULL },
     { AS_FUNCTION, "_set_anomaly_check(Object? check)", py_set_anomaly_check, NULL },
 };
 const size_t tape_row_count = sizeof tape_rows / sizeof *tape_rows;

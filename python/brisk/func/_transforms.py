@@ -40,7 +40,7 @@ class _Level:
         return tree_unflatten(self.places, self.structure)
 
     def passed_on(self):
-        """The arguments of a function in forward mode, no leaves: tangents go through what it does without gradients."""
+        """The arguments of a function in forward mode: no leaves, whose tangents no_grad would stop."""
         return tree_unflatten([p.view_as(p) for p in self.places], self.structure)
 
     def leads_outside(self, tensors):
@@ -148,9 +148,7 @@ def _mismatch(what, k, v, t):
             "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
             f"supported. Tensor is of size {list(t.shape)} while the given forward gradient is of size {list(v.shape)}."
         )
-    return (
-        f"Mismatch in shape: grad_output[{k}] has a shape of {v.shape} and output[{k}] has a shape of {t.shape}."
-    )
+    return f"Mismatch in shape: grad_output[{k}] has a shape of {v.shape} and output[{k}] has a shape of {t.shape}."
 
 
 def _check_like(vectors, structure, tensors, what):
