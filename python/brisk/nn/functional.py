@@ -7,7 +7,7 @@ from brisk import _C
 from brisk._C import _nn
 from brisk._C._nn import *  # noqa: F403  (the rows of the extension)
 from brisk._C._nn import leaky_relu
-from brisk._composed import looks_like
+from brisk._composed import looks_like as _looks_like
 from brisk._missing import finder
 from brisk.autograd.function import Function
 from brisk.autograd.grad_mode import no_grad
@@ -26,7 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@looks_like("rrelu")
+@_looks_like("rrelu")
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """leaky_relu with a slope drawn between two bounds; their mean when not training."""
     if not training:
