@@ -233,10 +233,10 @@ node *node_new(int op, bk_dtype dtype, const layout *l);
 /* What front ends set so that records know the line that asked for them. */
 extern void (*line_hook)(source_line *line);
 
-/* node_new, for the one caller where the call itself counts. */
+/* node_new, for callers where the call itself counts; node_blank: its line is unset. */
 extern freelist nodes;
 extern uint64_t next_sequence;
-static inline __attribute__((always_inline)) node *node_new_here(int op, bk_dtype dtype, const layout *l)
+static inline __attribute__((always_inline)) node *node_blank(int op, bk_dtype dtype, const layout *l)
 {
     node *n = freelist_take(&nodes, sizeof *n);
     if (!n)
@@ -249,7 +249,12 @@ static inline __attribute__((always_inline)) node *node_new_here(int op, bk_dtyp
     n->refs = 1;
     n->layout = l;
     n->sequence = next_sequence++;
-    if (line_hook)
+    return n;
+}
+static inline __attribute__((always_inline)) node *node_new_here(int op, bk_dtype dtype, const layout *l)
+{
+    node *n = node_blank(op, dtype, l);
+    if (n && line_hook)
         line_hook(&n->line);
     return n;
 }
