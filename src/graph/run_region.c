@@ -56,7 +56,7 @@ static int run_product_rows(const instruction *in, const binding *bound, int64_t
     task.addend = task.addend ? (const char *)task.addend + begin * task.addend_row * size : NULL;
     if (!gemm_has_few_rows(&task))
         return gemm_run(&task);
-    gemm_run_columns(&task, 0, task.n);
+    gemm_run_columns(&task, 0, task.n, task.n);
     return 0;
 }
 
@@ -110,7 +110,7 @@ int run_small_product(const instruction *in, const binding *bound)
         pack_factor(in, bound);
     const gemm_task task = product_task(in, bound);
     if (gemm_has_few_rows(&task) && in->kernel.in[1].layout->numel <= SHORT)
-        gemm_run_columns(&task, 0, task.n);
+        gemm_run_columns(&task, 0, task.n, task.n);
     else if (gemm_run(&task) < 0)
         return -1;
     if (in->kernel.epilogue.program && rows)
