@@ -61,6 +61,7 @@ typedef struct draft {
     int32_t packed;         /* a product: the buffer with its second factor in packed form, or -1 */
     bool packs;             /* it is the first to need it */
     bool loose;             /* only if it does not begin where cache lines do */
+    bool keeps;             /* it may stay packed for later runs */
     int32_t scratch, table; /* DO_SUM: buffers */
 } draft;
 
@@ -165,6 +166,7 @@ bool is_at_home(planner *p, int32_t i);             /* an update */
 int32_t memory_behind(const planner *p, int32_t v); /* the record that the memory of v was made for */
 bool move_home(planner *p, int32_t v);              /* a value with an owner gets memory */
 bool share_packed(planner *p);
+bool keep_packed(planner *p); /* once regions are found */
 bool find_regions(planner *p);
 bool find_blocks(planner *p); /* blocks.c */
 

@@ -106,7 +106,7 @@ int run_small_product(const instruction *in, const binding *bound)
 {
     enum { SHORT = 1 << 16 }; /* elements of a factor that one thread reads in the time that it takes to call others */
     int64_t rows = in->kernel.out.layout->sizes[0];
-    if (in->kernel.packs && reads_packed(in, bound))
+    if (packs_factor(in, bound))
         pack_factor(in, bound);
     const gemm_task task = product_task(in, bound);
     if (gemm_has_few_rows(&task) && in->kernel.in[1].layout->numel <= SHORT)
@@ -149,7 +149,7 @@ static void pack_factors(const region_run *r)
 {
     for (int32_t i = r->region->first; i < r->region->end; i++) {
         const instruction *in = &r->plan->code[i];
-        if (in->kind == DO_KERNEL && in->kernel.packs && reads_packed(in, r->bound))
+        if (in->kind == DO_KERNEL && packs_factor(in, r->bound))
             pack_factor(in, r->bound);
     }
 }

@@ -94,7 +94,7 @@ static void run_product(const instruction *in, const binding *bound, const share
 {
     const gemm_task task = product_task(in, bound);
     fetch_row(&task);
-    for (int64_t at = 0; in->kernel.packs && task.packed_b && at < s->columns; at += s->step)
+    for (int64_t at = 0; packs_factor(in, bound) && at < s->columns; at += s->step)
         gemm_pack_columns(&task, at + s->begin, at + s->end, bound[in->kernel.packed].base);
     gemm_run_columns(&task, s->begin, s->end, s->step);
     for (int64_t at = 0; in->kernel.epilogue.program && at < s->columns; at += s->step)

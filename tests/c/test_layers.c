@@ -82,6 +82,28 @@ static void recurrence(void)
     bk_scope_pop();
 }
 
+/* A weight that is read again and again stays packed, until somebody writes to it. */
+static void packed_weight(void)
+{
+    bk_scope_push();
+    bk_tensor *x = bk_ones(2, (int64_t[]){ 40, 64 }, BK_FLOAT32), *w = bk_ones(2, (int64_t[]){ 48, 64 }, BK_FLOAT32);
+    bk_sync();
+    const int64_t before = pool_bytes_in_use();
+    bool same = true;
+    for (int i = 0; i < 10; i++) {
+        bk_scope_push();
+        same = same && total(bk_linear(x, w, NULL)) == 40 * 48 * 64;
+        bk_scope_pop();
+    }
+    tap_ok(same && pool_bytes_in_use() > before, "a weight that was packed a few times is kept so");
+    bk_tensor *first = bk_select(bk_select(w, 0, 0), 0, 0);
+    bk_fill_(first, 11);
+    bk_sync();
+    tap_ok(pool_bytes_in_use() == before, "and let go of when it is written");
+    tap_ok(total(bk_linear(x, w, NULL)) == 40 * (48 * 64 + 10), "then products read what was written");
+    bk_scope_pop();
+}
+
 /* The sum of a layer's outputs over many steps, and that of the gradient of its input. */
 static double of_many_steps(bk_rnn_kind kind, const int64_t *counts, int steps, int64_t rows, bool reverse, bool grad)
 {
@@ -241,6 +263,7 @@ int main(void)
     recurrence();
     repeated_steps();
     repetition();
+    packed_weight();
     rest();
     initial_values();
     faults();
