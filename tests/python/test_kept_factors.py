@@ -2,10 +2,9 @@
 
 import ctypes
 
+import brisk
 import numpy as np
 import pytest
-
-import brisk
 
 
 def by_element(w):
