@@ -96,9 +96,11 @@ typedef struct home {
 /* Zeros, and the regions of them that have been written (fills.c). */
 typedef struct fill {
     int32_t root;
-    bool closed; /* no more is known */
-    const layout *layout;
-    int64_t low, high, covered;
+    bool closed;              /* no more is known */
+    int64_t covered;          /* elements in all */
+    int64_t begin, end;       /* all elements from begin to end are written */
+    const layout *layout;     /* of the regions beside these, a family; NULL: there are none */
+    int64_t low, high, count; /* their offsets, and elements */
 } fill;
 
 /* Memory for values that are to lie one after the other. */
