@@ -13,8 +13,6 @@ int32_t log_add_leaf(op_log *log, node *n);
 int log_room_for(op_log *log, const node *n, int64_t bytes);
 int log_take_back(op_log *log, const node *n, int inputs);
 int log_check_inference(const node *n);
-/* Whether so many records, of so many bytes, go in without an evaluation; -1: out of memory. */
-int log_has_room(op_log *log, int records, int64_t bytes);
 
 static inline uint64_t log_mix(uint64_t h, uint64_t word)
 {

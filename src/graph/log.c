@@ -110,14 +110,6 @@ __attribute__((noinline)) int log_room_for(op_log *log, const node *n, int64_t b
     return log_reserve(log, 1) ? 0 : -1;
 }
 
-int log_has_room(op_log *log, int records, int64_t bytes)
-{
-    while (log->count + records >= log->capacity && log->capacity < SOFT_RECORDS)
-        if (!grow(log))
-            return -1;
-    return log->count + records < log->room && log->bytes + bytes < SOFT_BYTES;
-}
-
 /* Of a record that could not be appended: its inputs up to one that found no room. */
 __attribute__((noinline)) int log_take_back(op_log *log, const node *n, int inputs)
 {

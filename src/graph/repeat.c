@@ -34,9 +34,9 @@ static bool attributes_go_on(const node *before, const node *here)
 
 static bool record_goes_on(const node *before, const node *here, int length)
 {
-    bool good = before->op == here->op && before->dtype == here->dtype && before->layout == here->layout &&
-                before->inputs == here->inputs && before->flags == here->flags && !here->extra &&
-                attributes_go_on(before, here);
+    bool good = before && here && before->op == here->op && before->dtype == here->dtype &&
+                before->layout == here->layout && before->inputs == here->inputs && before->flags == here->flags &&
+                !here->extra && attributes_go_on(before, here);
     for (int k = 0; k < MAX_INPUTS; k++)
         good = good && goes_on(before->in[k], here->in[k], length) && goes_on(before->edge[k], here->edge[k], length);
     return good;
@@ -99,12 +99,14 @@ static int64_t step_bytes(const op_log *log, int length)
 int log_repeat(int length, int times)
 {
     op_log *log = &the_log;
-    int done = 0, room = 1;
+    int done = 0;
     lock_take();
     const int64_t bytes = step_bytes(log, length);
-    while (bytes >= 0 && done < times && (room = log_has_room(log, length, bytes)) > 0 && repeat_once(log, length) == 0)
-        done++;
-    const bool failed = bytes >= 0 && done < times && room;
+    bool good = true;
+    while (good && bytes >= 0 && done < times && log_has_room(length, bytes)) {
+        good = log_reserve(log, length) && repeat_once(log, length) == 0;
+        done += good;
+    }
     lock_give();
-    return failed ? -1 : done;
+    return good ? done : -1;
 }
