@@ -73,11 +73,12 @@ static bool reads_leaf(const planner *p, const draft *d)
     return v >= p->key->records && p->buffers[p->values[v].buffer].kind == BUFFER_LEAF;
 }
 
-/* Leaves that few rows read may be kept packed: of many rows it would save nothing. A product that packs a factor for
- * itself alone, as it goes, has a place for it only if it is kept. */
+/* Leaves that not too many rows read may be kept packed: of many rows it would save nothing. A product that packs a
+ * factor for itself alone, as it goes, has a place for it only if it is kept: regions and teams (of at most four rows),
+ * which need it packed, do not count on that. */
 bool keep_packed(planner *p)
 {
-    enum { MOST_ROWS = 1024 };
+    enum { MOST_ROWS = 1024, FEWEST_ALONE = 5 };
     int64_t *rows = mem_alloc_zero((size_t)p->buffer_count * sizeof *rows + 1); /* that read a packed factor */
     if (!rows)
         return false;
@@ -90,9 +91,12 @@ bool keep_packed(planner *p)
         draft *d = &p->drafts[i];
         while (region < last && region->end <= i)
             region++;
-        const bool inside = region < last && region->first <= i, alone = d->packed < 0 && !inside;
-        if (wants_packed(p, d) != PACKED || !reads_leaf(p, d) || !(alone || d->packs) ||
-            (alone ? d->out.layout->sizes[0] : rows[d->packed]) > MOST_ROWS)
+        if (wants_packed(p, d) != PACKED || !reads_leaf(p, d))
+            continue;
+        const bool inside = region < last && region->first <= i;
+        const int64_t own = d->out.layout->sizes[0];
+        const bool alone = d->packed < 0 && !inside && own >= FEWEST_ALONE && own <= MOST_ROWS;
+        if (!alone && !(d->packs && rows[d->packed] <= MOST_ROWS))
             continue;
         d->keeps = true;
         if (alone)

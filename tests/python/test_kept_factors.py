@@ -97,3 +97,14 @@ def test_a_layer_that_was_called_often_follows_its_weights():
         twin.load_state_dict(layer.state_dict())
         np.testing.assert_array_equal(after, twin(x)[0].numpy())
     assert not np.array_equal(before, after)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 16, 24, 25, 200, 1100])
+def test_layers_that_follow_each_other_give_the_same_as_often_as_they_are_called(rows):
+    first, second, x = brisk.nn.Linear(64, 96), brisk.nn.Linear(96, 32, bias=False), brisk.randn(rows, 64)
+    w, b, v = (p.detach().clone().numpy() for p in (first.weight, first.bias, second.weight))
+    with brisk.no_grad():
+        results = [second(brisk.relu(first(x))).numpy() for _ in range(8)]
+    np.testing.assert_allclose(results[0], (x.numpy() @ w.T + b).clip(0) @ v.T, rtol=1e-4, atol=1e-5)
+    for r in results[1:]:
+        np.testing.assert_array_equal(r, results[0])
