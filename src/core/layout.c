@@ -84,13 +84,12 @@ static int by_stride(const layout *l, int order[static BK_MAX_NDIM])
     return n;
 }
 
-/* Whether each stride is below the one before it: sizes of 1 may leave two equal. */
 static bool falls(const layout *l)
 {
     for (int d = 1; d < l->ndim; d++)
         if (l->strides[d] >= l->strides[d - 1])
             return false;
-    return l->numel > 0;
+    return l->numel && l->ndim && l->strides[l->ndim - 1];
 }
 
 static void describe(layout *l)
@@ -116,7 +115,8 @@ static void describe(layout *l)
         l->overlapping = false;
     }
     l->settled = l->numel && (l == l->plain || (l->dense && !small));
-    l->decides = l->dense && (!small || (l == l->plain && falls(l)));
+    l->falling = falls(l);
+    l->decides = l->falling || (l->dense && !small);
 }
 
 static bool is(const layout *l, int ndim, const int64_t *sizes, const int64_t *strides)

@@ -110,7 +110,7 @@ static void count_dying(const op_log *log)
             log->leaves[l]->memory->dying = 0;
     }
     for (int i = 0; log->taped && i < log->count; i++)
-        for (int k = 0; k < log->keys[i].inputs; k++)
+        for (int k = 0; scratch.bits[i] >= RECORD_SAVES && k < log->keys[i].inputs; k++)
             if (log->keys[i].in[k] < 0 && scratch.bits[i] & RECORD_SAVES << k)
                 scratch.leaves[-1 - log->keys[i].in[k]].bits = LEAF_HELD;
     for (int l = 0; l < log->leaf_count; l++) {

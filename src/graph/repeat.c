@@ -96,6 +96,10 @@ static int64_t step_bytes(const op_log *log, int length)
     return bytes;
 }
 
+static int64_t repeats;
+
+int64_t log_repeats(void) { return repeats; }
+
 int log_repeat(int length, int times)
 {
     op_log *log = &the_log;
@@ -107,6 +111,7 @@ int log_repeat(int length, int times)
         good = log_reserve(log, length) && repeat_once(log, length) == 0;
         done += good;
     }
+    repeats += done;
     lock_give();
     return good ? done : -1;
 }

@@ -7,6 +7,7 @@
  * on. How many there are now: none where the last two were not alike, fewer where the log is to be evaluated first; -1:
  * out of memory. */
 int log_repeat(int length, int times);
+int64_t log_repeats(void); /* how many steps there were so far: for tests */
 /* What n, of the last step before, is `times` steps later. Borrowed. */
 static inline node *log_repeated(const node *n, int length, int times)
 {

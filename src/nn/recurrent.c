@@ -252,7 +252,7 @@ bk_tensor *bk_rnn_layer(bk_rnn_kind kind, const bk_tensor *x, const int64_t *bat
         return NULL;
     bk_scope_push();
     int64_t first = batch_sizes[reverse ? steps - 1 : 0];
-    course h = start(h0, first, work), c = start(c0, first, work + steps + 1);
+    course h = start(h0, first, work), c = start(kind == BK_LSTM ? c0 : NULL, first, work + steps + 1);
     bk_rnn_weights own = *w;
     sequence s = { .batch_sizes = batch_sizes, .steps = steps, .reverse = reverse };
     s.of_input = join_biases(kind, &own) ? bk_linear(x, own.input, own.input_bias) : NULL;

@@ -379,7 +379,7 @@ static const layout *result_layout(int op, const operand *in, const operand *giv
     if (!n)
         return plain;
     if (sized[0]->plain == plain && sized[0]->decides)
-        return sized[0];
+        return sized[0]->falling ? plain : sized[0];
     quick = alike ? strides_alike(sized, n, plain) : NULL;
     return quick ? quick : strides_of_result(sized, n, plain);
 }
@@ -482,17 +482,17 @@ static inline bool goes_with(int op, const operand *in, bk_dtype dtype, const la
     return in->category <= (dtype_category)dtypes[dtype].category && (in->category != CATEGORY_BOOL || op != EW_sub);
 }
 
-/* Operands of one dtype, the first settled and the others of its layout or repeated to it, or numbers (also as the
- * first of two) of no higher category: nothing to promote or cast. This is nearly every op of nearly every program, and
- * worth half the cost of recording one. NULL without an error when it does not apply. */
+/* Operands of one dtype, the first settled or falling and the others of its layout or repeated to it, or numbers (also
+ * as the first of two) of no higher category: nothing to promote or cast. This is nearly every op of nearly every
+ * program, and worth half the cost of recording one. NULL without an error when it does not apply. */
 static inline __attribute__((always_inline)) node *apply_alike(int op, int arity, const operand *in, bool *failed)
 {
     int lead = arity == 2 && !in[0].value;
     const node *first = in[lead].value;
     if (!first)
         return NULL;
-    const layout *l = first->layout;
-    if (!l->settled || first->flags & NODE_CONSTANT ||
+    const layout *l = first->layout, *to = l->falling ? l->plain : l->settled ? l : NULL;
+    if (!to || first->flags & NODE_CONSTANT ||
         (l->numel == 1 && first->data && !in[lead].edge)) /* it may be computed at once */
         return NULL;
     bk_dtype dtype = (bk_dtype)first->dtype;
@@ -503,7 +503,7 @@ static inline __attribute__((always_inline)) node *apply_alike(int op, int arity
         if (k != lead && !goes_with(op, &in[k], dtype, l))
             return NULL;
     *failed = true;
-    node *n = node_new_here(op, (bk_dtype)result, l);
+    node *n = node_new_here(op, (bk_dtype)result, to);
     if (!n)
         return NULL;
     n->inputs = (uint8_t)arity;
@@ -519,7 +519,7 @@ static inline __attribute__((always_inline)) node *apply_alike(int op, int arity
             return NULL;
         }
     }
-    if (append_record(n, op, (bk_dtype)result, l, arity, true) < 0) {
+    if (append_record(n, op, (bk_dtype)result, to, arity, true) < 0) {
         node_release(n);
         return NULL;
     }
