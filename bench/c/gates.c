@@ -219,8 +219,13 @@ static void compare(kind kind, sizes n)
     m.parts[2] = weight(r.bx, 1, &width);
     m.parts[3] = weight(r.bh, 1, &width);
     double limit[ROUNDS], layer[ROUNDS], cells[ROUNDS];
-    for (int round = -WARM_UP; round < ROUNDS; round++) { /* side by side, so that a slow moment meets all */
-        const int at = round < 0 ? 0 : round;
+    const double begun = now_ms();
+    for (int cold = 0; is_cold(cold, begun); cold++) {
+        run_cells(&m);
+        run_layer(&m);
+    }
+    run_limit(&r);
+    for (int at = 0; at < ROUNDS; at++) { /* side by side, so that a slow moment meets all */
         const double start = now_ms();
         run_limit(&r);
         limit[at] = now_ms() - start;

@@ -11,7 +11,7 @@
 #include "core/threads.h"
 #include "cpu/gemm.h"
 
-enum { ROUNDS = 15, WARM_UP = 3 };
+enum { ROUNDS = 15, WARM_UP = 3, MOST_WARM_UP = 40, WARM_UP_MS = 200 };
 
 typedef struct sizes {
     int64_t t, b, i, h;
@@ -87,6 +87,12 @@ static inline double now_ms(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* Whether another round comes before those that count: what runs often gets machine code only then. */
+static inline bool is_cold(int rounds, double begun)
+{
+    return rounds < WARM_UP || (rounds < MOST_WARM_UP && now_ms() - begun < WARM_UP_MS);
 }
 
 static inline int ascending(const void *a, const void *b)

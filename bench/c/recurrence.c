@@ -161,15 +161,17 @@ static void compare(sizes n)
     double limit[ROUNDS], loop[ROUNDS], begin = now_ms();
     run_loop(&m);
     const double first = now_ms() - begin;
-    for (int round = -WARM_UP; round < ROUNDS; round++) { /* side by side, so that a slow moment meets both */
+    begin = now_ms();
+    for (int cold = 0; is_cold(cold, begin); cold++)
+        run_loop(&m);
+    run_limit(r);
+    for (int round = 0; round < ROUNDS; round++) { /* side by side, so that a slow moment meets both */
         double start = now_ms();
         run_limit(r);
         double between = now_ms();
         run_loop(&m);
-        if (round >= 0) {
-            limit[round] = between - start;
-            loop[round] = now_ms() - between;
-        }
+        limit[round] = between - start;
+        loop[round] = now_ms() - between;
     }
     const double best = lower_quartile(limit), as_written = lower_quartile(loop);
     const double apart = largest_difference(r->dwh, bk_data(bk_grad_of(m.wh)), n.h * n.h);
