@@ -278,12 +278,13 @@ def entry(name, value, module):
 
 
 def public_names(module):
-    """What a module has, its submodules included, whoever has imported them so far."""
+    """What a module has: its submodules, and names that it finds when they are asked for, included."""
     for found in pkgutil.iter_modules(getattr(module, "__path__", ())):
         if not found.name.startswith("_"):
             with contextlib.suppress(ImportError):
                 importlib.import_module(f"{module.__name__}.{found.name}")
-    return [n for n in sorted(vars(module)) if not n.startswith("_")]
+    later = getattr(module, "_ELSEWHERE", ())
+    return [n for n in sorted({*vars(module), *later}) if not n.startswith("_")]
 
 
 def module_stub(name):

@@ -37,57 +37,113 @@ from brisk import serialization as serialization
 from brisk import special as special
 from brisk import testing as testing
 from brisk import utils as utils
+from brisk.amp import GradScaler as GradScaler
 from brisk._storage import TypedStorage as TypedStorage
+from brisk.nn._windows import adaptive_avg_pool1d as adaptive_avg_pool1d
+from brisk.nn._windows import adaptive_max_pool1d as adaptive_max_pool1d
+from brisk._second_forms import addmv_ as addmv_
+from brisk._second_forms import alias_copy as alias_copy
 from brisk._tail import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from brisk._second_forms import as_strided_ as as_strided_
+from brisk._second_forms import as_strided_copy as as_strided_copy
 from brisk._tail import as_strided_scatter as as_strided_scatter
+from brisk.amp import autocast as autocast
+from brisk.nn._windows import avg_pool1d as avg_pool1d
 from brisk._tail import bartlett_window as bartlett_window
+from brisk.nn.functional import batch_norm as batch_norm
+from brisk.nn.functional import bilinear as bilinear
+from brisk.nn._losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from brisk._arrange import block_diag as block_diag
 from brisk._arrange import broadcast_shapes as broadcast_shapes
 from brisk._arrange import broadcast_tensors as broadcast_tensors
 from brisk._arrange import cartesian_prod as cartesian_prod
 from brisk.functional import cdist as cdist
+from brisk.nn.functional import celu_ as celu_
 from brisk.functional import chain_matmul as chain_matmul
+from brisk.nn._windows import channel_shuffle as channel_shuffle
 from brisk._matrices import cholesky_inverse as cholesky_inverse
+from brisk._second_forms import clamp_max_ as clamp_max_
+from brisk._second_forms import clamp_min_ as clamp_min_
+from brisk.amp import clear_autocast_cache as clear_autocast_cache
 from brisk._arrange import combinations as combinations
+from brisk._second_forms import constant_pad_nd as constant_pad_nd
+from brisk.nn.functional import conv_tbc as conv_tbc
+from brisk.nn._losses import cosine_embedding_loss as cosine_embedding_loss
+from brisk.nn.functional import cosine_similarity as cosine_similarity
 from brisk._matrices import cross as cross
+from brisk.nn._losses import ctc_loss as ctc_loss
 from brisk._tail import cumulative_trapezoid as cumulative_trapezoid
+from brisk._second_forms import detach_copy as detach_copy
+from brisk._second_forms import diagonal_copy as diagonal_copy
 from brisk._tail import diagonal_scatter as diagonal_scatter
 from brisk._tail import dsplit as dsplit
 from brisk.functional import einsum as einsum
+from brisk.nn.functional import embedding_bag as embedding_bag
 from brisk.autograd.grad_mode import enable_grad as enable_grad
+from brisk._second_forms import expand_copy as expand_copy
+from brisk._second_forms import fill as fill
+from brisk._second_forms import fill_ as fill_
 from brisk._missing import finder as finder
 from brisk._tail import frexp as frexp
+from brisk._second_forms import frobenius_norm as frobenius_norm
 from brisk._tail import gcd as gcd
+from brisk._second_forms import gcd_ as gcd_
+from brisk.amp import get_autocast_dtype as get_autocast_dtype
 from brisk._tail import get_deterministic_debug_mode as get_deterministic_debug_mode
 from brisk._tail import get_device as get_device
 from brisk._tail import get_float32_matmul_precision as get_float32_matmul_precision
 from brisk._tail import get_num_interop_threads as get_num_interop_threads
 from brisk._tail import gradient as gradient
+from brisk.nn._losses import hinge_embedding_loss as hinge_embedding_loss
 from brisk._tail import histogram as histogram
 from brisk._tail import hsplit as hsplit
+from brisk._second_forms import i0 as i0
 from brisk.autograd.grad_mode import inference_mode as inference_mode
+from brisk.nn.functional import instance_norm as instance_norm
+from brisk.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from brisk.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
+from brisk.amp import is_autocast_cache_enabled as is_autocast_cache_enabled
+from brisk.amp import is_autocast_enabled as is_autocast_enabled
 from brisk._tail import is_nonzero as is_nonzero
 from brisk._tail import is_storage as is_storage
 from brisk._tail import is_warn_always_enabled as is_warn_always_enabled
 from brisk._tail import isreal as isreal
+from brisk._second_forms import kl_div as kl_div
 from brisk._tail import lcm as lcm
+from brisk._second_forms import lcm_ as lcm_
 from brisk._tail import ldexp as ldexp
+from brisk._second_forms import ldexp_ as ldexp_
 from brisk.serialization import load as load
 from brisk._matrices import logdet as logdet
 from brisk._matrices import lu as lu
 from brisk._matrices import lu_solve as lu_solve
 from brisk._matrices import lu_unpack as lu_unpack
+from brisk.nn._losses import margin_ranking_loss as margin_ranking_loss
 from brisk.linalg import matrix_exp as matrix_exp
 from brisk.linalg import matrix_power as matrix_power
+from brisk.nn._windows import max_pool1d as max_pool1d
+from brisk.nn._windows import max_pool1d_with_indices as max_pool1d_with_indices
+from brisk.nn._windows import max_pool2d as max_pool2d
+from brisk.nn._windows import max_pool3d as max_pool3d
 from brisk._making import meshgrid as meshgrid
 from brisk._tail import mvlgamma as mvlgamma
 from brisk._tail import narrow_copy as narrow_copy
 from brisk.autograd.grad_mode import no_grad as no_grad
+from brisk._second_forms import nuclear_norm as nuclear_norm
 from brisk._matrices import orgqr as orgqr
+from brisk.nn.functional import pairwise_distance as pairwise_distance
+from brisk.nn.functional import pdist as pdist
+from brisk._second_forms import permute_copy as permute_copy
 from brisk._matrices import pinverse as pinverse
+from brisk.nn._windows import pixel_shuffle as pixel_shuffle
+from brisk.nn._windows import pixel_unshuffle as pixel_unshuffle
+from brisk.nn._losses import poisson_nll_loss as poisson_nll_loss
 from brisk._tail import renorm as renorm
 from brisk._tail import resize_as_ as resize_as_
+from brisk.nn.functional import rrelu as rrelu
+from brisk.nn.functional import rrelu_ as rrelu_
 from brisk.serialization import save as save
+from brisk._second_forms import select_copy as select_copy
 from brisk._tail import select_scatter as select_scatter
 from brisk._legacy import set_default_tensor_type as set_default_tensor_type
 from brisk._tail import set_deterministic_debug_mode as set_deterministic_debug_mode
@@ -96,19 +152,33 @@ from brisk._tail import set_flush_denormal as set_flush_denormal
 from brisk.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from brisk._tail import set_num_interop_threads as set_num_interop_threads
 from brisk._tail import set_warn_always as set_warn_always
+from brisk._second_forms import slice_copy as slice_copy
 from brisk._tail import slice_scatter as slice_scatter
+from brisk._second_forms import split_copy as split_copy
+from brisk._second_forms import split_with_sizes_copy as split_with_sizes_copy
+from brisk._second_forms import squeeze_copy as squeeze_copy
 from brisk._matrices import svd as svd
+from brisk._second_forms import t_copy as t_copy
 from brisk.functional import tensordot as tensordot
+from brisk.nn.functional import threshold_ as threshold_
+from brisk._second_forms import transpose_copy as transpose_copy
 from brisk._tail import trapezoid as trapezoid
 from brisk._tail import trapezoid as trapz
 from brisk._matrices import triangular_solve as triangular_solve
+from brisk.nn._losses import triplet_margin_loss as triplet_margin_loss
 from brisk._tail import typename as typename
+from brisk._second_forms import unbind_copy as unbind_copy
+from brisk._second_forms import unfold_copy as unfold_copy
 from brisk._tail import unsafe_chunk as unsafe_chunk
 from brisk._tail import unsafe_split as unsafe_split
+from brisk._second_forms import unsqueeze_copy as unsqueeze_copy
 from brisk._tail import use_deterministic_algorithms as use_deterministic_algorithms
 from brisk._making import vander as vander
+from brisk._second_forms import view_copy as view_copy
 from brisk.func._vmap import vmap as vmap
 from brisk._tail import vsplit as vsplit
+from brisk._second_forms import xlogy_ as xlogy_
+from brisk._second_forms import zero_ as zero_
 class BFloat16Storage:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
@@ -1454,6 +1524,21 @@ def concat(tensors: Sequence[Tensor], dim: _int = ..., *, out: Optional[Tensor] 
 def concatenate(tensors: Sequence[Tensor], dim: _int = ..., *, out: Optional[Tensor] = ...) -> Any: ...
 def conj(input: Tensor) -> Tensor: ...
 @overload
+def conv1d(input: Tensor, weight: Tensor, bias: Optional[Tensor] = ..., stride: _Ints = ..., padding: _Ints = ..., dilation: _Ints = ..., groups: _int = ...) -> Any: ...
+@overload
+def conv1d(input: Tensor, weight: Tensor, bias: Optional[Tensor] = ..., stride: _Ints = ..., padding: str = ..., dilation: _Ints = ..., groups: _int = ...) -> Any: ...
+@overload
+def conv2d(input: Tensor, weight: Tensor, bias: Optional[Tensor] = ..., stride: _Ints = ..., padding: _Ints = ..., dilation: _Ints = ..., groups: _int = ...) -> Any: ...
+@overload
+def conv2d(input: Tensor, weight: Tensor, bias: Optional[Tensor] = ..., stride: _Ints = ..., padding: str = ..., dilation: _Ints = ..., groups: _int = ...) -> Any: ...
+@overload
+def conv3d(input: Tensor, weight: Tensor, bias: Optional[Tensor] = ..., stride: _Ints = ..., padding: _Ints = ..., dilation: _Ints = ..., groups: _int = ...) -> Any: ...
+@overload
+def conv3d(input: Tensor, weight: Tensor, bias: Optional[Tensor] = ..., stride: _Ints = ..., padding: str = ..., dilation: _Ints = ..., groups: _int = ...) -> Any: ...
+def conv_transpose1d(input: Tensor, weight: Tensor, bias: Optional[Tensor] = ..., stride: _Ints = ..., padding: _Ints = ..., output_padding: _Ints = ..., groups: _int = ..., dilation: _Ints = ...) -> Any: ...
+def conv_transpose2d(input: Tensor, weight: Tensor, bias: Optional[Tensor] = ..., stride: _Ints = ..., padding: _Ints = ..., output_padding: _Ints = ..., groups: _int = ..., dilation: _Ints = ...) -> Any: ...
+def conv_transpose3d(input: Tensor, weight: Tensor, bias: Optional[Tensor] = ..., stride: _Ints = ..., padding: _Ints = ..., output_padding: _Ints = ..., groups: _int = ..., dilation: _Ints = ...) -> Any: ...
+@overload
 def copysign(input: Tensor, other: Tensor, *, out: Optional[Tensor] = ...) -> Tensor: ...
 @overload
 def copysign(input: Tensor, other: _Number, *, out: Optional[Tensor] = ...) -> Tensor: ...
@@ -1592,6 +1677,7 @@ def greater(input: Tensor, other: _Number, *, out: Optional[Tensor] = ...) -> Te
 def greater_equal(input: Tensor, other: Tensor, *, out: Optional[Tensor] = ...) -> Tensor: ...
 @overload
 def greater_equal(input: Tensor, other: _Number, *, out: Optional[Tensor] = ...) -> Tensor: ...
+def group_norm(input: Tensor, num_groups: _int, weight: Optional[Tensor] = ..., bias: Optional[Tensor] = ..., eps: _float = ...) -> Any: ...
 @overload
 def gt(input: Tensor, other: Tensor, *, out: Optional[Tensor] = ...) -> Tensor: ...
 @overload
@@ -1600,6 +1686,7 @@ def gt(input: Tensor, other: _Number, *, out: Optional[Tensor] = ...) -> Tensor:
 def gt(input: _Number, other: Tensor, *, out: Optional[Tensor] = ...) -> Tensor: ...
 def hamming_window(window_length: Any, periodic: Any = ..., *, dtype: Any = ..., device: Any = ..., requires_grad: Any = ...) -> Any: ...
 def hann_window(window_length: Any, periodic: Any = ..., *, dtype: Any = ..., device: Any = ..., requires_grad: Any = ...) -> Any: ...
+def hardshrink(input: Tensor, lambd: _Number = ...) -> Tensor: ...
 @overload
 def heaviside(input: Tensor, other: Tensor, *, out: Optional[Tensor] = ...) -> Tensor: ...
 @overload
@@ -1647,6 +1734,7 @@ def isneginf(input: Tensor, *, out: Optional[Tensor] = ...) -> Tensor: ...
 def isposinf(input: Tensor, *, out: Optional[Tensor] = ...) -> Tensor: ...
 def kron(input: Tensor, other: Tensor, *, out: Optional[Tensor] = ...) -> Tensor: ...
 def kthvalue(input: Tensor, k: _int, dim: _int = ..., keepdim: _bool = ..., *, out: Optional[Sequence[Tensor]] = ...) -> Any: ...
+def layer_norm(input: Tensor, normalized_shape: _Ints, weight: Optional[Tensor] = ..., bias: Optional[Tensor] = ..., eps: _float = ...) -> Any: ...
 @overload
 def le(input: Tensor, other: Tensor, *, out: Optional[Tensor] = ...) -> Tensor: ...
 @overload
@@ -1835,6 +1923,7 @@ def pow(input: Tensor, other: Tensor, *, out: Optional[Tensor] = ...) -> Tensor:
 def pow(input: Tensor, other: _Number, *, out: Optional[Tensor] = ...) -> Tensor: ...
 @overload
 def pow(input: _Number, other: Tensor, *, out: Optional[Tensor] = ...) -> Tensor: ...
+def prelu(input: Tensor, weight: Tensor) -> Tensor: ...
 @overload
 def prod(input: Tensor, *, dtype: Optional[_dtype] = ..., out: Optional[Tensor] = ...) -> Tensor: ...
 @overload
@@ -1894,6 +1983,7 @@ def result_type(tensor: Tensor, other: _Number) -> _dtype: ...
 def result_type(scalar: _Number, tensor: Tensor) -> _dtype: ...
 @overload
 def result_type(scalar1: _Number, scalar2: _Number) -> _dtype: ...
+def rms_norm(input: Tensor, normalized_shape: _Ints, weight: Optional[Tensor] = ..., eps: Optional[_float] = ...) -> Any: ...
 def roll(input: Tensor, shifts: _Ints, dims: Optional[_Ints] = ...) -> Tensor: ...
 def rot90(input: Tensor, k: _int = ..., dims: Optional[_Ints] = ...) -> Tensor: ...
 def round(input: Tensor, *, decimals: _int = ..., out: Optional[Tensor] = ...) -> Tensor: ...
@@ -2007,6 +2097,7 @@ def tensor(data: Any, *, dtype: Optional[_dtype] = ..., device: Optional[Union[_
 def tensor_split(input: Tensor, sections: _int, dim: _int = ...) -> tuple[Tensor, ...]: ...
 @overload
 def tensor_split(input: Tensor, indices: Any, dim: _int = ...) -> tuple[Tensor, ...]: ...
+def threshold(input: Tensor, threshold: _Number, value: _Number, inplace: _bool = ...) -> Tensor: ...
 def tile(input: Tensor, dims: _Ints) -> Tensor: ...
 def topk(input: Tensor, k: _int, dim: _int = ..., largest: _bool = ..., sorted: _bool = ..., *, out: Optional[Sequence[Tensor]] = ...) -> Any: ...
 def trace(input: Tensor) -> Tensor: ...
