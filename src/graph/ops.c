@@ -62,6 +62,9 @@ static const struct {
     { EW_add_scaled, "AddBackward0" },
     { EW_sub_scaled, "SubBackward0" },
     { EW_gelu_tanh, "GeluBackward0" },
+    { EW_trigamma, "PolygammaBackward0" },
+    { EW_erfcx, "SpecialErfcxBackward0" },
+    { EW_zeta, "SpecialZetaBackward0" },
 };
 
 __attribute__((constructor)) static void fill_elementwise(void)

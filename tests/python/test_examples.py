@@ -1,5 +1,5 @@
-"""The programs of examples/python, each run as a user runs it. Those in C are tests of examples/c/meson.build; here those
-that are written in both languages are compared, if BRISK_EXAMPLES says where the C programs were built."""
+"""The programs of examples/python, each run as a user runs it. Those in C are tests of examples/c/meson.build; here
+those that are written in both languages are compared, if BRISK_EXAMPLES says where the C programs were built."""
 
 import os
 import pathlib
