@@ -228,7 +228,7 @@ def class_stub(name, cls):
     bases = [b.__name__ for b in cls.__bases__ if b in (int, str, tuple, brisk.Tensor)]
     text = f"class {name}({', '.join(bases)}):\n" if bases else f"class {name}:\n"
     known = attribute_types(cls)
-    members = {n: v for n, v in sorted(vars(cls).items()) if not n.startswith("_")}
+    members = {n: v for n, v in sorted(vars(cls).items()) if not n.startswith("_") and hasattr(cls, n)}
     body = ""
     if cls is not brisk.Tensor:
         body += "    def __init__(self, *args: Any, **kwargs: Any) -> None: ...\n"
@@ -262,6 +262,8 @@ def entry(name, value, module):
         parent, _, last = value.__name__.rpartition(".")
         return (0, f"from {parent} import {last} as {name}\n") if parent else None
     home = home_of(value, module)
+    if home == "brisk._missing":  # how a module finds names
+        return None
     if home:
         return 1, f"from {home} import {value.__name__} as {name}\n"
     if module != "brisk" and getattr(brisk, name, None) is value:
