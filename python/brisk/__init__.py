@@ -70,7 +70,7 @@ _ELSEWHERE = {
 # Submodules that are imported when they are first named, so that a program which does without them starts faster.
 _LATER = frozenset(
     ("accelerator", "amp", "backends", "cuda", "distributed", "distributions", "jit", "library", "multiprocessing")
-    + ("onnx", "optim", "profiler", "special", "testing")
+    + ("onnx", "optim", "profiler", "sparse", "special", "testing")
 )
 
 __getattr__ = finder(__name__, _ELSEWHERE, _LATER)

@@ -35,6 +35,7 @@ from brisk import random as random
 from brisk import return_types as return_types
 from brisk import safetensors as safetensors
 from brisk import serialization as serialization
+from brisk import sparse as sparse
 from brisk import special as special
 from brisk import testing as testing
 from brisk import utils as utils

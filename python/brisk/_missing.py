@@ -2,7 +2,7 @@
 
 _KINDS = {
     "complex tensors": "fft complex polar view_as_complex view_as_real stft istft imag to_complex",
-    "sparse tensors": "sparse sparse_coo_tensor sparse_csr_tensor to_sparse to_sparse_coo to_sparse_csr to_sparse_csc"
+    "sparse tensors": "sparse_coo_tensor sparse_csr_tensor to_sparse to_sparse_coo to_sparse_csr to_sparse_csc"
     " coalesce is_coalesced sparse_mask sparse_resize_ sparse_dim dense_dim crow_indices col_indices indices values"
     " hspmm smm sspaddmm",
     "quantised tensors": "ao quantization quantize_per_tensor quantize_per_channel dequantize int_repr q_scale"
@@ -47,8 +47,8 @@ class Absent:
 
 def _text(namespace, name, module, table):
     text = f"module '{namespace}' has no attribute '{name}'"
-    if name in _WHY:
-        return f"{text}: there are no {_WHY[name]}"
+    if name in _WHY or namespace == "brisk.sparse":
+        return f"{text}: there are no {_WHY.get(name, 'sparse tensors')}"
     if name.startswith("_"):
         return text
     import difflib

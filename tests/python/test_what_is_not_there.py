@@ -23,7 +23,8 @@ def test_onnx_can_be_imported_and_its_export_says_that_it_is_not_there():
     "line, named",
     [
         ("torch.fft.rfft(x)", "'fft': there are no complex tensors"),
-        ("torch.sparse.mm(x, x)", "'sparse': there are no sparse tensors"),
+        ("torch.sparse.mm(x, x)", "'mm': there are no sparse tensors"),
+        ("torch.sparse_coo_tensor([[0]], [1.0])", "'sparse_coo_tensor': there are no sparse tensors"),
         ("x.to_sparse()", "'to_sparse': there are no sparse tensors"),
         ("x.coalesce()", "'coalesce': there are no sparse tensors"),
         ("torch.optim.Adm", "'Adm'; near it are: .*Adam"),

@@ -182,3 +182,13 @@ def test_a_size_may_be_a_tensor_that_holds_one_number(line):
         return eval(line, {"torch": m, "x": m.arange(6.0), "b": m.tensor([2]), "c": m.tensor(3)})
 
     check_same(outcome(ask, SUT), outcome(ask, REF), line)
+
+
+def test_a_name_of_torchscript_can_be_imported_for_annotations():
+    from brisk._C import Value
+
+    assert not hasattr(SUT, "Value") and not isinstance(SUT.ones(2), Value)
+
+
+def test_the_package_is_reached_through_a_module_that_imports_it():
+    assert SUT.sparse.torch.eye(2).tolist() == [[1, 0], [0, 1]]
