@@ -28,7 +28,9 @@ def _slice(input, dim=0, start=None, end=None, step=1):
 def _copy_of(name):
     def function(input, *args, **kwargs):
         view = _slice(input, *args, **kwargs) if name == "slice" else getattr(input, name)(*args, **kwargs)
-        return tuple(v.clone() for v in view) if isinstance(view, (tuple, list)) else view.clone()
+        if isinstance(view, (tuple, list)):
+            return tuple(v.clone(memory_format=_C.contiguous_format) for v in view)
+        return view.clone(memory_format=_C.contiguous_format)
 
     function.__doc__ = f"{name}, as a copy."
     return function

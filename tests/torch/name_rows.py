@@ -309,6 +309,160 @@ keyword allow_unused | torch.autograd.grad(g.sum(), [g, net.weight], allow_unuse
 keyword params | steps(torch.optim.Adam(params=net.parameters()))
 keyword return_counts | k.unique(return_counts=True) ; keyword side | torch.searchsorted(v.sort()[0], x, side='right')
 """
+# Names that fewer programs use. u is x between 0 and 1, m a mask, i three indices below 3.
+LAYERS_TAIL = """
+nn.AdaptiveAvgPool3d | nn.AdaptiveAvgPool3d((2, 1, 3))(cube) ; nn.AvgPool3d | nn.AvgPool3d(2, padding=1)(cube)
+nn.ConstantPad3d | nn.ConstantPad3d(1, 2.0)(cube) ; nn.ConvTranspose3d | nn.ConvTranspose3d(2, 3, 2, stride=2)(cube)
+nn.CrossMapLRN2d | nn.CrossMapLRN2d(3)(images) ; nn.InstanceNorm3d | nn.InstanceNorm3d(2)(cube)
+nn.LazyBatchNorm1d | nn.LazyBatchNorm1d()(x) ; nn.LazyBatchNorm2d | nn.LazyBatchNorm2d()(images)
+nn.LazyBatchNorm3d | nn.LazyBatchNorm3d()(cube) ; nn.LazyConvTranspose3d | nn.LazyConvTranspose3d(3, 2)(cube)
+nn.LazyInstanceNorm1d | nn.LazyInstanceNorm1d()(x[None]) ; nn.LazyInstanceNorm3d | nn.LazyInstanceNorm3d()(cube)
+nn.MaxUnpool1d | nn.MaxUnpool1d(2)(*nn.MaxPool1d(2, return_indices=True)(x[None]))
+nn.MaxUnpool2d | nn.MaxUnpool2d(2)(*nn.MaxPool2d(2, return_indices=True)(images))
+nn.MaxUnpool3d | nn.MaxUnpool3d(2)(*nn.MaxPool3d(2, return_indices=True)(cube))
+nn.RNNBase | issubclass(nn.LSTM, nn.RNNBase) ; nn.RNNCellBase | issubclass(nn.GRUCell, nn.RNNCellBase)
+nn.SyncBatchNorm | repr(nn.SyncBatchNorm(3)) ; nn.ZeroPad3d | nn.ZeroPad3d(1)(cube)
+nn.UninitializedParameter | repr(type(nn.LazyLinear(3).weight).__name__)
+nn.functional.adaptive_avg_pool1d | F.adaptive_avg_pool1d(x[None], 3)
+nn.functional.adaptive_avg_pool2d | F.adaptive_avg_pool2d(images, (2, 3))
+nn.functional.adaptive_avg_pool3d | F.adaptive_avg_pool3d(cube, 2)
+nn.functional.adaptive_max_pool1d | F.adaptive_max_pool1d(x[None], 3, return_indices=True)
+nn.functional.adaptive_max_pool2d | F.adaptive_max_pool2d(images, 2)
+nn.functional.adaptive_max_pool3d | F.adaptive_max_pool3d(cube, 2)
+nn.functional.avg_pool1d | F.avg_pool1d(x[None], 2) ; nn.functional.avg_pool3d | F.avg_pool3d(cube, 2)
+nn.functional.channel_shuffle | F.channel_shuffle(s[None, :, :, None], 2)
+nn.functional.conv_transpose1d | F.conv_transpose1d(x[None], s[:3, :2, None])
+nn.functional.conv_transpose2d | F.conv_transpose2d(images, s[:3, :2, None, None], stride=2)
+nn.functional.conv_transpose3d | F.conv_transpose3d(cube, s[:2, :3, None, None, None])
+nn.functional.dropout1d | F.dropout1d(x[None], 0.5) ; nn.functional.dropout2d | F.dropout2d(images, 0.5)
+nn.functional.dropout3d | F.dropout3d(cube, 0.5)
+nn.functional.embedding_bag | F.embedding_bag(k, s, torch.tensor([0, 2]), mode='sum')
+nn.functional.fold | F.fold(s[None], (3, 3), (2, 2))
+nn.functional.fractional_max_pool2d | F.fractional_max_pool2d(images, 2, output_size=3) ; nn.functional.glu | F.glu(x)
+nn.functional.hardshrink | F.hardshrink(x) ; nn.functional.local_response_norm | F.local_response_norm(images, 2)
+nn.functional.lp_pool1d | F.lp_pool1d(x[None].abs(), 2, 2) ; nn.functional.lp_pool2d | F.lp_pool2d(images.abs(), 2, 2)
+nn.functional.lp_pool3d | F.lp_pool3d(cube.abs(), 2, 2)
+nn.functional.max_pool1d_with_indices | F.max_pool1d_with_indices(x[None], 2)
+nn.functional.max_pool2d_with_indices | F.max_pool2d_with_indices(images, 2)
+nn.functional.max_pool3d | F.max_pool3d(cube, 2)
+nn.functional.max_pool3d_with_indices | F.max_pool3d_with_indices(cube, 2)
+nn.functional.max_unpool1d | F.max_unpool1d(*F.max_pool1d_with_indices(x[None], 2), 2)
+nn.functional.max_unpool3d | F.max_unpool3d(*F.max_pool3d_with_indices(cube, 2), 2)
+nn.functional.pixel_shuffle | F.pixel_shuffle(s[None, :, :, None], 2)
+nn.functional.pixel_unshuffle | F.pixel_unshuffle(images, 2) ; nn.functional.prelu | F.prelu(x, v)
+nn.functional.relu_ | F.relu_(c) ; nn.functional.rrelu | F.rrelu(x, training=True)
+nn.functional.rrelu_ | F.rrelu_(c) ; nn.functional.softshrink | F.softshrink(x, 0.2)
+nn.functional.tanhshrink | F.tanhshrink(x) ; nn.functional.upsample | F.upsample(images, scale_factor=2)
+nn.functional.upsample_nearest | F.upsample_nearest(images, scale_factor=2)
+nn.functional.upsample_bilinear | F.upsample_bilinear(images, scale_factor=2)
+nn.init.xavier_normal | nn.init.xavier_normal(c) ; nn.init.kaiming_uniform | nn.init.kaiming_uniform(c)
+nn.init.kaiming_normal | nn.init.kaiming_normal(c) ; nn.init.dirac | nn.init.dirac(torch.ones(3, 2, 3))
+nn.utils.clip_grad_norm | nn.utils.clip_grad_norm(net.parameters(), 0.1)
+nn.utils.skip_init | nn.utils.skip_init(nn.Linear, 3, 4).weight.shape
+nn.utils.fuse_conv_bn_eval | nn.utils.fuse_conv_bn_eval(nn.Conv2d(3, 2, 3).eval(), nn.BatchNorm2d(2).eval())(images)
+nn.utils.rnn.invert_permutation | nn.utils.rnn.invert_permutation(torch.tensor([2, 0, 1]))
+"""
+REST_TAIL = """
+utils.data.Subset | list(torch.utils.data.Subset(range(10, 20), [3, 5]))
+utils.data.ConcatDataset | [(d := torch.utils.data.ConcatDataset([range(3), range(7, 9)]))[4], d[-1], len(d), \
+d.cumulative_sizes]
+utils.data.ChainDataset | list(torch.utils.data.ChainDataset([stream(torch, 3), stream(torch, 2)]))
+utils.data.Sampler | issubclass(torch.utils.data.RandomSampler, torch.utils.data.Sampler)
+utils.data.random_split | [list(d) for d in torch.utils.data.random_split(range(10), [7, 3])]
+optim.swa_utils | averaged(torch, net, opt)
+distributions.Distribution | isinstance(torch.distributions.Normal(0.0, 1.0), torch.distributions.Distribution)
+distributions.AbsTransform | torch.distributions.AbsTransform()(x)
+distributions.PowerTransform | both_ways(torch.distributions.PowerTransform(torch.tensor(2.0)), x.abs())
+distributions.SigmoidTransform | both_ways(torch.distributions.SigmoidTransform(), x)
+distributions.SoftmaxTransform | torch.distributions.SoftmaxTransform()(x)
+distributions.ReshapeTransform | torch.distributions.ReshapeTransform((4,), (2, 2))(x)
+distributions.LowerCholeskyTransform | torch.distributions.LowerCholeskyTransform()(s)
+distributions.PositiveDefiniteTransform | torch.distributions.PositiveDefiniteTransform()(s)
+distributions.IndependentTransform | \
+both_ways(torch.distributions.IndependentTransform(torch.distributions.ExpTransform(), 1), x)
+distributions.identity_transform | torch.distributions.identity_transform(x)
+distributions.Transform | issubclass(torch.distributions.ExpTransform, torch.distributions.Transform)
+linalg.householder_product | torch.linalg.householder_product(s[:, :2], u[0, :2]).contiguous()
+orgqr | torch.orgqr(s[:, :2], u[0, :2]).contiguous()
+linalg.lu_factor_ex | [t.contiguous() for t in torch.linalg.lu_factor_ex(s)]
+linalg.solve_ex | tuple(torch.linalg.solve_ex(s, v))
+linalg.tensorsolve | torch.linalg.tensorsolve(s.view(2, 2, 2, 2), s[:2, :2])
+autograd.set_grad_enabled | under(torch.autograd.set_grad_enabled(False), lambda: (g * 2).requires_grad)
+amp.is_autocast_available | torch.amp.is_autocast_available('cpu')
+cuda.memory_allocated | torch.cuda.memory_allocated() ; cuda.max_memory_allocated | torch.cuda.max_memory_allocated()
+cuda.empty_cache | torch.cuda.empty_cache() ; cuda.current_device | [outcome(torch.cuda.current_device)]
+cuda.get_device_name | [outcome(torch.cuda.get_device_name)]
+cuda.get_device_properties | [outcome(lambda: torch.cuda.get_device_properties(0))]
+special.modified_bessel_i0 | torch.special.modified_bessel_i0(x)
+special.modified_bessel_i1 | torch.special.modified_bessel_i1(x) ; special.digamma | torch.special.digamma(u)
+GradScaler | scaled(torch, net, opt) ; jit.trace | torch.jit.trace(net, x)(x)
+typename | [torch.typename(x), torch.typename(k)] ; get_default_dtype | torch.get_default_dtype()
+set_default_dtype | [torch.set_default_dtype(torch.float64), torch.zeros(2), torch.set_default_dtype(torch.float32)]
+set_default_tensor_type | [torch.set_default_tensor_type('torch.DoubleTensor'), torch.zeros(1), \
+torch.set_default_tensor_type('torch.FloatTensor')]
+use_deterministic_algorithms | [torch.use_deterministic_algorithms(True), \
+torch.are_deterministic_algorithms_enabled(), torch.use_deterministic_algorithms(False)]
+set_float32_matmul_precision | torch.set_float32_matmul_precision('highest')
+get_default_device | str(torch.get_default_device())
+"""
+TENSOR_TAIL = """
+addbmm | torch.addbmm(y, x[None], s[None]) ; Tensor.addbmm_ | c.addbmm_(x[None], s[None], alpha=2)
+Tensor.addmv_ | v.clone().addmv_(s, v) ; Tensor.addr_ | s.clone().addr_(v, v) ; atleast_2d | torch.atleast_2d(v)
+atleast_3d | torch.atleast_3d(x) ; block_diag | torch.block_diag(x, s)
+bitwise_and | [torch.bitwise_and(k, 3), k & 2] ; bitwise_or | torch.bitwise_or(k, 4)
+bitwise_xor | torch.bitwise_xor(k, 3) ; bitwise_left_shift | torch.bitwise_left_shift(k, 2)
+bitwise_right_shift | torch.bitwise_right_shift(k, 1) ; Tensor.bitwise_and_ | k.clone().bitwise_and_(3)
+Tensor.bitwise_or_ | k.clone().bitwise_or_(3) ; Tensor.bitwise_xor_ | k.clone().bitwise_xor_(3)
+Tensor.bitwise_not_ | k.clone().bitwise_not_() ; Tensor.bitwise_left_shift_ | k.clone().bitwise_left_shift_(2)
+Tensor.bitwise_right_shift_ | k.clone().bitwise_right_shift_(1) ; blackman_window | torch.blackman_window(7)
+hamming_window | torch.hamming_window(7, periodic=False) ; Tensor.char | k.char()
+clamp_max | torch.clamp_max(x, 0.1) ; clamp_min | torch.clamp_min(x, 0.1) ; corrcoef | torch.corrcoef(x)
+cov | torch.cov(x, correction=0) ; conj | torch.conj(x) ; dist | torch.dist(x, y) ; Tensor.get_device | x.get_device()
+Tensor.is_cpu | x.is_cpu ; Tensor.is_meta | x.is_meta ; Tensor.is_sparse | x.is_sparse
+Tensor.is_quantized | x.is_quantized ; is_same_size | torch.is_same_size(x, y) ; isposinf | torch.isposinf(x / 0)
+isneginf | torch.isneginf(x / 0) ; isreal | torch.isreal(x) ; Tensor.imag | [outcome(lambda: x.imag)]
+logaddexp2 | torch.logaddexp2(x, y) ; Tensor.mH | s.mH ; msort | torch.msort(x) ; nanmean | torch.nanmean(x)
+nanquantile | torch.nanquantile(x, 0.3) ; Tensor.new_empty_strided | x.new_empty_strided((2, 3), (1, 2)).stride()
+poisson | torch.poisson(u * 9) ; resolve_conj | torch.resolve_conj(x) ; Tensor.swapdims_ | c.swapdims_(0, 1)
+unsafe_chunk | torch.unsafe_chunk(x, 2) ; unsafe_split | torch.unsafe_split(x, 2) ; Tensor.tril_ | s.clone().tril_()
+Tensor.cumprod_ | c.cumprod_(1) ; Tensor.renorm_ | c.renorm_(2, 0, 0.5)
+is_storage | torch.is_storage(x.untyped_storage()) ; is_conj | torch.is_conj(x) ; is_neg | torch.is_neg(x)
+lgamma | torch.lgamma(u) ; digamma | torch.digamma(u) ; HalfTensor | torch.HalfTensor([1, 2])
+IntTensor | torch.IntTensor([1, 2]) ; ShortTensor | torch.ShortTensor([3]) ; CharTensor | torch.CharTensor([3])
+BoolTensor | torch.BoolTensor([True]) ; BFloat16Tensor | torch.BFloat16Tensor([1.5])
+as_strided_copy | torch.as_strided_copy(x, (2, 2), (1, 4)) ; unfold_copy | torch.unfold_copy(v, 0, 2, 1)
+split_with_sizes_copy | torch.split_with_sizes_copy(x, [1, 2])
+"""
+_ALIASES = "absolute arccos:u arccosh:u+1 arcsinh arctan arctanh:u fix negative"
+_PAIRS = "arctan2 divide greater_equal greater less less_equal multiply not_equal subtract true_divide"
+_IN_PLACE = """
+    abs absolute acos:u acosh:u+1 arccos:u arccosh:u+1 arcsin:u arcsinh arctan arctanh:u asin:u asinh atan atanh:u ceil
+    clip:x(0,1) cos cosh deg2rad digamma:u erf erfc erfinv:u exp2 expm1 fix floor frac lgamma:u log10:u log1p:u log2:u
+    log:u logical_not logit:u nan_to_num negative rad2deg reciprocal relu round rsqrt:u sgn sign sinc sinh sqrt:u square
+    tan trunc mvlgamma:u+3(2) arctan2:x(y) atan2:x(y) copysign:x(y) divide:x(y) float_power:u.double()(2)
+    floor_divide:x(y) ge:x(y) greater:x(y) greater_equal:x(y) gt:x(y) heaviside:x(y) hypot:x(y) le:x(y) less:x(y)
+    less_equal:x(y) logical_or:x(y) logical_xor:x(y) lt:x(y) multiply:x(y) ne:x(y) nextafter:x(y) not_equal:x(y)
+    pow:u(2) remainder:x(y) subtract:x(y) true_divide:x(y) gcd:k(k+2) lcm:k(k+2) ldexp:x(k[:,None])
+"""
+
+
+def _changed():
+    """Rows of methods that change their tensor, and of second names."""
+    for word in _IN_PLACE.split():
+        name, _, rest = word.partition(":")
+        of, _, given = rest.partition("(")
+        given = f"({given}" if given else "()"
+        yield (
+            f"Tensor.{name}_",
+            f"({of or 'x'}).clone().{name}_{given}" if "double()" not in rest else (f"u.double().{name}_(2)"),
+        )
+    for word in _ALIASES.split():
+        name, _, of = word.partition(":")
+        yield name, f"[torch.{name}({of or 'x'}), ({of or 'x'}).{name}()]"
+    for name in _PAIRS.split():
+        yield name, f"[torch.{name}(x, y), x.{name}(y)]"
+
+
 # What is out of scope: the line raises an error that names what is not there.
 OUT_OF_SCOPE = """
 Tensor.to_sparse | x.to_sparse() ; fft.rfft | torch.fft.rfft(v) ; fft.irfft | torch.fft.irfft(v)
@@ -322,3 +476,4 @@ def rows(text):
 
 
 ROWS = rows(TENSOR) + rows(TORCH) + rows(NN) + rows(REST) + rows(SYNTAX) + rows(KEYWORDS)
+RARE = rows(LAYERS_TAIL) + rows(REST_TAIL) + rows(TENSOR_TAIL) + list(_changed())

@@ -1,4 +1,4 @@
-"""Every name that programs use often is there, and a line that uses it has PyTorch's outcome."""
+"""Every name that programs use often is there, and a line that uses it has PyTorch's outcome; so for rarer ones."""
 
 import io
 import zipfile
@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 from tests.torch.compare import REF, SUT, check_same, outcome
-from tests.torch.name_rows import OUT_OF_SCOPE, ROWS, rows
+from tests.torch.name_rows import OUT_OF_SCOPE, RARE, ROWS, rows
+
+# Names that a line uses through a function of this file.
+FOUND_BY_HELPERS = {"apply", "Function", "needs_input_grad", "swa_utils", "GradScaler", "UninitializedParameter"}
 
 
 def reloaded(m, value, **options):
@@ -36,6 +39,37 @@ def packed(m):
 
 def loader(m, **options):
     return m.utils.data.DataLoader(m.utils.data.TensorDataset(m.arange(5)), **options)
+
+
+def stream(m, n):
+    class Stream(m.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(range(n))
+
+    return Stream()
+
+
+def both_ways(transform, x):
+    y = transform(x)
+    return y, transform.inv(y), transform.log_abs_det_jacobian(x, y)
+
+
+def averaged(m, net, opt):
+    """Stochastic weight averaging: the mean of the weights of three steps."""
+    mean = m.optim.swa_utils.AveragedModel(net)
+    for _ in range(3):
+        opt.step()
+        mean.update_parameters(net)
+    return list(mean.module.parameters()), mean.n_averaged
+
+
+def scaled(m, net, opt):
+    scaler = m.amp.GradScaler("cpu", enabled=False)
+    scaler.scale(net(m.ones(1, 4)).sum()).backward()
+    scaler.unscale_(opt)
+    scaler.step(opt)
+    scaler.update()
+    return list(net.parameters()), scaler.state_dict(), scaler.is_enabled()
 
 
 def doubled(m, x, look=None):
@@ -79,7 +113,9 @@ def namespace(m):
         "k": m.tensor([2, 0, 3]), "g": x.clone().requires_grad_(), "images": m.randn(2, 3, 6, 6), "net": net,
         "opt": m.optim.SGD(net.parameters(), lr=0.1, momentum=0.9), "steps": steps, "outcome": outcome,
         "reloaded": reloaded, "under": under, "packed": packed, "loader": loader, "doubled": doubled,
-        "saved_by": saved_by,
+        "saved_by": saved_by, "stream": stream,
+        "both_ways": both_ways, "averaged": averaged, "scaled": scaled, "u": x.sigmoid(),
+        "cube": m.randn(1, 2, 4, 4, 4),
     }  # fmt: skip
 
 
@@ -92,19 +128,20 @@ def detached(value):
     return value
 
 
-@pytest.mark.parametrize("name, expression", ROWS, ids=[name for name, _ in ROWS])
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name, expression", ROWS + RARE, ids=[name for name, _ in ROWS + RARE])
 def test_a_line_that_uses_the_name_has_pytorchs_outcome(name, expression):
     ours, theirs = (outcome(lambda m: detached(eval(expression, namespace(m))), m) for m in (SUT, REF))
     assert not hasattr(theirs, "error"), theirs
     check_same(ours, theirs, expression, rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("name, expression", ROWS, ids=[name for name, _ in ROWS])
+@pytest.mark.parametrize("name, expression", ROWS + RARE, ids=[name for name, _ in ROWS + RARE])
 def test_the_line_uses_the_name(name, expression):
     kind, _, rest = name.rpartition(" ")
     if kind == "keyword":
         assert f"{rest}=" in expression
-    elif " " not in name and name.rpartition(".")[2] not in ("apply", "Function", "needs_input_grad"):
+    elif " " not in name and name.rpartition(".")[2] not in FOUND_BY_HELPERS:
         assert name.rpartition(".")[2] in expression
 
 
