@@ -69,8 +69,19 @@ _ELSEWHERE = {
 
 # Submodules that are imported when they are first named, so that a program which does without them starts faster.
 _LATER = frozenset(
-    ("accelerator", "amp", "backends", "cuda", "distributed", "distributions", "jit", "library", "multiprocessing")
-    + ("onnx", "optim", "profiler", "sparse", "special", "testing")
+    (
+        "_jit_internal",
+        "accelerator",
+        "amp",
+        "backends",
+        "cuda",
+        "distributed",
+        "distributions",
+        "jit",
+        "library",
+        "multiprocessing",
+    )
+    + ("onnx", "optim", "profiler", "sparse", "special", "testing", "torch_version", "version")
 )
 
 __getattr__ = finder(__name__, _ELSEWHERE, _LATER)

@@ -38,7 +38,9 @@ from brisk import serialization as serialization
 from brisk import sparse as sparse
 from brisk import special as special
 from brisk import testing as testing
+from brisk import torch_version as torch_version
 from brisk import utils as utils
+from brisk import version as version
 from brisk.amp import GradScaler as GradScaler
 from brisk._storage import TypedStorage as TypedStorage
 from brisk.nn._windows import adaptive_avg_pool1d as adaptive_avg_pool1d
