@@ -184,6 +184,16 @@ def test_a_size_may_be_a_tensor_that_holds_one_number(line):
     check_same(outcome(ask, SUT), outcome(ask, REF), line)
 
 
+@pytest.mark.parametrize("kind", ["RNN", "GRU"])
+@pytest.mark.parametrize("both_ways", [False, True])
+def test_the_output_of_a_recurrent_layer_has_pytorchs_place_on_the_tape(kind, both_ways):
+    def ask(m):
+        output, state = getattr(m.nn, kind)(3, 4, bidirectional=both_ways)(m.ones(5, 2, 3))
+        return output.grad_fn.name(), state.grad_fn.name()
+
+    assert ask(SUT) == ask(REF)
+
+
 def test_a_name_of_torchscript_can_be_imported_for_annotations():
     from brisk._C import Value
 
