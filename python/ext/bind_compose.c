@@ -207,6 +207,8 @@ static PyObject *py_positive(const arg *a)
     PyErr_SetString(PyExc_RuntimeError, "The `+` operator, on a bool tensor is not supported.");
     return NULL;
 }
+static PyObject *py_erfcx(const arg *a) { return py_wrap(bk_erfcx(a[0].tensor)); }
+static PyObject *py_zeta(const arg *a) { return py_wrap(bk_zeta(a[0].tensor, a[1].tensor)); }
 static PyObject *py_polygamma(const arg *a) { return py_out(bk_polygamma(a[0].i, a[1].tensor), &a[2]); }
 static PyObject *py_polygamma_method(const arg *a) { return py_wrap(bk_polygamma(a[1].i, a[0].tensor)); }
 /* A row of the op table under another name. */
@@ -310,6 +312,8 @@ const binding compose_rows[] = {
     OF_ONE(deg2rad)
     OF_ONE(rad2deg)
     { BOTH, "positive(Tensor self)", py_positive, NULL },
+    { AS_FUNCTION, "_erfcx(Tensor self)", py_erfcx, NULL },
+    { AS_FUNCTION, "_zeta(Tensor self, Tensor other)", py_zeta, NULL },
     { AS_FUNCTION, "polygamma(int n, Tensor self, *, Tensor? out=None)", py_polygamma, NULL },
     { AS_METHOD, "polygamma(Tensor self, int n)", py_polygamma_method, NULL },
 #define ONE(name, op) OF_ONE(name)

@@ -853,6 +853,10 @@ double vm_erfc_d(double x);
 double vm_digamma(double x);
 double vm_trigamma(double x);
 double vm_erfinv(double x);
+double vm_erfcx(double x);
+double vm_zeta(double s, double q);
+double vm_igamma(double a, double x);
+double vm_igammac(double a, double x);
 
 /* --- the prelude of ops.def: one name for both float types --------------------------------------------------- */
 
@@ -908,6 +912,10 @@ double vm_erfinv(double x);
 #define v_lgamma(x)         ((T)V1(x, vm_lgamma, vm_lgamma_d))
 #define v_digamma(x)        ((T)vm_digamma(x))
 #define v_trigamma(x)       ((T)vm_trigamma(x))
+#define v_erfcx(x)          ((T)vm_erfcx(x))
+#define v_zeta(x, y)        ((T)vm_zeta(x, y))
+#define v_igamma(x, y)      ((T)vm_igamma(x, y))
+#define v_igammac(x, y)     ((T)vm_igammac(x, y))
 
 /* The sign bit itself: 1 for -0 and negative NaN. */
 VM uint8_t signbit_f(float x) { return (uint8_t)(bits_f(x) >> 31); }

@@ -375,11 +375,25 @@ bk_tensor *bk_isclose(const bk_tensor *x, const bk_tensor *y, double rtol, doubl
     return t;
 }
 
+/* (-1)^(n + 1) n! zeta(n + 1, x) */
+static bk_tensor *polygamma_from_2(int64_t n, const bk_tensor *x)
+{
+    operand in[MAX_INPUTS] = { number_float((double)n + 1) };
+    in[0].beside = true;
+    lock_take();
+    bk_scope_push();
+    bk_tensor *sum = operand_of(x, &in[1]) ? ew_apply(EW_zeta, in) : NULL;
+    double factor = (n % 2 ? 1 : -1) * tgamma((double)n + 1);
+    bk_tensor *t = scope_return(sum ? ew_with(EW_mul, sum, number_float(factor)) : NULL);
+    lock_give();
+    return t;
+}
+
 bk_tensor *bk_polygamma(int64_t n, const bk_tensor *x)
 {
     if (n < 0)
         return error_null(BK_RUNTIME_ERROR, "polygamma(n, x) does not support negative n.");
-    if (n > 1)
-        return error_null(BK_NOT_IMPLEMENTED, "polygamma(n, x) is there for n = 0 and n = 1, got %lld", (long long)n);
-    return n ? bk_trigamma(x) : bk_digamma(x);
+    if (n < 2)
+        return n ? bk_trigamma(x) : bk_digamma(x);
+    return polygamma_from_2(n, x);
 }

@@ -72,6 +72,17 @@ static real ref_trigamma(real x)
     return sum + 1 / x + z / 2 + z / x * (1 / 6.l - z * (1 / 30.l - z * (1 / 42.l - z * (1 / 30.l - z * 5 / 66))));
 }
 
+/* Beyond 25 by a continued fraction, which the kernel does not use. */
+static real ref_erfcx(real x)
+{
+    if (!(x > 25))
+        return expl(x * x) * erfcl(x);
+    real fraction = x;
+    for (int k = 12; k > 0; k--)
+        fraction = x + k / 2.l / fraction;
+    return 1 / (fraction * 1.77245385090551602729817l);
+}
+
 static real ref_lgamma(real x)
 {
     int sign;
@@ -131,6 +142,7 @@ static const function functions[] = {
     { EW_lgamma, ref_lgamma, 0, 2, -30, 30, 2.5 },
     { EW_digamma, ref_digamma, 0, 2, 1.75, 30, 1.6 },
     { EW_trigamma, ref_trigamma, 0, 2, .01, 30, 1e-19 },
+    { EW_erfcx, ref_erfcx, 0, 2, -26, 40, 0 },
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 

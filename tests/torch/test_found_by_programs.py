@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from tests.torch.compare import REF, SUT, check_tensor
+from tests.torch.compare import REF, SUT, check_same, check_tensor, outcome
 
 
 @pytest.mark.parametrize("arguments", [{"split_size": [2, 4]}, {"split_size": 4}, {"split_size": (1, 5), "dim": -1}])
@@ -160,3 +160,45 @@ def test_choices_that_change_nothing_are_accepted():
     ours, theirs = program(SUT), program(REF)
     check_tensor(ours[0], theirs[0], "attention")
     assert ours[1:] == theirs[1:]
+
+
+SIZES = (
+    """
+torch.zeros(b, c) ; torch.ones((b, c)) ; torch.zeros(b) ; torch.empty(b, 2).shape ; torch.full((b, c), 1.0)
+torch.rand(b, c).shape ; torch.randint(5, (b, c)).shape ; torch.randint(b, (3,)).shape ; torch.randperm(b).shape
+x.view(b, c) ; x.view(-1, b) ; x.reshape((c, b)) ; x.expand(b, 6) ; x.repeat(b, c) ; x.new_zeros(b, c) ; torch.eye(b)
+x.view(2, 3).sum((b - 1, 0)) ; x.view(2, 3).permute(b - 1, b - 2) ; x.topk(b)[0] ; torch.zeros(b[None], 2)
+torch.zeros(2, torch.tensor([2, 3])) ; torch.zeros(2, torch.tensor(2.0)) ; torch.zeros(2, torch.tensor([]))
+torch.zeros((2, torch.tensor([2, 3]))) ; x.view(2, 3).transpose(b - 1, 0) ; x.unsqueeze(b - 2) ; torch.zeros(b, 2.0)
+""".replace("\n", " ; ")
+    .strip(" ;")
+    .split(" ; ")
+)
+
+
+@pytest.mark.parametrize("line", SIZES)
+def test_a_size_may_be_a_tensor_that_holds_one_number(line):
+    def ask(m):
+        return eval(line, {"torch": m, "x": m.arange(6.0), "b": m.tensor([2]), "c": m.tensor(3)})
+
+    check_same(outcome(ask, SUT), outcome(ask, REF), line)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU"])
+@pytest.mark.parametrize("both_ways", [False, True])
+def test_the_output_of_a_recurrent_layer_has_pytorchs_place_on_the_tape(kind, both_ways):
+    def ask(m):
+        output, state = getattr(m.nn, kind)(3, 4, bidirectional=both_ways)(m.ones(5, 2, 3))
+        return output.grad_fn.name(), state.grad_fn.name()
+
+    assert ask(SUT) == ask(REF)
+
+
+def test_a_name_of_torchscript_can_be_imported_for_annotations():
+    from brisk._C import Value
+
+    assert not hasattr(SUT, "Value") and not isinstance(SUT.ones(2), Value)
+
+
+def test_the_package_is_reached_through_a_module_that_imports_it():
+    assert SUT.sparse.torch.eye(2).tolist() == [[1, 0], [0, 1]]

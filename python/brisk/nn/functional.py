@@ -31,10 +31,10 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """leaky_relu with a slope drawn between two bounds; their mean when not training."""
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    slopes = _C.ones_like(input)
-    drawn = _C.empty_like(slopes).uniform_(lower, upper)  # (PyTorch draws only where it needs a slope)
-    result = _C.where(input <= 0, input * drawn, input)
-    return input.copy_(result) if inplace else result
+    below = input.detach() <= 0  # PyTorch draws only there, in float64
+    drawn = _C.empty(int(below.sum()), dtype=_C.float64).uniform_(lower, upper)
+    slopes = _C.ones_like(input, requires_grad=False).masked_scatter(below, drawn.to(input.dtype))
+    return input.mul_(slopes) if inplace else input * slopes
 
 
 def _check_probability(p):
