@@ -158,6 +158,30 @@ static int run_terms(const instruction *in, const binding *bound)
     return run_sum(&call);
 }
 
+static int no_memory(const node *record)
+{
+    error_int(BK_MEMORY_ERROR, "brisk: out of memory in %s", op_get(record->op)->name);
+    return error_about(record->line);
+}
+
+static int64_t bytes_of(const node *record)
+{
+    return record->layout->span * (int64_t)dtype_size((bk_dtype)record->dtype);
+}
+
+/* The record to name when the memory of a result, or of all temporaries (-1), cannot be had: the largest of those. */
+static const node *largest_record(const plan *p, const op_log *log, int buffer)
+{
+    const node *largest = log->nodes[0];
+    for (int i = 0; i < log->count && buffer < 0; i++)
+        if (bytes_of(log->nodes[i]) > bytes_of(largest))
+            largest = log->nodes[i];
+    for (int i = 0; i < p->kept_count; i++)
+        if (p->kept[i].buffer == buffer)
+            return log->nodes[p->kept[i].record];
+    return largest;
+}
+
 /* The memory of the plan's buffers. -1: out of memory, nothing is held. */
 static int bind_buffers(const plan *p, const op_log *log, binding *bound, char *arena)
 {
@@ -172,6 +196,7 @@ static int bind_buffers(const plan *p, const op_log *log, binding *bound, char *
         } else {
             storage *s = storage_new((size_t)buffer->bytes);
             if (!s) {
+                no_memory(largest_record(p, log, b));
                 while (b-- > 0)
                     if (p->buffers[b].kind == BUFFER_RESULT)
                         storage_release(bound[b].memory);
@@ -245,8 +270,7 @@ static int run_code(const op_log *log, plan_progress *progress)
         const int first = progress->next;
         const bool whole = region < last && region->first == first;
         if ((whole ? run_stretch(p, region, progress->bound) : run_instruction(&p->code[first], progress->bound)) < 0)
-            return error_int(BK_MEMORY_ERROR, "brisk: out of memory in %s",
-                             op_get(log->nodes[p->code[first].record]->op)->name);
+            return no_memory(log->nodes[p->code[first].record]);
         progress->next = whole ? region++->end : first + 1;
         for (int i = first; i < progress->next; i++)
             counts.instructions[p->code[i].kind]++;
@@ -269,6 +293,8 @@ int plan_begin(plan *p, op_log *log)
 {
     binding *bound = pool_take(table_bytes(p));
     char *arena = pool_take(arena_bytes(p));
+    if (!bound || !arena)
+        no_memory(largest_record(p, log, -1));
     if (!bound || !arena || bind_buffers(p, log, bound, arena) < 0) {
         give_memory(p, bound, arena);
         return -1;
