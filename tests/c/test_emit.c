@@ -2,9 +2,15 @@
  *
  * Programs are thrown at random over every op that has code (and some that have none), in every type, over ports that
  * are lines, one element for all, rows of fewer sizes and parts of wider rows, at every level the machine has. */
+#define _GNU_SOURCE
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "brisk.h"
 #include "core/memory.h"
@@ -582,6 +588,71 @@ static void without_memory(void)
     give_memory(&m);
 }
 
+/* --- forks, and systems that allow no code ------------------------------------------------------------------------ */
+
+static int refusals = -1; /* of memory that is to be run, so far; -1: none are made */
+
+/* Stands before the C library's. */
+int mprotect(void *at, size_t bytes, int protection)
+{
+    if (refusals >= 0 && protection & PROT_EXEC) {
+        refusals++;
+        errno = EACCES;
+        return -1;
+    }
+    return (int)syscall(SYS_mprotect, at, bytes, protection);
+}
+
+static bool in_child(bool (*holds)(void))
+{
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(holds() ? 0 : 1);
+    int status = -1;
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+enum { LARGE = 1 << 20 }; /* has code for its first run */
+
+static bool uses_the_parents_code(void)
+{
+    const emit_counts before = emit_count();
+    return evaluate(LARGE) == 34 && emit_count().made == before.made && before.pieces > 0;
+}
+
+static bool makes_code(void)
+{
+    const emit_counts before = emit_count();
+    cache_clear();
+    return evaluate(LARGE) == 34 && evaluate(LARGE) == 34 && emit_count().made > before.made;
+}
+
+static bool does_without_code(void)
+{
+    cache_clear();
+    const emit_counts before = emit_count();
+    refusals = 0;
+    bool right = evaluate(LARGE) == 34 && evaluate(LARGE) == 34;
+    cache_clear();
+    right &= evaluate(LARGE) == 34 && evaluate(LARGE - 1) == 34;
+    return right && refusals == 1 && emit_count().bytes == before.bytes;
+}
+
+static void forks_and_refusals(void)
+{
+    if (isa_current() == ISA_BASELINE)
+        return;
+    cache_clear();
+    bool right = evaluate(LARGE) == 34;
+    tap_ok(right && in_child(uses_the_parents_code), "a forked child runs the code of its parent");
+    tap_ok(in_child(makes_code), "and makes code of its own");
+    tap_ok(in_child(does_without_code),
+           "where no memory can be made executable all is interpreted, and it is asked once");
+    const int64_t made = emit_count().made;
+    tap_ok(evaluate(LARGE) == 34 && emit_count().made == made, "which the parent does not notice");
+}
+
 int main(void)
 {
     bk_set_num_threads(2);
@@ -596,5 +667,6 @@ int main(void)
     }
     when_code_is_made();
     without_memory();
+    forks_and_refusals();
     return tap_done();
 }
