@@ -90,9 +90,10 @@ fuzz: install $(VENV)/ready-torch
 	@$(BIN)/python -m tests.torch.fuzz --programs $(PROGRAMS)
 
 bench: install $(VENV)/ready-torch
-	@ninja -C $(BUILD) --quiet bench/c/bench_core bench/c/bench_recurrence
+	@ninja -C $(BUILD) --quiet bench/c/bench_core bench/c/bench_recurrence bench/c/bench_gates
 	@$(BUILD)/bench/c/bench_core
 	@$(BUILD)/bench/c/bench_recurrence
+	@$(BUILD)/bench/c/bench_gates
 	@$(BIN)/brisk bench $(CASE)
 
 # --- sanitizers --------------------------------------------------------------------------------------------------

@@ -63,11 +63,13 @@ static inline const op_info *op_get(int op) { return &op_infos[op]; }
 /* Memory that evaluated nodes point into. */
 typedef struct storage {
     int32_t refs;
-    int32_t exports;    /* foreign owners that can read or write it behind our back (NumPy arrays, DLPack, the buffer
-                           protocol): reads of it are evaluated at once, writes go to this very memory */
-    bool pinned;        /* its address was handed out: values of its cell stay here */
-    int32_t dying;      /* scratch of a flush: how many of refs end with it */
-    int32_t first_leaf; /* scratch of a flush: the first leaf that lies in it, good while epoch is the log's */
+    int32_t exports;  /* foreign owners that can read or write it behind our back (NumPy arrays, DLPack, the buffer
+                         protocol): reads of it are evaluated at once, writes go to this very memory */
+    bool pinned;      /* its address was handed out: values of its cell stay here */
+    uint8_t packings; /* how often products have packed what it holds since somebody wrote to it, up to a few */
+    struct packed_form *packed; /* what is kept of that (graph/packed.h) */
+    int32_t dying;              /* scratch of a flush: how many of refs end with it */
+    int32_t first_leaf;         /* scratch of a flush: the first leaf that lies in it, good while epoch is the log's */
     uint32_t epoch;
     char *data;
     size_t bytes;
@@ -230,10 +232,10 @@ node *node_new(int op, bk_dtype dtype, const layout *l);
 /* What front ends set so that records know the line that asked for them. */
 extern void (*line_hook)(source_line *line);
 
-/* node_new, for the one caller where the call itself counts. */
+/* node_new, for callers where the call itself counts; node_blank: its line is unset. */
 extern freelist nodes;
 extern uint64_t next_sequence;
-static inline __attribute__((always_inline)) node *node_new_here(int op, bk_dtype dtype, const layout *l)
+static inline __attribute__((always_inline)) node *node_blank(int op, bk_dtype dtype, const layout *l)
 {
     node *n = freelist_take(&nodes, sizeof *n);
     if (!n)
@@ -246,7 +248,12 @@ static inline __attribute__((always_inline)) node *node_new_here(int op, bk_dtyp
     n->refs = 1;
     n->layout = l;
     n->sequence = next_sequence++;
-    if (line_hook)
+    return n;
+}
+static inline __attribute__((always_inline)) node *node_new_here(int op, bk_dtype dtype, const layout *l)
+{
+    node *n = node_blank(op, dtype, l);
+    if (n && line_hook)
         line_hook(&n->line);
     return n;
 }

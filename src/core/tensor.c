@@ -15,6 +15,7 @@
 #include "core/memory.h"
 #include "core/scope.h"
 #include "graph/log.h"
+#include "graph/packed.h"
 
 static freelist tensors = { 0 }, cells = { 0 }, tracks = { 0 };
 
@@ -770,6 +771,7 @@ char *tensor_open(bk_tensor *t)
     forget_all(c, !(t->flags & TENSOR_DATA));
     if (n->refs != 1 || n->memory->refs != 1)
         return NULL;
+    packed_drop(n->memory);
     c->stamp = next_stamp++;
     count_write(t);
     return n->data;

@@ -14,6 +14,7 @@
 #include "core/memory.h"
 #include "cpu/move.h"
 #include "graph/kernels.h"
+#include "graph/packed.h"
 #include "graph/run.h"
 #include "graph/run_sum.h"
 
@@ -135,7 +136,7 @@ static int run_kernel(const instruction *in, const binding *bound)
     call.epilogue = NULL;
     call.epilogue_arg = NULL;
     call.packed = reads_packed(in, bound) ? bound[in->kernel.packed].base : NULL;
-    call.packs = call.packed && in->kernel.packs;
+    call.packs = packs_factor(in, bound);
     call.addend = in->kernel.addend.buffer >= 0 ? address(bound, &in->kernel.addend) : NULL;
     call.addend_row = in->kernel.addend_row;
     call.out = bind_view(bound, &in->kernel.out);
@@ -187,11 +188,11 @@ static int bind_buffers(const plan *p, const op_log *log, binding *bound, char *
     for (int b = 0; b < p->buffer_count; b++) {
         const plan_buffer *buffer = &p->buffers[b];
         if (buffer->kind == BUFFER_LEAF) {
-            bound[b] = (binding){ log->leaves[buffer->leaf]->data, log->leaves[buffer->leaf]->memory };
+            bound[b] = (binding){ log->leaves[buffer->leaf]->data, log->leaves[buffer->leaf]->memory, false };
         } else if (buffer->kind == BUFFER_TEMPORARY) {
-            bound[b] = (binding){ arena + buffer->at, NULL };
-        } else if (buffer->kind == BUFFER_LOCAL) {
-            bound[b] = (binding){ NULL, NULL }; /* whoever runs the region has it */
+            bound[b] = (binding){ arena + buffer->at, NULL, false };
+        } else if (buffer->kind == BUFFER_LOCAL || buffer->kind == BUFFER_KEPT) {
+            bound[b] = (binding){ 0 }; /* whoever runs the region has it; bind_factors */
         } else {
             storage *s = storage_new((size_t)buffer->bytes);
             if (!s) {
@@ -201,10 +202,24 @@ static int bind_buffers(const plan *p, const op_log *log, binding *bound, char *
                         storage_release(bound[b].memory);
                 return -1;
             }
-            bound[b] = (binding){ s->data, s };
+            bound[b] = (binding){ s->data, s, false };
         }
     }
     return 0;
+}
+
+/* Factors that are packed already. */
+static void bind_factors(const plan *p, binding *bound)
+{
+    for (int i = 0; i < p->factor_count; i++) {
+        const plan_view *b = &p->code[p->factors[i].code].kernel.in[1];
+        const factor_key key = { address(bound, b),     b->dtype,
+                                 b->layout->sizes[0],   b->layout->sizes[1],
+                                 b->layout->strides[0], b->layout->strides[1] };
+        char *packed = packed_keep(bound[b->buffer].memory, &key);
+        if (packed)
+            bound[p->factors[i].buffer] = (binding){ packed, NULL, true };
+    }
 }
 
 static void give_results(const plan *p, const op_log *log, const binding *bound)
@@ -214,8 +229,10 @@ static void give_results(const plan *p, const op_log *log, const binding *bound)
         node *n = log->nodes[k->record];
         n->data = bound[k->buffer].base + k->offset * (int64_t)dtype_size((bk_dtype)n->dtype);
         n->memory = bound[k->buffer].memory;
-        if (n->memory)
+        if (n->memory) {
             n->memory->refs++;
+            packed_drop(n->memory); /* a leaf's, where it was written in place */
+        }
     }
     for (int b = 0; b < p->buffer_count; b++)
         if (p->buffers[b].kind == BUFFER_RESULT)
@@ -298,6 +315,7 @@ int plan_begin(plan *p, op_log *log)
         give_memory(p, bound, arena);
         return -1;
     }
+    bind_factors(p, bound);
     p->begun = true;
     log->progress = (plan_progress){ .plan = p, .bound = bound, .arena = arena };
     return 0;
