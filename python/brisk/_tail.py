@@ -273,7 +273,15 @@ def frexp(input):
 def ldexp(input, other, *, out=None):
     """input * 2 ** other"""
     other = other if isinstance(other, Tensor) else _C.tensor(other)
-    return _fill(out, input * _C.pow(2.0, other))
+    if input.is_floating_point() and not other.is_floating_point():
+        if other.dtype == _C.bool:
+            raise NotImplementedError("\"ldexp_cpu\" not implemented for 'Bool'")
+        result = (input.double() * _C.pow(2.0, other.double())).to(input.dtype)  # which holds powers float32 does not
+    else:
+        result = input * _C.pow(2.0, other)
+    like = _C.empty_like(input, dtype=result.dtype)  # PyTorch makes room for the result first
+    alike = like.shape != result.shape or like.stride() == result.stride()
+    return _fill(out, result if alike else like.copy_(result))
 
 
 def mvlgamma(input, p):
@@ -289,7 +297,9 @@ def renorm(input, p, dim, maxnorm, *, out=None):
     scale = _C.where(norms > maxnorm, maxnorm / (norms + 1e-7), _C.ones_like(norms))
     shape = [1] * input.dim()
     shape[dim] = -1
-    return _fill(out, input * scale.view(shape))
+    result = input * scale.view(shape)
+    made = _C.empty(result.shape, dtype=result.dtype)  # row-major, as PyTorch's is
+    return _fill(out, result if result.stride() == made.stride() else made.copy_(result))
 
 
 def _spacing(y, x, dx, dim):

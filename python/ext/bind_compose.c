@@ -183,6 +183,10 @@ static bk_tensor *compute_nan_to_num(const arg *a)
                        a[3].given ? &a[3].d : NULL);
 }
 
+static bk_tensor *compute_isinf(const arg *a) { return is_infinite(a[0].tensor); }
+static bk_tensor *compute_isfinite(const arg *a) { return is_finite(a[0].tensor); }
+static PyObject *py_isinf(const arg *a) { return py_wrap(locked(compute_isinf, a)); }
+static PyObject *py_isfinite(const arg *a) { return py_wrap(locked(compute_isfinite, a)); }
 static bk_tensor *compute_logit(const arg *a) { return logit(a[0].tensor, a[1].given ? a[1].d : -1); }
 static bk_tensor *compute_sinc(const arg *a) { return bk_sinc(a[0].tensor); }
 static bk_tensor *compute_deg2rad(const arg *a) { return bk_deg2rad(a[0].tensor); }
@@ -243,10 +247,11 @@ UNARY_ALIASES(DEFINE_ALIAS)
 BINARY_ALIASES(DEFINE_ALIAS)
 
 /* The rows whose function takes no out in PyTorch. */
-#define WITHOUT_OUT(X) X(relu) X(selu) X(isnan) X(isinf) X(isfinite)
+#define ROWS_WITHOUT_OUT(X) X(relu) X(selu) X(isnan)
+#define WITHOUT_OUT(X) ROWS_WITHOUT_OUT(X) X(isinf) X(isfinite)
 #define DEFINE_PLAIN(name)                                                                                             \
     static PyObject *py_##name(const arg *a) { return py_wrap(bk_##name(a[0].tensor)); }
-WITHOUT_OUT(DEFINE_PLAIN)
+ROWS_WITHOUT_OUT(DEFINE_PLAIN)
 
 #define OF_ONE(name)                                                                                                   \
     { BOTH, #name "(Tensor self, *, Tensor? out=None)", py_##name, NULL },                                             \

@@ -202,3 +202,34 @@ def test_a_name_of_torchscript_can_be_imported_for_annotations():
 
 def test_the_package_is_reached_through_a_module_that_imports_it():
     assert SUT.sparse.torch.eye(2).tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("line", """
+    x + s ; x - s ; s + x ; s - x ; x * s ; s * x ; x / s ; s / x ; x.add(s, alpha=2) ; x.sub(s)
+    x[0] + s ; x[0] * s ; s * x[0]
+    x + z ; x - z ; z + x ; z - x ; x * z ; z * x ; x / z ; z / x ; x + i ; x * i ; x - z.double() ; x * z.double()
+    torch.addcmul(x, z, z) ; torch.addcdiv(x, z, z) ; torch.addcmul(x, i, i) ; torch.where(x > 0, x, z) ; x.clamp(max=z)
+    """.replace("\n", " ; ").split(" ; "))  # fmt: skip
+def test_numbers_beside_16_bit_floats_are_rounded_where_pytorch_rounds_them(line, dtype):
+    """What is added is rounded to 16 bits first; what multiplies or divides is not."""
+
+    def result(m):
+        x = (m.arange(1, 1000) / 7).to(getattr(m, dtype))
+        names = {"torch": m, "x": x, "s": 3.188123, "z": m.tensor(3.188123), "i": m.tensor(12345)}
+        return eval(line.strip(), names)
+
+    if line.strip():
+        check_tensor(result(SUT), result(REF), line, rtol=0.0, atol=0.0)
+
+
+def test_ldexp_of_a_float_and_an_integer_keeps_the_floats_dtype():
+    def program(m):
+        x = m.tensor([1.5, 2.0**-140])
+        kinds = [m.ldexp(m.ones(2, dtype=d), m.tensor([1, 2])).dtype for d in (m.float16, m.bfloat16, m.float64)]
+        return m.ldexp(x, m.tensor([3, 200])).tolist(), [str(d) for d in kinds]
+
+    assert program(SUT) == program(REF)
+    for m in (SUT, REF):
+        with pytest.raises(NotImplementedError):
+            m.ldexp(m.ones(2), m.tensor([True, False]))
