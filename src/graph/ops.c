@@ -59,12 +59,8 @@ static const struct {
     int op;
     const char *name;
 } backward_names[] = {
-    { EW_add_scaled, "AddBackward0" },
-    { EW_sub_scaled, "SubBackward0" },
-    { EW_gelu_tanh, "GeluBackward0" },
-    { EW_square, "PowBackward0" },
-    { EW_trigamma, "PolygammaBackward0" },
-    { EW_erfcx, "SpecialErfcxBackward0" },
+    { EW_add_scaled, "AddBackward0" },   { EW_sub_scaled, "SubBackward0" },     { EW_gelu_tanh, "GeluBackward0" },
+    { EW_square, "PowBackward0" },       { EW_trigamma, "PolygammaBackward0" }, { EW_erfcx, "SpecialErfcxBackward0" },
     { EW_zeta, "SpecialZetaBackward0" },
 };
 
