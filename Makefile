@@ -81,7 +81,8 @@ test-c: $(BUILD)/build.ninja
 	@$(meson) test -C $(BUILD) --print-errorlogs
 
 test-python: install
-	@$(BIN)/python $(PYTEST) tests/python
+	@ninja -C $(BUILD) --quiet examples/c/training examples/c/char_lstm
+	@BRISK_EXAMPLES=$(abspath $(BUILD))/examples/c $(BIN)/python $(PYTEST) tests/python
 
 test-torch: install $(VENV)/ready-torch
 	@$(BIN)/python $(PYTEST) tests/torch

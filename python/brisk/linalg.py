@@ -14,6 +14,7 @@ from brisk._C import _LinAlgError as LinAlgError
 from brisk._C import det, inverse, matmul
 from brisk._C import diagonal as _diagonal
 from brisk._composed import looks_like as _looks_like
+from brisk._missing import finder
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh",
@@ -435,3 +436,5 @@ _Lu = _named("linalg_lu", "P L U")
 _LstSq = _named("linalg_lstsq", "solution residuals rank singular_values")
 _Svd = _named("linalg_svd", "U S Vh")
 _Eigh = _named("linalg_eigh", "eigenvalues eigenvectors")
+
+__getattr__ = finder(__name__)

@@ -6,6 +6,7 @@
  * Inputs of elementwise ops have their own sizes: those that differ from the node's are repeated to it. */
 #ifndef BK_CORE_NODE_H
 #define BK_CORE_NODE_H
+#include "core/error.h"
 #include "core/layout.h"
 #include "core/memory.h"
 #include "cpu/ew.h"
@@ -137,11 +138,6 @@ typedef enum write_op {
     WRITE_OPS(WRITE_OP)
 #undef WRITE_OP
 } write_op;
-
-typedef struct source_line {
-    const void *code; /* CPython's code object, borrowed by address; NULL from C */
-    int32_t at;       /* instruction within it */
-} source_line;
 
 enum {
     NODE_PENDING = 1,    /* in the log */

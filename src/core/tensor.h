@@ -62,7 +62,9 @@ enum {
     X(transpose, "TransposeBackward0")                                                                                 \
     X(unbind, "UnbindBackward0")                                                                                       \
     X(unfold, "UnfoldBackward0")                                                                                       \
-    X(unsqueeze, "UnsqueezeBackward0")
+    X(unsqueeze, "UnsqueezeBackward0")                                                                                 \
+    X(steps, "StackBackward0") /* of a recurrent layer: rows here, which PyTorch stacks or joins */                    \
+    X(both_ways, "CatBackward0")
 typedef enum view_op {
 #define VIEW_OP(name, grad_name) VIEW_##name,
     VIEW_OPS(VIEW_OP)

@@ -63,6 +63,9 @@ static const struct {
     { EW_sub_scaled, "SubBackward0" },
     { EW_gelu_tanh, "GeluBackward0" },
     { EW_square, "PowBackward0" },
+    { EW_trigamma, "PolygammaBackward0" },
+    { EW_erfcx, "SpecialErfcxBackward0" },
+    { EW_zeta, "SpecialZetaBackward0" },
 };
 
 /* Inputs that are no operands of PyTorch's function: where to read or write, and results that the gradient reads. */

@@ -159,6 +159,29 @@ static int run_terms(const instruction *in, const binding *bound)
     return run_sum(&call);
 }
 
+/* Records of a backward pass that was replayed have no nodes, and so no line of their own. */
+static int no_memory(const op_log *log, int record)
+{
+    const node *n = log->nodes[record];
+    error_int(BK_MEMORY_ERROR, "brisk: out of memory in %s", op_get(log->keys[record].op)->name);
+    return n ? error_about(n->line) : -1;
+}
+
+static int64_t bytes_of(const node *n) { return n ? n->layout->span * (int64_t)dtype_size((bk_dtype)n->dtype) : 0; }
+
+/* The record to name when the memory of a result, or of all temporaries (-1), cannot be had: the largest of those. */
+static int largest_record(const plan *p, const op_log *log, int buffer)
+{
+    int largest = 0;
+    for (int i = 0; i < p->kept_count; i++)
+        if (p->kept[i].buffer == buffer)
+            return p->kept[i].record;
+    for (int i = 0; i < log->count; i++)
+        if (bytes_of(log->nodes[i]) > bytes_of(log->nodes[largest]))
+            largest = i;
+    return largest;
+}
+
 /* The memory of the plan's buffers. -1: out of memory, nothing is held. */
 static int bind_buffers(const plan *p, const op_log *log, binding *bound, char *arena)
 {
@@ -173,6 +196,7 @@ static int bind_buffers(const plan *p, const op_log *log, binding *bound, char *
         } else {
             storage *s = storage_new((size_t)buffer->bytes);
             if (!s) {
+                no_memory(log, largest_record(p, log, b));
                 while (b-- > 0)
                     if (p->buffers[b].kind == BUFFER_RESULT)
                         storage_release(bound[b].memory);
@@ -262,8 +286,7 @@ static int run_code(const op_log *log, plan_progress *progress)
         const int first = progress->next;
         const bool whole = region < last && region->first == first;
         if ((whole ? run_stretch(p, region, progress->bound) : run_instruction(&p->code[first], progress->bound)) < 0)
-            return error_int(BK_MEMORY_ERROR, "brisk: out of memory in %s",
-                             op_get(log->keys[p->code[first].record].op)->name);
+            return no_memory(log, p->code[first].record);
         progress->next = whole ? region++->end : first + 1;
         for (int i = first; i < progress->next; i++)
             counts.instructions[p->code[i].kind]++;
@@ -286,6 +309,8 @@ int plan_begin(plan *p, op_log *log)
 {
     binding *bound = pool_take(table_bytes(p));
     char *arena = pool_take(arena_bytes(p));
+    if (!bound || !arena)
+        no_memory(log, largest_record(p, log, -1));
     if (!bound || !arena || bind_buffers(p, log, bound, arena) < 0) {
         give_memory(p, bound, arena);
         return -1;
