@@ -330,71 +330,74 @@ static void NAME(pack)(int64_t rows, const void *b, int64_t b_row, void *to)
     }
 }
 
-/* Squares of rows from k on, turned; `left` of k are there. Vectors are stored whole, and what follows overwrites what
- * lies beyond the rows. */
-ALWAYS_INLINE void NAME(pack_turned)(int rows, int64_t left, const ELEM *a, int64_t a_row, ELEM *to)
+/* --- packing ------------------------------------------------------------------------------------------------------ */
+
+enum { NAME(SQUARES) = (TILE_ROWS + LANES - 1) / LANES };
+
+/* Squares of a's rows, turned; `left` of k are there. Vectors are stored whole: what follows overwrites what lies
+ * beyond the rows. */
+ALWAYS_INLINE void NAME(pack_squares)(int rows, const ELEM *const *lines, int64_t at, int64_t left, ELEM *to)
 {
-    enum { SQUARES = (TILE_ROWS + LANES - 1) / LANES };
-    VEC v[SQUARES][LANES];
-    UNROLL for (int s = 0; s < SQUARES; s++)
+    VEC v[NAME(SQUARES)][LANES];
+    UNROLL for (int s = 0; s < NAME(SQUARES); s++)
     {
         UNROLL for (int i = 0; i < LANES; i++)
         {
-            const int row = s * LANES + i < rows ? s * LANES + i : rows - 1;
-            if (left >= LANES)
-                v[s][i] = *(const LOOSE *)(a + row * a_row);
-            else
-                memcpy(&v[s][i], a + row * a_row, (size_t)left * sizeof(ELEM));
+            const ELEM *from = lines[s * LANES + i] + at;
+            if (left >= LANES) {
+                v[s][i] = *(const LOOSE *)from;
+            } else {
+                v[s][i] = (VEC){ 0 };
+                memcpy(&v[s][i], from, (size_t)left * sizeof(ELEM));
+            }
         }
         STAGES(v[s])
     }
     UNROLL for (int t = 0; t < LANES; t++)
     {
         if (t < left)
-            UNROLL for (int s = 0; s < SQUARES; s++) * (LOOSE *)(to + t * rows + s * LANES) = (LOOSE)v[s][t];
+            UNROLL for (int s = 0; s < NAME(SQUARES); s++) * (LOOSE *)(to + t * rows + s * LANES) = (LOOSE)v[s][t];
     }
 }
 
-/* Rows of a side by side for each k, where the columns are contiguous: two vectors or halves or quarters that overlap.
- */
-#define PACK_COLUMNS(bytes)                                                                                            \
-    for (int64_t at = 0; at < k; at++, a += a_col, to += rows) {                                                       \
-        memcpy(to, a, bytes);                                                                                          \
-        memcpy((char *)to + all - (bytes), (const char *)a + all - (bytes), bytes);                                    \
-    }
-static void NAME(pack_columns)(int rows, int64_t k, const ELEM *a, int64_t a_col, ELEM *to)
+static void NAME(pack_rows)(int rows, int64_t k, const ELEM *a, int64_t a_row, ELEM *to)
 {
-    const size_t all = (size_t)rows * sizeof(ELEM);
-    if (all >= 64)
-        PACK_COLUMNS(64)
-    else if (all >= 32)
-        PACK_COLUMNS(32)
-    else if (all >= 16)
-        PACK_COLUMNS(16)
-    else
-        PACK_COLUMNS(sizeof(ELEM))
+    const ELEM *lines[NAME(SQUARES) * LANES];
+    for (int i = 0; i < NAME(SQUARES) * LANES; i++)
+        lines[i] = a + (i < rows ? i : rows - 1) * a_row;
+    int64_t at = 0;
+    for (; at + LANES <= k; at += LANES)
+        NAME(pack_squares)(rows, lines, at, LANES, to + at * rows);
+    if (at < k)
+        NAME(pack_squares)(rows, lines, at, k - at, to + at * rows);
 }
-#undef PACK_COLUMNS
+
+/* The same where the columns are contiguous: the first and the last `part` bytes of each, a constant when inlined. */
+ALWAYS_INLINE void NAME(pack_parts)(const size_t part, int rows, int64_t k, const ELEM *a, int64_t a_col, ELEM *to)
+{
+    const size_t last = (size_t)rows * sizeof(ELEM) - part;
+    for (int64_t at = 0; at < k; at++, a += a_col, to += rows) {
+        memcpy(to, a, part);
+        memcpy((char *)to + last, (const char *)a + last, part);
+    }
+}
 
 static void NAME(pack_a)(int rows, int64_t k, const void *from, int64_t a_row, int64_t a_col, void *to)
 {
     const ELEM *a = from;
-    ELEM *out = to;
-    if (a_col == 1) {
-        int64_t at = 0;
-        for (; at + LANES <= k; at += LANES)
-            NAME(pack_turned)(rows, LANES, a + at, a_row, out + at * rows);
-        if (at < k)
-            NAME(pack_turned)(rows, k - at, a + at, a_row, out + at * rows);
-        return;
-    }
-    if (a_row == 1 && (size_t)rows * sizeof(ELEM) >= 16) {
-        NAME(pack_columns)(rows, k, a, a_col, out);
-        return;
-    }
-    for (int64_t at = 0; at < k; at++, out += rows)
-        for (int i = 0; i < rows; i++)
-            out[i] = a[at * a_col + i * a_row];
+    const size_t bytes = (size_t)rows * sizeof(ELEM);
+    if (a_col == 1)
+        NAME(pack_rows)(rows, k, a, a_row, to);
+    else if (a_row == 1 && bytes >= 64)
+        NAME(pack_parts)(64, rows, k, a, a_col, to);
+    else if (a_row == 1 && bytes >= 32)
+        NAME(pack_parts)(32, rows, k, a, a_col, to);
+    else if (a_row == 1 && bytes >= 16)
+        NAME(pack_parts)(16, rows, k, a, a_col, to);
+    else
+        for (int64_t at = 0; at < k; at++)
+            for (int i = 0; i < rows; i++)
+                ((ELEM *)to)[at * rows + i] = a[at * a_col + i * a_row];
 }
 
 static void NAME(store)(int rows, int64_t cols, const void *tile, void *c, int64_t c_row, int64_t c_col, bool add)

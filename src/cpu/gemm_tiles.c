@@ -336,7 +336,7 @@ static slice slice_at(const tile_step *s, int64_t col, char *own)
     const int64_t nr = job->kernels->nr;
     const bool lies = !t->packed_b && t->b_col == 1 && col + nr <= t->n;
     slice right = { (const char *)t->b + (s->k * t->b_row + col) * job->kernels->size, t->b_row, nr, NULL };
-    if (lies && job->way == B_DIRECT && !(is_lean(s) && s->block->tiles >= KEEPING_TILES))
+    if (lies && job->way == B_DIRECT && !(job->fetches && is_lean(s) && s->block->tiles >= KEEPING_TILES))
         return right;
     if (lies && is_lean(s) && !gemm_slice_is_packed(&job->factor, s->k, col)) {
         right.keep = gemm_slice_claim(&job->factor, s->k, col, own);
