@@ -20,10 +20,11 @@
 #endif
 
 #if defined(__AVX512F__)
-#define VECTOR_BYTES                      64
-#define TILE_ROWS                         14
-#define SPEED                             1.0
-#define PIN(v)                            __asm__ volatile("" : "+v"(v))
+#define VECTOR_BYTES 64
+#define TILE_ROWS    14
+#define SPEED        1.0
+#define PIN(v)       __asm__ volatile("" : "+v"(v))
+/* sum += left * right, of vectors and of an element in memory; gcc would let the sums change registers, and run out. */
 #define ADD_PRODUCT_F32(sum, left, right) __asm__ volatile("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(right), "v"(left))
 #define ADD_PRODUCT_F64(sum, left, right) __asm__ volatile("vfmadd231pd %2, %1, %0" : "+v"(sum) : "v"(right), "v"(left))
 #define ADD_SCALED_F32(sum, left, right)                                                                               \

@@ -1,7 +1,8 @@
 /* gemm_micro.h: the micro-kernels for one element type; gemm_kernels.c includes it once per type.
  *
  * Before: ELEM (element type), NAME(x) (x with a suffix for the type), STAGES(v) (transposes the LANES vectors of v),
- * FLOPS_PER_NS. The shape of the tiles comes from gemm_kernels.c. Everything here is undefined again at the end. */
+ * FLOPS_PER_NS, ADD_PRODUCT and ADD_SCALED (sum += left * right, of vectors, of an element and a vector). The shape of
+ * the tiles comes from gemm_kernels.c. Everything here is undefined again at the end. */
 
 typedef ELEM NAME(vec) __attribute__((vector_size(VECTOR_BYTES)));
 typedef ELEM NAME(vec_loose) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(ELEM)), may_alias));
