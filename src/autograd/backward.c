@@ -1,16 +1,13 @@
-/* backward.c: the reverse pass.
+/* backward.c: the reverse pass: at each place of the walk, its rule or function runs, and what it gives is sent on.
  *
- * The tape is walked from the latest node to the earliest, so that a node's gradient is complete when its turn comes.
- * The lock is not held while rules run: custom functions may call anything. Nothing here recurses.
- *
- * Invariant: step.grad of a node is the sum of what its readers have sent so far; `own` says that nobody else holds
- * that handle, so that more may be added to it in place. */
+ * The lock is not held while functions and hooks run: they may call anything. Nothing here recurses. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "autograd/backward.h"
 #include "autograd/function.h"
 #include "autograd/hooks.h"
+#include "autograd/replay.h"
 #include "autograd/rules.h"
 #include "core/error.h"
 #include "core/lock.h"
@@ -22,67 +19,7 @@
 
 int (*anomaly_check)(const node *n, const char *name, bk_tensor *const *grads, int count);
 
-typedef struct step {
-    node *node;
-    bk_tensor *grad;
-    bk_tensor **outputs; /* OP_function: a gradient per output; of a single one, grad */
-    bool own;
-    bool asked;    /* the place of an input */
-    bool wanted;   /* it, or what it leads to, was asked for */
-    bool leads;    /* what it leads to was */
-    int32_t visit; /* of the node, in the pass around this one: a function's backward may run one of its own */
-} step;
-
-enum { FEW_STEPS = 16, FEW_PLACES = 2 }; /* a small program's pass takes no memory of its own */
-
-typedef struct pass {
-    const backward_call *call;
-    node **outputs, **inputs; /* their places (owned; NULL: none) */
-    node *few_outputs[FEW_PLACES], *few_inputs[FEW_PLACES];
-    step *steps, *few; /* the first few live on the caller's stack */
-    int count, capacity;
-    bool numbered;
-    uint64_t number;     /* never used twice */
-    struct pass *around; /* a function's backward may run a pass */
-} pass;
-
 static _Thread_local pass *running;
-
-static void steps_free(pass *p)
-{
-    if (p->steps != p->few)
-        mem_free(p->steps);
-}
-
-/* --- collecting ----------------------------------------------------------------------------------------------------
- */
-
-static bool visit(pass *p, node *n)
-{
-    if (!n || n->flags & NODE_MARK)
-        return true;
-    if (p->count == p->capacity) {
-        bool first = p->steps == p->few;
-        int capacity = first ? 256 : p->capacity * 2;
-        step *steps = mem_resize(first ? NULL : p->steps, (size_t)capacity * sizeof *steps);
-        if (!steps)
-            return false;
-        if (first)
-            memcpy(steps, p->few, (size_t)p->count * sizeof *steps);
-        p->steps = steps;
-        p->capacity = capacity;
-    }
-    n->flags |= NODE_MARK;
-    p->steps[p->count++] = (step){ .node = node_retain(n) };
-    n->flags |= NODE_WALKED;
-    return true;
-}
-
-static node *const *edges_of(const node *n, int *count)
-{
-    *count = n->op == OP_function ? function_inputs(n) : MAX_INPUTS;
-    return n->op == OP_function ? function_edges(n) : n->edge;
-}
 
 int place_edge_count(const node *n)
 {
@@ -91,121 +28,6 @@ int place_edge_count(const node *n)
         if (n->edge[k] || k < n->inputs)
             count = k + 1;
     return count;
-}
-
-static int latest_first(const void *a, const void *b)
-{
-    uint64_t x = ((const step *)a)->node->sequence, y = ((const step *)b)->node->sequence;
-    return x < y ? 1 : x > y ? -1 : 0;
-}
-
-static bool in_order(const pass *p)
-{
-    for (int i = 1; i < p->count; i++)
-        if (p->steps[i - 1].node->sequence < p->steps[i].node->sequence)
-            return false;
-    return true;
-}
-
-/* Nodes of one tape were numbered one after the other, so that a table of the range puts them in order in one go; a
- * chain is in order already. Leaves, numbered 0, come last. -1: the range is too wide, or memory is out. */
-static int order_by_table(pass *p)
-{
-    uint64_t low = UINT64_MAX, high = 0;
-    for (int i = 0; i < p->count; i++) {
-        uint64_t s = p->steps[i].node->sequence;
-        low = s && s < low ? s : low;
-        high = s > high ? s : high;
-    }
-    if (!high || high - low > 16 * (uint64_t)p->count)
-        return -1;
-    int32_t *table = mem_alloc_zero((high - low + 1) * sizeof *table);
-    step *steps = table ? mem_alloc((size_t)p->capacity * sizeof *steps) : NULL;
-    int count = 0;
-    for (int i = 0; steps && i < p->count; i++)
-        if (p->steps[i].node->sequence)
-            table[high - p->steps[i].node->sequence] = i + 1;
-    for (uint64_t i = 0; steps && i <= high - low; i++)
-        if (table[i])
-            steps[count++] = p->steps[table[i] - 1];
-    for (int i = 0; steps && i < p->count; i++)
-        if (!p->steps[i].node->sequence)
-            steps[count++] = p->steps[i];
-    mem_free(table);
-    if (!steps)
-        return -1;
-    steps_free(p);
-    p->steps = steps;
-    return 0;
-}
-
-static void order(pass *p)
-{
-    if (!in_order(p) && order_by_table(p) < 0)
-        qsort(p->steps, (size_t)p->count, sizeof *p->steps, latest_first);
-}
-
-/* Whether the walk stops at n. */
-static bool is_end(const pass *p, const node *n)
-{
-    for (int i = 0; p->call->inputs_are_ends && i < p->call->input_count; i++)
-        if (p->inputs[i] == n)
-            return true;
-    return false;
-}
-
-/* All tape nodes under the outputs: the steps themselves are the work list. */
-static bool collect(pass *p)
-{
-    bool good = true;
-    for (int i = 0; good && i < p->call->output_count; i++)
-        good = visit(p, p->outputs[i]);
-    for (int i = 0; good && i < p->count; i++) {
-        int count;
-        node *const *edges = edges_of(p->steps[i].node, &count);
-        if (is_end(p, p->steps[i].node))
-            continue;
-        for (int k = 0; good && k < count; k++)
-            good = visit(p, edges[k]);
-    }
-    for (int i = 0; i < p->count; i++)
-        p->steps[i].node->flags &= (uint8_t)~NODE_MARK;
-    if (!good)
-        return false;
-    order(p);
-    for (int i = 0; i < p->count; i++) {
-        p->steps[i].visit = p->steps[i].node->visit;
-        p->steps[i].node->visit = i;
-    }
-    p->numbered = true;
-    return true;
-}
-
-static step *step_of(const pass *p, const node *n)
-{
-    bool inside = n && n->visit >= 0 && n->visit < p->count && p->steps[n->visit].node == n;
-    return inside ? &p->steps[n->visit] : NULL;
-}
-
-/* Only what leads to an input is walked; without inputs, everything. Edges lead to later steps. */
-static void find_wanted(pass *p)
-{
-    if (!p->call->inputs) {
-        for (int i = 0; i < p->count; i++)
-            p->steps[i].leads = p->steps[i].wanted = true;
-        return;
-    }
-    for (int i = 0; i < p->call->input_count; i++)
-        if (step_of(p, p->inputs[i]))
-            step_of(p, p->inputs[i])->asked = true;
-    for (int i = p->count - 1; i >= 0; i--) {
-        step *s = &p->steps[i];
-        int count;
-        node *const *edges = edges_of(s->node, &count);
-        for (int k = 0; k < count && !(s->asked && p->call->inputs_are_ends); k++)
-            s->leads |= edges[k] && p->steps[edges[k]->visit].wanted;
-        s->wanted = s->leads || s->asked;
-    }
 }
 
 /* The places of tensors on the tape, each held. */
@@ -254,7 +76,7 @@ static void pass_free(pass *p)
     places_free(p->outputs, p->call->output_count);
     places_free(p->inputs, p->call->input_count);
     lock_give();
-    steps_free(p);
+    pass_forget(p);
 }
 
 /* --- sending -------------------------------------------------------------------------------------------------------
@@ -499,15 +321,14 @@ static bool reads_saved(const node *n) { return place_values_read(n) != 0; }
 /* --- leaves that were written since they were read ------------------------------------------------------------------
  */
 
-/* The leaf that an edge leads to through views only; NULL: none. */
-static const track *leaf_under(const node *edge)
+const node *place_leaf_under(const node *edge)
 {
     for (int depth = 0; depth < 4 && (edge->op == OP_view || edge->op == OP_expand); depth++) {
         if (edge->op == OP_view && edge->attr.region.add) /* a copy: what is written to the leaf is not seen there */
             return NULL;
         edge = edge->edge[0];
     }
-    return edge->op == OP_leaf ? edge->extra : NULL;
+    return edge->op == OP_leaf ? edge : NULL;
 }
 
 static int refuse_stale(const track *k, const node *saved)
@@ -530,7 +351,7 @@ static node *current_value(const node *edge)
         node *whole = k->cell->value;
         return k->layout == whole->layout ? node_retain(whole) : node_view(whole, NULL, k->layout, k->offset);
     }
-    node *base = current_value(edge->edge[0]); /* as deep as leaf_under went */
+    node *base = current_value(edge->edge[0]); /* as deep as place_leaf_under went */
     node *n = !base                   ? NULL
               : edge->op == OP_expand ? node_expand(base, NULL, edge->layout)
                                       : node_view(base, NULL, edge->layout, edge->attr.region.offset);
@@ -560,7 +381,8 @@ static int check_leaves(node *n)
 {
     uint8_t needs = place_values_read(n);
     for (int k = 0; k < n->inputs; k++) {
-        const track *leaf = needs & 1 << k && n->edge[k] ? leaf_under(n->edge[k]) : NULL;
+        const node *place = needs & 1 << k && n->edge[k] ? place_leaf_under(n->edge[k]) : NULL;
+        const track *leaf = place ? place->extra : NULL;
         if (!leaf || !leaf->cell || leaf->cell->moved <= n->sequence)
             continue;
         if (leaf->cell->written > n->sequence)
@@ -734,9 +556,9 @@ static void free_saved(node *n)
         node_drop_input(n, k);
 }
 
-static int run_pass(pass *p)
+static int run_steps(pass *p, int from, int to)
 {
-    for (int i = 0; i < p->count; i++) {
+    for (int i = from; i < to; i++) {
         step *s = &p->steps[i];
         if (!s->wanted)
             continue;
@@ -802,10 +624,33 @@ static int prepare(pass *p)
     for (int i = 0; i < c->input_count && !c->results; i++)
         if (bk_retain_grad(c->inputs[i]) < 0) /* what is no leaf takes its gradient too */
             return -1;
-    if (!collect(p))
+    return pass_collect(p) ? 0 : -1;
+}
+
+/* What was recorded before is appended; the values that it reads go as if its rules had run. */
+static int run_again(pass *p, int inner)
+{
+    if (replay_run(p) < 0)
         return -1;
-    find_wanted(p);
+    lock_take();
+    for (int i = 0; i < inner && !p->call->retain_graph; i++)
+        if (p->steps[i].leads)
+            free_saved(p->steps[i].node);
+    lock_give();
     return 0;
+}
+
+static int run_rules(pass *p, int inner, replay_way way)
+{
+    int status = start(p) < 0 ? -1 : run_steps(p, 0, inner);
+    return way == REPLAY_LEARN && replay_learnt(p, status == 0) < 0 ? -1 : status;
+}
+
+static int run_pass(pass *p, replay_way way)
+{
+    int inner = way == REPLAY_NONE ? p->count : pass_first_leaf(p);
+    int status = way == REPLAY_KNOWN ? run_again(p, inner) : run_rules(p, inner, way);
+    return status < 0 ? -1 : run_steps(p, inner, p->count);
 }
 
 uint64_t backward_number(void) { return running ? running->number : 0; }
@@ -827,11 +672,12 @@ int backward_record(const backward_call *call)
         call->results[i] = NULL;
     lock_take();
     int status = prepare(&p);
+    replay_way way = status == 0 ? replay_look(&p) : REPLAY_NONE;
     lock_give();
     bool was = grad_set_enabled(call->create_graph);
     bk_scope_push();
     if (status == 0)
-        status = start(&p) < 0 ? -1 : run_pass(&p);
+        status = run_pass(&p, way);
     bk_scope_pop();
     grad_set_enabled(was);
     running = p.around;

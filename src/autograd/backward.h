@@ -22,6 +22,8 @@ uint64_t backward_number(void);
 bool backward_reaches(const struct node *place);
 /* The values that the gradients wanted at a place read: bit k for input k, NEEDS_OUT for the result. */
 uint8_t place_values_read(const struct node *n);
+/* The leaf that a place leads to through views only; NULL: none. */
+const struct node *place_leaf_under(const struct node *edge);
 /* How many inputs a place has, those that want no gradient included. */
 int place_edge_count(const struct node *n);
 /* Looks at what each gradient function of a pass has computed; -1: the pass fails, and the hook keeps the error. NULL:

@@ -84,6 +84,14 @@ static int by_stride(const layout *l, int order[static BK_MAX_NDIM])
     return n;
 }
 
+static bool falls(const layout *l)
+{
+    for (int d = 1; d < l->ndim; d++)
+        if (l->strides[d] >= l->strides[d - 1])
+            return false;
+    return l->numel && l->ndim && l->strides[l->ndim - 1];
+}
+
 static void describe(layout *l)
 {
     l->contiguous = is_contiguous(l);
@@ -107,6 +115,8 @@ static void describe(layout *l)
         l->overlapping = false;
     }
     l->settled = l->numel && (l == l->plain || (l->dense && !small));
+    l->falling = falls(l);
+    l->decides = l->falling || (l->dense && !small);
 }
 
 static bool is(const layout *l, int ndim, const int64_t *sizes, const int64_t *strides)

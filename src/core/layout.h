@@ -20,6 +20,8 @@ typedef struct layout {
     bool dense;       /* a permutation of row-major: every address in [0, numel) exactly once */
     bool overlapping; /* two elements may share an address (an expanded view) */
     bool settled;     /* plain, or dense with no size below 2: what an elementwise op makes of it has its strides */
+    bool falling; /* each stride is below the one before it, none is 0: what an elementwise op makes of it is plain */
+    bool decides; /* as the first operand of one, it leaves nothing about the result's strides to the others */
     int64_t numel;
     int64_t span; /* elements from the first to one past the last address reached; 0 when empty */
     const struct layout *plain;

@@ -195,7 +195,7 @@ void node_forget_value(node *n)
 enum { WARM_CONSTANTS = 256 };
 static node *warm[WARM_CONSTANTS];
 
-static node *constant(bk_dtype dtype, uint64_t bits)
+node *node_constant_bits(bk_dtype dtype, uint64_t bits)
 {
     uint64_t h = (bits ^ (bits >> 32) ^ ((uint64_t)dtype << 7)) * 0x9E3779B97F4A7C15ull;
     node **slot = &warm[h >> 56];
@@ -218,12 +218,12 @@ node *node_constant_double(bk_dtype dtype, double value)
 {
     uint64_t bits = 0;
     dtype_store_double(dtype, &bits, value);
-    return constant(dtype, bits);
+    return node_constant_bits(dtype, bits);
 }
 
 node *node_constant_int(bk_dtype dtype, int64_t value)
 {
     uint64_t bits = 0;
     dtype_store_int(dtype, &bits, value);
-    return constant(dtype, bits);
+    return node_constant_bits(dtype, bits);
 }

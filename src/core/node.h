@@ -225,6 +225,7 @@ static inline void node_drop_input(node *n, int k)
 /* A node outside the log: with memory (steals the reference to s) or a constant. */
 node *node_data(bk_dtype dtype, const layout *l, storage *s, char *data);
 /* Constants are shared: the same bits give the same node while it is warm. */
+node *node_constant_bits(bk_dtype dtype, uint64_t bits);
 node *node_constant_double(bk_dtype dtype, double value);
 node *node_constant_int(bk_dtype dtype, int64_t value);
 /* An empty node with inputs and edges unset; refs == 1. */

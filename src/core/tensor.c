@@ -9,6 +9,7 @@
 
 #include "autograd/function.h"
 #include "autograd/hooks.h"
+#include "autograd/replay.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -477,6 +478,8 @@ static node *make_view(int op, node *base, node *edge, const layout *whole, cons
         node_release(n);
         return NULL;
     }
+    if (!pending)
+        replay_made(n, op, 1, &base);
     return n;
 }
 
@@ -937,6 +940,7 @@ int tensor_move(bk_tensor *t, node *n)
 char *tensor_data(const bk_tensor *t)
 {
     node *whole = t->cell->value;
+    replay_reads_data();
     if (!node_evaluated(whole) && log_evaluate(whole) < 0)
         return NULL;
     return whole->data + t->offset * (int64_t)dtype_size((bk_dtype)whole->dtype);

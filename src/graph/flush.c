@@ -9,9 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autograd/replay.h"
 #include "core/interpreter.h"
 #include "core/memory.h"
 #include "core/tensor.h"
+#include "graph/excerpt.h"
 #include "graph/plan.h"
 
 /* Scratch arrays that grow with the longest log and stay. */
@@ -71,19 +73,26 @@ static void keep_for_tape(const op_log *log, int i)
     }
 }
 
+/* Who else than records needs the value of a record. */
+static inline void see_holders(const op_log *log, int i)
+{
+    node *r = log->nodes[i];
+    int walked = r->flags & NODE_WALKED ? 1 : 0; /* a backward holds it for its place on the tape */
+    bool held = r->refs - 1 - walked - r->tape_refs - r->cache_refs - log->keys[i].readers > 0;
+    if (held || r->extra) /* hooks: the handle that remembers this view must find it again */
+        scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
+    if (r->flags & NODE_TAPED && (walked || r->tape_refs > r->inner_edges || r->alive_edges > 0 || r->extra))
+        keep_for_tape(log, i);
+    r->alive_edges = 0; /* all that lead to it stand after it */
+}
+
 /* From the last record to the first: readers stand after what they read. */
 static void sweep(const op_log *log)
 {
     for (int i = log->count - 1; i >= 0; i--) {
-        node *r = log->nodes[i];
         const record_key *key = &log->keys[i];
-        int walked = r->flags & NODE_WALKED ? 1 : 0; /* a backward holds it for its place on the tape */
-        bool held = r->refs - 1 - walked - r->tape_refs - r->cache_refs - key->readers > 0;
-        if (held || r->extra) /* hooks: the handle that remembers this view must find it again */
-            scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
-        if (r->flags & NODE_TAPED && (walked || r->tape_refs > r->inner_edges || r->alive_edges > 0 || r->extra))
-            keep_for_tape(log, i);
-        r->alive_edges = 0; /* all that lead to it stand after it */
+        if (log->nodes[i])
+            see_holders(log, i);
         if (!(scratch.bits[i] & RECORD_NEEDED))
             continue;
         for (int k = 0; k < key->inputs; k++)
@@ -101,7 +110,7 @@ static void count_dying(const op_log *log)
             log->leaves[l]->memory->dying = 0;
     }
     for (int i = 0; log->taped && i < log->count; i++)
-        for (int k = 0; k < log->keys[i].inputs; k++)
+        for (int k = 0; scratch.bits[i] >= RECORD_SAVES && k < log->keys[i].inputs; k++)
             if (log->keys[i].in[k] < 0 && scratch.bits[i] & RECORD_SAVES << k)
                 scratch.leaves[-1 - log->keys[i].in[k]].bits = LEAF_HELD;
     for (int l = 0; l < log->leaf_count; l++) {
@@ -197,6 +206,17 @@ static void leave_tape(node *r, node **aside)
     r->flags &= (uint8_t)~NODE_TAPED;
 }
 
+/* A record without a node lets go of what it read. */
+static void settle_nameless(const op_log *log, int i, node **aside)
+{
+    const record_key *key = &log->keys[i];
+    for (int k = 0; k < key->inputs; k++) {
+        node *in = record_input(log, key->in[k]);
+        if (in)
+            let_go(in, aside);
+    }
+}
+
 /* Records that were evaluated keep what the tape needs and let go of the rest. What goes with them may be Python's and
  * record again as it goes, so that it is freed when the log is empty. */
 static void settle(op_log *log)
@@ -205,6 +225,10 @@ static void settle(op_log *log)
     for (int i = 0; i < log->count; i++) {
         node *r = log->nodes[i];
         uint8_t bits = scratch.bits[i];
+        if (!r) {
+            settle_nameless(log, i, &aside);
+            continue;
+        }
         for (int k = 0; k < r->inputs; k++) {
             node *in = r->in[k];
             if (bits & RECORD_SAVES << k || !in)
@@ -225,7 +249,7 @@ static void settle(op_log *log)
     nodes_free(aside);
 }
 
-static bool check_plans(void)
+bool flush_checks(void)
 {
     static int check = -1;
     if (check < 0) {
@@ -269,7 +293,7 @@ static int begin(op_log *log)
     if (!examine(log, &key))
         return -1;
     plan *p = cache_find(&key);
-    if (p && check_plans() && plan_check(p, log, &key) < 0)
+    if (p && flush_checks() && plan_check(p, log, &key) < 0)
         return -1;
     if (!p) {
         p = plan_make(log, &key);
@@ -301,12 +325,14 @@ static void keep_layouts(void)
 {
     nodes_keep_layouts();
     tensors_keep_layouts();
+    replay_keep_layouts();
 }
 
 /* Keys have layouts by their address in attributes, so plans go before another layout can get an old one's. */
 static void sweep_layouts(void)
 {
     cache_clear();
+    replay_clear();
     layout_sweep(keep_layouts);
 }
 

@@ -29,16 +29,29 @@ __attribute__((constructor)) static void read_settings(void)
 
 void log_make_room(op_log *log) { log->room = log->capacity < SOFT_RECORDS ? log->capacity : SOFT_RECORDS; }
 
-static bool grow(op_log *log)
+bool log_has_room(int records, int64_t bytes)
 {
-    int capacity = log->capacity ? log->capacity * 2 : 1024;
-    node **nodes = mem_resize(log->nodes, (size_t)capacity * sizeof *nodes);
-    if (nodes)
-        log->nodes = nodes;
-    record_key *keys = nodes ? mem_resize(log->keys, (size_t)capacity * sizeof *keys) : NULL;
-    if (!keys)
+    return the_log.count + records < SOFT_RECORDS && the_log.bytes + bytes < SOFT_BYTES;
+}
+
+static bool resize(void *array, size_t item, int count)
+{
+    void **at = array, *grown = mem_resize(*at, item * (size_t)count);
+    if (grown)
+        *at = grown;
+    return grown != NULL;
+}
+
+bool log_reserve(op_log *log, int records)
+{
+    int capacity = log->capacity ? log->capacity : 1024;
+    while (capacity < log->count + records)
+        capacity *= 2;
+    if (capacity == log->capacity)
+        return true;
+    if (!resize(&log->nodes, sizeof *log->nodes, capacity) || !resize(&log->layouts, sizeof *log->layouts, capacity) ||
+        !resize(&log->keys, sizeof *log->keys, capacity))
         return false;
-    log->keys = keys;
     log->capacity = capacity;
     log_make_room(log);
     return true;
@@ -67,7 +80,7 @@ __attribute__((noinline)) int32_t log_add_leaf(op_log *log, node *n)
 static bool at_loop_start(const op_log *log, const node *n)
 {
     const node *first = log->nodes[0];
-    return n->line.code == first->line.code && n->line.at == first->line.at;
+    return first && n->line.code == first->line.code && n->line.at == first->line.at;
 }
 
 static bool over_budget(const op_log *log, const node *n)
@@ -94,7 +107,7 @@ __attribute__((noinline)) int log_room_for(op_log *log, const node *n, int64_t b
         return -1;
     if (log->count && over_budget(log, n) && log_flush() < 0)
         return -1;
-    return log->count < log->capacity || grow(log) ? 0 : -1;
+    return log_reserve(log, 1) ? 0 : -1;
 }
 
 /* Of a record that could not be appended: its inputs up to one that found no room. */

@@ -27,7 +27,8 @@ typedef struct plan_progress {
 } plan_progress;
 
 typedef struct op_log {
-    node **nodes;
+    node **nodes;           /* NULL: a record that nobody but other records holds (graph/excerpt.h) */
+    const layout **layouts; /* of those */
     record_key *keys;
     int count, capacity;
     int room;      /* records up to this many need no look at memory and budgets */
@@ -56,11 +57,16 @@ static inline int log_look(void) { return the_log.progress.plan ? log_flush() : 
 int log_evaluate(node *n);
 /* Sets `room` from the capacity and the budget. */
 void log_make_room(op_log *log);
+/* Memory for so many records more; false with the error set. */
+bool log_reserve(op_log *log, int records);
+/* Whether so many records more, and what they would take, leave the log within its budget. */
+bool log_has_room(int records, int64_t bytes);
 extern bool log_is_eager; /* BRISK_EAGER=1: every op is evaluated before it returns */
 static inline bool log_eager(void) { return log_is_eager; }
 /* Parts of a flush, for the bench: looking the plan up, and making it. The log stays as it is. */
 bool flush_lookup(void);
 bool flush_plan(void);
+bool flush_checks(void); /* BRISK_CHECK_PLAN=1: what caches remember is made anew and compared */
 /* Whether the op that was just recorded has to be evaluated before it returns. */
 static inline bool log_due(void) { return the_log.reads_shared || log_eager(); }
 

@@ -375,7 +375,7 @@ bool rewrite(rewritten *out, const op_log *log, const plan_key *key, plan_report
     if (!out->layouts)
         return false;
     for (int i = 0; i < key->records; i++)
-        out->layouts[i] = log->nodes[i]->layout;
+        out->layouts[i] = log->nodes[i] ? log->nodes[i]->layout : log->layouts[i];
     if (!rewrites_done || !has_products(key))
         return true;
     rewriter w = { .key = key, .log = log, .layouts = out->layouts, .report = report, .out = out };

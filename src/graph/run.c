@@ -246,7 +246,7 @@ static int run_code(const op_log *log, plan_progress *progress)
         const bool whole = region < last && region->first == first;
         if ((whole ? run_stretch(p, region, progress->bound) : run_instruction(&p->code[first], progress->bound)) < 0)
             return error_int(BK_MEMORY_ERROR, "brisk: out of memory in %s",
-                             op_get(log->nodes[p->code[first].record]->op)->name);
+                             op_get(log->keys[p->code[first].record].op)->name);
         progress->next = whole ? region++->end : first + 1;
         for (int i = first; i < progress->next; i++)
             counts.instructions[p->code[i].kind]++;

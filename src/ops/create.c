@@ -1,6 +1,7 @@
 /* create.c: tensors from nothing, from numbers and from memory. */
 #include <string.h>
 
+#include "autograd/replay.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -24,6 +25,7 @@ static node *element_node(const layout *l, const node *constant)
     if (n) {
         n->data = (char *)&n->attr;
         memcpy(n->data, constant->data, dtype_size((bk_dtype)constant->dtype));
+        replay_made(n, OP_data, 0, NULL);
     }
     return n;
 }

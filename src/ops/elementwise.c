@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "autograd/replay.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/scope.h"
@@ -324,15 +325,6 @@ const layout *strides_of_result(const layout *const *in, int count, const layout
     return turned ? layout_get(plain->ndim, plain->sizes, strides) : plain;
 }
 
-/* Whether an operand of this layout, as the first, leaves nothing about the result's strides to the others. */
-static bool decides_strides(const layout *l)
-{
-    for (int d = 0; d < l->ndim; d++)
-        if (l->sizes[d] < 2)
-            return false;
-    return l->dense;
-}
-
 /* Whether PyTorch keeps a number beside the operands of this op, not among them. */
 static bool keeps_number(int op)
 {
@@ -386,16 +378,15 @@ static const layout *result_layout(int op, const operand *in, const operand *giv
     }
     if (!n)
         return plain;
-    if (sized[0]->plain == plain && decides_strides(sized[0]))
-        return sized[0];
+    if (sized[0]->plain == plain && sized[0]->decides)
+        return sized[0]->falling ? plain : sized[0];
     quick = alike ? strides_alike(sized, n, plain) : NULL;
     return quick ? quick : strides_of_result(sized, n, plain);
 }
 
 /* --- recording --------------------------------------------------------------------------------------------------- */
 
-/* One element, all operands there, nothing taped: computed now, held in the node itself. */
-static node *compute_now(int op, bk_dtype dtype, node *const *in, const layout *plain)
+node *elementwise_now(int op, bk_dtype dtype, node *const *in, const layout *plain)
 {
     const ew_info *row = &ew_infos[op];
     if (plain->numel != 1)
@@ -415,6 +406,7 @@ static node *compute_now(int op, bk_dtype dtype, node *const *in, const layout *
         x[k] = in[k]->data;
     n->data = (char *)&n->attr;
     ew_kernels()->op[op][compute](1, n->data, x[0], x[1], x[2]);
+    replay_made(n, op, row->arity, in);
     return n;
 }
 
@@ -428,7 +420,7 @@ static node *record_elementwise(int op, bk_dtype dtype, const owned *in, const o
         taped |= in[k].edge != NULL;
     }
     if (!taped) {
-        node *now = compute_now(op, dtype, values, plain);
+        node *now = elementwise_now(op, dtype, values, plain);
         if (now)
             return now;
     }
@@ -478,7 +470,7 @@ static bool fits_under(const layout *l, const layout *first)
     for (int d = 0; d < l->ndim; d++)
         if (lead < 0 || (l->sizes[d] != 1 && l->sizes[d] != first->sizes[d + lead]))
             return false;
-    return decides_strides(first);
+    return first->decides;
 }
 
 /* Whether an operand takes the short way beside a first one of this dtype and layout. */
@@ -490,17 +482,17 @@ static inline bool goes_with(int op, const operand *in, bk_dtype dtype, const la
     return in->category <= (dtype_category)dtypes[dtype].category && (in->category != CATEGORY_BOOL || op != EW_sub);
 }
 
-/* Operands of one dtype, the first settled and the others of its layout or repeated to it, or numbers (also as the
- * first of two) of no higher category: nothing to promote or cast. This is nearly every op of nearly every program, and
- * worth half the cost of recording one. NULL without an error when it does not apply. */
+/* Operands of one dtype, the first settled or falling and the others of its layout or repeated to it, or numbers (also
+ * as the first of two) of no higher category: nothing to promote or cast. This is nearly every op of nearly every
+ * program, and worth half the cost of recording one. NULL without an error when it does not apply. */
 static inline __attribute__((always_inline)) node *apply_alike(int op, int arity, const operand *in, bool *failed)
 {
     int lead = arity == 2 && !in[0].value;
     const node *first = in[lead].value;
     if (!first)
         return NULL;
-    const layout *l = first->layout;
-    if (!l->settled || first->flags & NODE_CONSTANT ||
+    const layout *l = first->layout, *to = l->falling ? l->plain : l->settled ? l : NULL;
+    if (!to || first->flags & NODE_CONSTANT ||
         (l->numel == 1 && first->data && !in[lead].edge)) /* it may be computed at once */
         return NULL;
     bk_dtype dtype = (bk_dtype)first->dtype;
@@ -511,7 +503,7 @@ static inline __attribute__((always_inline)) node *apply_alike(int op, int arity
         if (k != lead && !goes_with(op, &in[k], dtype, l))
             return NULL;
     *failed = true;
-    node *n = node_new_here(op, (bk_dtype)result, l);
+    node *n = node_new_here(op, (bk_dtype)result, to);
     if (!n)
         return NULL;
     n->inputs = (uint8_t)arity;
@@ -527,7 +519,7 @@ static inline __attribute__((always_inline)) node *apply_alike(int op, int arity
             return NULL;
         }
     }
-    if (append_record(n, op, (bk_dtype)result, l, arity, true) < 0) {
+    if (append_record(n, op, (bk_dtype)result, to, arity, true) < 0) {
         node_release(n);
         return NULL;
     }
@@ -603,7 +595,7 @@ static node *apply(int op, const operand *in)
     bool failed = false;
     int arity = ew_infos[op].arity;
     bool sized = in[0].value && in[0].value->layout->ndim;
-    node *now = sized || arity == 3 ? NULL : apply_elements(op, arity, in);
+    node *now = sized || arity == 3 || replay_learning ? NULL : apply_elements(op, arity, in);
     if (now)
         return now;
     node *n = arity == 2   ? apply_alike(op, 2, in, &failed)

@@ -8,6 +8,10 @@ bk_tensor *ew_apply(int op, const operand *in);
 /* t.op_(...): the result is written into t, which is in[0]. */
 int ew_apply_in_place(int op, bk_tensor *t, const operand *in);
 
+/* One element, all operands there, nothing taped: computed now, held in the node itself. NULL without an error where
+ * that is not so. Owned. */
+node *elementwise_now(int op, bk_dtype dtype, node *const *in, const layout *plain);
+
 /* The same as a Python user means it: operators' special cases (powers, integer division) apply. */
 bk_tensor *ew_apply_python(int op, const operand *in);
 int ew_apply_python_in_place(int op, bk_tensor *t, const operand *in);

@@ -12,12 +12,15 @@ from collections import Counter
 
 from tests.torch import mutants, programs
 from tests.torch.compare import REF
+from tests.torch.rehearse import rehearse
 
 
-def run_one(seed, around=None, module=None, grad=False):
+def run_one(seed, around=None, module=None, grad=False, rehearsed=False):
     """The program of this seed and None; or, if it fails, what it shrinks to and the failure."""
     how = {"around": around, "module": module}
     program = programs.generate(seed, grad=grad)
+    if rehearsed:
+        rehearse(program)
     failure = programs.failure_of(program, **how)
     if failure is None:
         return program, None
@@ -32,6 +35,7 @@ def main(arguments=None):
     parser.add_argument("--stop-after", type=int, default=10, help="failures after which to stop")
     parser.add_argument("--mutant", choices=sorted(mutants.MUTANTS))
     parser.add_argument("--grad", action="store_true", help="every program has gradients")
+    parser.add_argument("--rehearsed", action="store_true", help="run twice with other numbers before (rehearse.py)")
     parser.add_argument("--show", action="store_true", help="print every program")
     options = parser.parse_args(arguments)
     warnings.filterwarnings("ignore")
@@ -39,7 +43,7 @@ def main(arguments=None):
     around, module = (mutants.MUTANTS[options.mutant](), REF) if options.mutant else (None, None)
     start, failures, steps, done = time.time(), Counter(), 0, 0
     for seed in range(options.seed * 1_000_003, options.seed * 1_000_003 + options.programs):
-        program, failure = run_one(seed, around, module, options.grad)
+        program, failure = run_one(seed, around, module, options.grad, options.rehearsed)
         done += 1
         steps += len(program.steps)
         if options.show:

@@ -50,6 +50,16 @@ def test_random_programs_agree_with_pytorch(number):
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-6000:]}{done.stderr[-3000:]}"
 
 
+@pytest.mark.parametrize("check", ["0", "1"])
+def test_random_programs_agree_with_pytorch_when_their_backward_passes_are_replayed(check):
+    command = [sys.executable, "-m", "tests.torch.fuzz", "--programs", str(max(PROGRAMS // 20, 1)), "--seed", "77"]
+    environment = {**os.environ, "BRISK_CHECK_PLAN": check}
+    done = subprocess.run(
+        [*command, "--grad", "--rehearsed"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-6000:]}{done.stderr[-3000:]}"
+
+
 @pytest.mark.filterwarnings("ignore")
 @settings(max_examples=max(PROGRAMS // 20, 1), deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(rng=st.randoms(use_true_random=False), length=st.integers(3, 14), grad=st.booleans())

@@ -27,19 +27,29 @@ def trained(torch, outputs, parameter):
     return body
 
 
+def stepped(torch, I, H):
+    """A recurrent layer as its author writes it: two layers, and a loop over time."""
+
+    class Stepped(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.Wx = linear(torch, I, H, seed=1)
+            self.Wh = linear(torch, H, H, seed=3)
+
+        def forward(self, x):
+            h = torch.zeros(x.shape[1], H)
+            outs = []
+            for t in range(x.shape[0]):
+                h = torch.tanh(self.Wx(x[t]) + self.Wh(h))
+                outs.append(h)
+            return torch.stack(outs)
+
+    return Stepped()
+
+
 def loop(torch, T, B, I, H):
-    x = torch.from_numpy(numbers(T, B, I))
-    Wx, Wh, b = weight(torch, H, I, seed=1), weight(torch, H, H, seed=2), weight(torch, H, seed=3)
-
-    def outputs():
-        h = torch.zeros(B, H)
-        outs = []
-        for t in range(T):
-            h = torch.tanh(x[t] @ Wx.t() + b + h @ Wh.t())
-            outs.append(h)
-        return torch.stack(outs)
-
-    return trained(torch, outputs, Wh)
+    x, layer = torch.from_numpy(numbers(T, B, I)), stepped(torch, I, H)
+    return trained(torch, lambda: layer(x), layer.Wh.weight)
 
 
 def lstm(torch, T, B, I, H):
@@ -116,7 +126,7 @@ def filled(torch, module):
 
 
 KINDS = {
-    "loop": (loop, "h = tanh(x[t] @ Wx.t() + b + h @ Wh.t())"),
+    "loop": (loop, "h = tanh(Wx(x[t]) + Wh(h))"),
     "rnn": (layer("RNN"), "nn.RNN"),
     "lstm": (lstm, "an LSTM of four Linears over cat([x, h])"),
     "nn_lstm": (layer("LSTM"), "nn.LSTM"),
@@ -158,23 +168,13 @@ for size, targets in TARGETS.items():
         add(kind, size, target)
 
 
-def stepped(torch, x, into, again):
-    """The loop of two layers, over one sequence."""
-    h = torch.zeros(x.shape[1], again.weight.shape[0])
-    outs = []
-    for t in range(x.shape[0]):
-        h = torch.tanh(into(x[t]) + again(h))
-        outs.append(h)
-    return torch.stack(outs)
-
-
 @case("loop_inference_200_1_128_128", "h = tanh(Wx(x[t]) + Wh(h)) without gradients, one row", target=8)
 def _(torch):
-    x, into, again = torch.from_numpy(numbers(200, 1, 128)), linear(torch, 128, 128, 1), linear(torch, 128, 128, 3)
+    x, layer = torch.from_numpy(numbers(200, 1, 128)), stepped(torch, 128, 128)
 
     def body():
         with torch.no_grad():
-            return stepped(torch, x, into, again)
+            return layer(x)
 
     return body
 
@@ -192,14 +192,14 @@ def _(torch):
 
 @case("loop_20_lengths_16_64_64", "20 sequences of other lengths, 5 to 62, forward and backward each", target=5)
 def _(torch):
-    into, again = linear(torch, 64, 64, 1), linear(torch, 64, 64, 3)
+    layer = stepped(torch, 64, 64)
     sequences = [torch.from_numpy(numbers(5 + 3 * k, 16, 64)) for k in range(20)]
 
     def body():
-        again.weight.grad = None
+        layer.Wh.weight.grad = None
         for x in sequences:
-            (stepped(torch, x, into, again) ** 2).mean().backward()
-        return again.weight.grad
+            (layer(x) ** 2).mean().backward()
+        return layer.Wh.weight.grad
 
     return body
 

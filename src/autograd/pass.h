@@ -1,0 +1,44 @@
+/* pass.h: a backward pass under way: the places of the tape that it comes to, and what it has for each.
+ *
+ * Invariant: steps are in the order of the walk, from the latest place to the earliest, leaves last; once numbered,
+ * node->visit is the index of a place's step. */
+#ifndef BK_AUTOGRAD_PASS_H
+#define BK_AUTOGRAD_PASS_H
+#include "autograd/backward.h"
+#include "core/node.h"
+
+typedef struct step {
+    node *node;
+    bk_tensor *grad;     /* the sum of what its readers have sent so far */
+    bk_tensor **outputs; /* OP_function: a gradient per output; of a single one, grad */
+    bool own;            /* nobody else holds grad: more may be added to it in place */
+    bool asked;          /* the place of an input */
+    bool wanted;         /* it, or what it leads to, was asked for */
+    bool leads;          /* what it leads to was */
+    int32_t visit;       /* of the node, in the pass around this one: a function's backward may run one of its own */
+} step;
+
+enum { FEW_STEPS = 16, FEW_PLACES = 2 }; /* a small program's pass takes no memory of its own */
+
+typedef struct pass {
+    const backward_call *call;
+    node **outputs, **inputs; /* their places (owned; NULL: none) */
+    node *few_outputs[FEW_PLACES], *few_inputs[FEW_PLACES];
+    step *steps, *few; /* the first few live on the caller's stack */
+    int count, capacity;
+    bool numbered;
+    uint64_t number;     /* never used twice */
+    struct pass *around; /* a function's backward may run a pass */
+} pass;
+
+/* Collects the places under the outputs, and finds which of them are wanted. False: out of memory. */
+bool pass_collect(pass *p);
+void pass_forget(pass *p); /* gives the array of steps back */
+
+static inline step *step_of(const pass *p, const node *n)
+{
+    bool inside = n && n->visit >= 0 && n->visit < p->count && p->steps[n->visit].node == n;
+    return inside ? &p->steps[n->visit] : NULL;
+}
+
+#endif

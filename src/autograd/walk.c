@@ -1,0 +1,160 @@
+/* walk.c: which places of the tape a backward pass comes to, and in which order.
+ *
+ * The tape is walked from the latest node to the earliest, so that a node's gradient is complete when its turn comes.
+ * Nothing here recurses: the steps themselves are the work list. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "autograd/function.h"
+#include "autograd/pass.h"
+#include "core/memory.h"
+
+void pass_forget(pass *p)
+{
+    if (p->steps != p->few)
+        mem_free(p->steps);
+}
+
+static bool visit(pass *p, node *n)
+{
+    if (!n || n->flags & NODE_MARK)
+        return true;
+    if (p->count == p->capacity) {
+        bool first = p->steps == p->few;
+        int capacity = first ? 256 : p->capacity * 2;
+        step *steps = mem_resize(first ? NULL : p->steps, (size_t)capacity * sizeof *steps);
+        if (!steps)
+            return false;
+        if (first)
+            memcpy(steps, p->few, (size_t)p->count * sizeof *steps);
+        p->steps = steps;
+        p->capacity = capacity;
+    }
+    n->flags |= NODE_MARK;
+    p->steps[p->count++] = (step){ .node = node_retain(n) };
+    n->flags |= NODE_WALKED;
+    return true;
+}
+
+static node *const *edges_of(const node *n, int *count)
+{
+    *count = n->op == OP_function ? function_inputs(n) : MAX_INPUTS;
+    return n->op == OP_function ? function_edges(n) : n->edge;
+}
+
+static int latest_first(const void *a, const void *b)
+{
+    uint64_t x = ((const step *)a)->node->sequence, y = ((const step *)b)->node->sequence;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static bool in_order(const pass *p)
+{
+    for (int i = 1; i < p->count; i++)
+        if (p->steps[i - 1].node->sequence < p->steps[i].node->sequence)
+            return false;
+    return true;
+}
+
+/* Nodes of one tape were numbered one after the other, so that a table of the range puts them in order in one go; a
+ * chain is in order already. Leaves, numbered 0, come last. -1: the range is too wide, or memory is out. */
+static int order_by_table(pass *p)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    for (int i = 0; i < p->count; i++) {
+        uint64_t s = p->steps[i].node->sequence;
+        low = s && s < low ? s : low;
+        high = s > high ? s : high;
+    }
+    if (!high || high - low > 16 * (uint64_t)p->count)
+        return -1;
+    int32_t *table = mem_alloc_zero((high - low + 1) * sizeof *table);
+    step *steps = table ? mem_alloc((size_t)p->capacity * sizeof *steps) : NULL;
+    int count = 0;
+    for (int i = 0; steps && i < p->count; i++)
+        if (p->steps[i].node->sequence)
+            table[high - p->steps[i].node->sequence] = i + 1;
+    for (uint64_t i = 0; steps && i <= high - low; i++)
+        if (table[i])
+            steps[count++] = p->steps[table[i] - 1];
+    for (int i = 0; steps && i < p->count; i++)
+        if (!p->steps[i].node->sequence)
+            steps[count++] = p->steps[i];
+    mem_free(table);
+    if (!steps)
+        return -1;
+    pass_forget(p);
+    p->steps = steps;
+    return 0;
+}
+
+static void order(pass *p)
+{
+    if (!in_order(p) && order_by_table(p) < 0)
+        qsort(p->steps, (size_t)p->count, sizeof *p->steps, latest_first);
+}
+
+/* Whether the walk stops at n. */
+static bool is_end(const pass *p, const node *n)
+{
+    for (int i = 0; p->call->inputs_are_ends && i < p->call->input_count; i++)
+        if (p->inputs[i] == n)
+            return true;
+    return false;
+}
+
+/* All tape nodes under the outputs: the steps themselves are the work list. */
+static bool collect(pass *p)
+{
+    bool good = true;
+    for (int i = 0; good && i < p->call->output_count; i++)
+        good = visit(p, p->outputs[i]);
+    for (int i = 0; good && i < p->count; i++) {
+        int count;
+        node *const *edges = edges_of(p->steps[i].node, &count);
+        if (is_end(p, p->steps[i].node))
+            continue;
+        for (int k = 0; good && k < count; k++)
+            good = visit(p, edges[k]);
+    }
+    for (int i = 0; i < p->count; i++)
+        p->steps[i].node->flags &= (uint8_t)~NODE_MARK;
+    if (!good)
+        return false;
+    order(p);
+    for (int i = 0; i < p->count; i++) {
+        p->steps[i].visit = p->steps[i].node->visit;
+        p->steps[i].node->visit = i;
+    }
+    p->numbered = true;
+    return true;
+}
+
+/* Only what leads to an input is walked; without inputs, everything. Edges lead to later steps. */
+static void find_wanted(pass *p)
+{
+    if (!p->call->inputs) {
+        for (int i = 0; i < p->count; i++)
+            p->steps[i].leads = p->steps[i].wanted = true;
+        return;
+    }
+    for (int i = 0; i < p->call->input_count; i++)
+        if (step_of(p, p->inputs[i]))
+            step_of(p, p->inputs[i])->asked = true;
+    for (int i = p->count - 1; i >= 0; i--) {
+        step *s = &p->steps[i];
+        int count;
+        node *const *edges = edges_of(s->node, &count);
+        for (int k = 0; k < count && !(s->asked && p->call->inputs_are_ends); k++)
+            s->leads |= edges[k] && p->steps[edges[k]->visit].wanted;
+        s->wanted = s->leads || s->asked;
+    }
+}
+
+bool pass_collect(pass *p)
+{
+    if (!collect(p))
+        return false;
+    find_wanted(p);
+    return true;
+}
