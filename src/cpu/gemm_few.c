@@ -26,7 +26,7 @@ static int panels_from(const few *f, int64_t col, int64_t end, gemm_tile_fn *run
     const int64_t left = (end - col) / kernels->nr;
     const int wide = kernels->wide_panels[f->rows];
     const bool whole = wide && left >= wide, pair = !whole && kernels->pair[f->rows] && left >= 2;
-    const gemm_tile_fn *one = f->steps.a_col == 1 ? kernels->lean[0][0] : kernels->tile;
+    const gemm_tile_fn *one = kernels->lean[0][0][1] && f->steps.a_col == 1 ? kernels->lean[0][0] : kernels->tile;
     *run = (whole ? kernels->wide : pair ? kernels->pair : one)[f->rows];
     return whole ? wide : pair ? 2 : 1;
 }

@@ -76,6 +76,7 @@
 #define ELEM         float
 #define STAGES       STAGES_WORDS
 #define NAME(x)      x##_f32
+#define LEAN_TILES   1
 #define ADD_PRODUCT  ADD_PRODUCT_F32
 #define ADD_SCALED   ADD_SCALED_F32
 #define FLOPS_PER_NS (120 * SPEED)
@@ -84,6 +85,7 @@
 #define ELEM         double
 #define STAGES       STAGES_LONGS
 #define NAME(x)      x##_f64
+#define LEAN_TILES   1
 #define ADD_PRODUCT  ADD_PRODUCT_F64
 #define ADD_SCALED   ADD_SCALED_F64
 #define FLOPS_PER_NS (60 * SPEED)
@@ -92,8 +94,7 @@
 #define ELEM         uint64_t /* the arithmetic of int64, with defined overflow */
 #define STAGES       STAGES_LONGS
 #define NAME(x)      x##_i64
-#define ADD_PRODUCT  ADD_PLAIN
-#define ADD_SCALED   ADD_PLAIN
+#define LEAN_TILES   0 /* a multiplication is several instructions, whatever is saved around it */
 #define FLOPS_PER_NS (10 * SPEED)
 #include "cpu/gemm_micro.h"
 

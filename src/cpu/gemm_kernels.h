@@ -49,7 +49,7 @@ typedef struct gemm_kernels {
     double flops_per_ns;                  /* of one thread, roughly: what the thread pool is told */
     gemm_tile_fn tile[GEMM_MAX_ROWS + 1]; /* by rows, one panel wide */
     /* One panel wide, faster where rows of a are contiguous [0], or a packed by pack_a [1]; [][1] packs b on the way:
-     * it reads b where it lies and leaves it at steps->keep. By rows. */
+     * it reads b where it lies and leaves it at steps->keep. By rows; NULL for integers. */
     gemm_tile_fn lean[2][2][GEMM_MAX_ROWS + 1];
     gemm_tile_fn narrow[GEMM_MAX_ROWS + 1]; /* by rows, the first half of a panel: for the last columns */
     gemm_tile_fn wide[GEMM_MAX_ROWS + 1];   /* by rows, wide_panels wide: few rows need more columns in flight */

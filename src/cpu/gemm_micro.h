@@ -1,8 +1,9 @@
 /* gemm_micro.h: the micro-kernels for one element type; gemm_kernels.c includes it once per type.
  *
  * Before: ELEM (element type), NAME(x) (x with a suffix for the type), STAGES(v) (transposes the LANES vectors of v),
- * FLOPS_PER_NS, ADD_PRODUCT and ADD_SCALED (sum += left * right, of vectors, of an element and a vector). The shape of
- * the tiles comes from gemm_kernels.c. Everything here is undefined again at the end. */
+ * FLOPS_PER_NS, ADD_PRODUCT and ADD_SCALED (sum += left * right, of vectors, of an element and a vector),
+ * LEAN_TILES (whether there are any). The shape of the tiles comes from gemm_kernels.c. Everything here is undefined
+ * again at the end. */
 
 typedef ELEM NAME(vec) __attribute__((vector_size(VECTOR_BYTES)));
 typedef ELEM NAME(vec_loose) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(ELEM)), may_alias));
@@ -10,23 +11,25 @@ typedef ELEM NAME(vec_loose) __attribute__((vector_size(VECTOR_BYTES), aligned(s
 #define LOOSE NAME(vec_loose)
 #define LANES ((int)(VECTOR_BYTES / sizeof(ELEM)))
 
-/* Stores the sums of a tile, increased by what they are added to. */
+/* Stores the sums of a tile, increased by what they are added to: one after the other, which makes short code. */
+ALWAYS_INLINE void NAME(increase)(const int rows, const int wide, VEC sum[][8], const ELEM *by, int64_t row)
+{
+    if (!by)
+        return;
+    UNROLL for (int i = 0; i < rows; i++)
+    {
+        UNROLL for (int j = 0; j < wide; j++) sum[i][j] += (VEC) * (const LOOSE *)(by + i * row + j * LANES);
+    }
+}
+
 ALWAYS_INLINE void NAME(finish)(const int rows, const int wide, const gemm_steps *s, VEC sum[][8], const ELEM *from,
                                 ELEM *c)
 {
-    const ELEM *start = from ? from : c, *addend = s->addend;
-    const int64_t c_row = s->c_row, from_row = s->from_row, addend_row = s->addend_row;
+    NAME(increase)(rows, wide, sum, from, s->from_row);
+    NAME(increase)(rows, wide, sum, s->addend, s->addend_row);
     UNROLL for (int i = 0; i < rows; i++)
     {
-        UNROLL for (int j = 0; j < wide; j++)
-        {
-            LOOSE *out = (LOOSE *)(c + i * c_row + j * LANES);
-            const LOOSE *first = (const LOOSE *)(start + i * from_row + j * LANES);
-            VEC all = from ? (VEC)*first + sum[i][j] : sum[i][j];
-            if (addend)
-                all += (VEC) * (const LOOSE *)(addend + i * addend_row + j * LANES);
-            *out = (LOOSE)all;
-        }
+        UNROLL for (int j = 0; j < wide; j++) * (LOOSE *)(c + i * s->c_row + j * LANES) = (LOOSE)sum[i][j];
     }
 }
 
@@ -100,6 +103,7 @@ PAIR_TILES
 #undef WIDE_TILE
 #undef PAIR_TILE
 
+#if LEAN_TILES
 /* --- lean tiles: one panel wide, contiguous rows of a or a packed ----------------------------------------------- */
 
 /* A core whose front end serves another process as well gets little more than two instructions a cycle through it,
@@ -208,6 +212,7 @@ ALWAYS_INLINE void NAME(lean)(const int rows, const bool packed, const bool pack
 TILES
 #undef TILE
 #undef LEAN
+#endif
 
 #define TILE(rows, panels)                                                                                             \
     static void NAME(narrow_##rows)(const gemm_steps *s, const void *a, const void *b, const void *from, void *c)      \
@@ -423,11 +428,14 @@ static void NAME(add_up)(int64_t m, int64_t steps, const void *sums, void *c, in
     }
 }
 
-#define LEAN(rows, packing_b)                                                                                          \
-    .lean[0][packing_b][rows] = packing_b ? NAME(in_place_packing_b_##rows) : NAME(in_place_##rows),                   \
-    .lean[1][packing_b][rows] = packing_b ? NAME(packed_packing_b_##rows) : NAME(packed_##rows),
-#define TILE(rows, panels)                                                                                             \
-    .tile[rows] = NAME(tile_##rows##_##panels), .narrow[rows] = NAME(narrow_##rows), LEAN(rows, 0) LEAN(rows, 1)
+#if LEAN_TILES
+#define LEAN(rows)                                                                                                     \
+    .lean[0][0][rows] = NAME(in_place_##rows), .lean[0][1][rows] = NAME(in_place_packing_b_##rows),                    \
+    .lean[1][0][rows] = NAME(packed_##rows), .lean[1][1][rows] = NAME(packed_packing_b_##rows),
+#else
+#define LEAN(rows)
+#endif
+#define TILE(rows, panels) .tile[rows] = NAME(tile_##rows##_##panels), .narrow[rows] = NAME(narrow_##rows), LEAN(rows)
 #define WIDE_TILE(rows, panels) .wide[rows] = NAME(tile_##rows##_##panels), .wide_panels[rows] = panels,
 #define PAIR_TILE(rows, panels) .pair[rows] = NAME(tile_##rows##_##panels),
 #define TURNED_TILE(rows)       .turned[rows] = NAME(turned_##rows),
@@ -450,5 +458,6 @@ static const gemm_kernels NAME(table) = {
 #undef STAGES
 #undef NAME
 #undef FLOPS_PER_NS
+#undef LEAN_TILES
 #undef ADD_PRODUCT
 #undef ADD_SCALED

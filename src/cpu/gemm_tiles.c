@@ -162,8 +162,11 @@ typedef struct places {
     bool edge; /* `to` is c, and a tile can't be stored as it is: its columns are too many, or apart in c */
 } places;
 
-/* Whether rows of a are contiguous, or packed. */
-static bool is_lean(const tile_step *s) { return s->block->packed_a || s->steps.a_col == 1; }
+/* Whether lean tiles can read a. */
+static bool is_lean(const tile_step *s)
+{
+    return s->job->kernels->lean[0][0][1] && (s->block->packed_a || s->steps.a_col == 1);
+}
 
 static char *sums_at(const tile_job *job, const block *b, int64_t col)
 {
