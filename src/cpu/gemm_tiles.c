@@ -85,18 +85,21 @@ static void fetch_add(fetch *f, region r)
 
 static int64_t lines_of(int64_t bytes) { return (bytes + LINE_BYTES - 1) / LINE_BYTES; }
 
-/* Spreads the addresses over `tiles` tiles of k: bursts hold up the operands. */
-static void fetch_spread(fetch *f, int64_t tiles, int64_t k)
+/* Spreads the addresses over `tiles` tiles with `slots` of them each: bursts hold up the operands. Where there are more
+ * lines, every other one is asked for; the cache fetches its neighbour with it. */
+static void fetch_spread(fetch *f, int64_t tiles, int64_t slots)
 {
     int64_t lines = 0;
     for (int i = 0; i < f->count; i++)
         lines += f->queue[i].rows * lines_of(f->queue[i].row_bytes);
-    const int denser = lines * 4 <= tiles * k ? 4 : lines * 2 <= tiles * k ? 2 : 1;
-    f->step = LINE_BYTES / denser;
+    const int64_t all = tiles * slots;
+    f->step = lines * 4 <= all   ? LINE_BYTES / 4
+              : lines * 2 <= all ? LINE_BYTES / 2
+                                 : LINE_BYTES * (lines <= all ? 1 : 2);
     for (int i = 0; i < f->count; i++) {
         region *r = &f->queue[i];
-        r->run = lines_of(r->row_bytes * denser);
-        r->each = max_i64(1, k / r->run);
+        r->run = ceil_div(r->row_bytes, f->step);
+        r->each = max_i64(1, slots / r->run);
     }
 }
 
