@@ -81,7 +81,8 @@ test-c: $(BUILD)/build.ninja
 	@$(meson) test -C $(BUILD) --print-errorlogs
 
 test-python: install
-	@$(BIN)/python $(PYTEST) tests/python
+	@ninja -C $(BUILD) --quiet examples/c/training examples/c/char_lstm
+	@BRISK_EXAMPLES=$(abspath $(BUILD))/examples/c $(BIN)/python $(PYTEST) tests/python
 
 test-torch: install $(VENV)/ready-torch
 	@$(BIN)/python $(PYTEST) tests/torch
@@ -90,9 +91,10 @@ fuzz: install $(VENV)/ready-torch
 	@$(BIN)/python -m tests.torch.fuzz --programs $(PROGRAMS)
 
 bench: install $(VENV)/ready-torch
-	@ninja -C $(BUILD) --quiet bench/c/bench_core bench/c/bench_recurrence
+	@ninja -C $(BUILD) --quiet bench/c/bench_core bench/c/bench_recurrence bench/c/bench_gates
 	@$(BUILD)/bench/c/bench_core
 	@$(BUILD)/bench/c/bench_recurrence
+	@$(BUILD)/bench/c/bench_gates
 	@$(BIN)/brisk bench $(CASE)
 
 # --- sanitizers --------------------------------------------------------------------------------------------------

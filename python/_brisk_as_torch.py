@@ -16,6 +16,7 @@ import sys
 
 VARIABLE = "BRISK_AS_TORCH"
 PACKAGES = {"torch": "brisk", "functorch": "brisk.functorch"}
+FOLLOWED = "2.13.0"  # the PyTorch whose API this is
 
 
 class _Alias:
@@ -31,6 +32,9 @@ class _Alias:
 
     def exec_module(self, module):
         module.__spec__ = self.own_spec  # the import system has just set the alias's
+        if self.name == "brisk":  # programs ask which PyTorch's API they can count on
+            version = importlib.import_module("brisk.torch_version").TorchVersion
+            module.__version__ = version(FOLLOWED + "+brisk")
 
 
 class _Finder:

@@ -228,7 +228,7 @@ def class_stub(name, cls):
     bases = [b.__name__ for b in cls.__bases__ if b in (int, str, tuple, brisk.Tensor)]
     text = f"class {name}({', '.join(bases)}):\n" if bases else f"class {name}:\n"
     known = attribute_types(cls)
-    members = {n: v for n, v in sorted(vars(cls).items()) if not n.startswith("_")}
+    members = {n: v for n, v in sorted(vars(cls).items()) if not n.startswith("_") and hasattr(cls, n)}
     body = ""
     if cls is not brisk.Tensor:
         body += "    def __init__(self, *args: Any, **kwargs: Any) -> None: ...\n"
@@ -262,6 +262,8 @@ def entry(name, value, module):
         parent, _, last = value.__name__.rpartition(".")
         return (0, f"from {parent} import {last} as {name}\n") if parent else None
     home = home_of(value, module)
+    if home == "brisk._missing":  # how a module finds names
+        return None
     if home:
         return 1, f"from {home} import {value.__name__} as {name}\n"
     if module != "brisk" and getattr(brisk, name, None) is value:
@@ -278,12 +280,13 @@ def entry(name, value, module):
 
 
 def public_names(module):
-    """What a module has, its submodules included, whoever has imported them so far."""
+    """What a module has: its submodules, and names that it finds when they are asked for, included."""
     for found in pkgutil.iter_modules(getattr(module, "__path__", ())):
         if not found.name.startswith("_"):
             with contextlib.suppress(ImportError):
                 importlib.import_module(f"{module.__name__}.{found.name}")
-    return [n for n in sorted(vars(module)) if not n.startswith("_")]
+    later = getattr(module, "_ELSEWHERE", ())
+    return [n for n in sorted({*vars(module), *later}) if not n.startswith("_")]
 
 
 def module_stub(name):

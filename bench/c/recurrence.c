@@ -4,23 +4,11 @@
  * program without a planner: the input's product for all steps at once, each core taking its rows through all steps
  * without waiting, weights packed once, the gradients of the weights as one product each over all steps. It runs on the
  * library's own kernels, so the distance to it is what recording, planning and running a plan cost. */
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "brisk.h"
-#include "core/memory.h"
-#include "core/threads.h"
 #include "cpu/ew.h"
-#include "cpu/gemm.h"
-
-enum { ROUNDS = 15, WARM_UP = 3 };
-
-typedef struct sizes {
-    int64_t t, b, i, h;
-} sizes;
+#include "limit.h"
 
 /* Rows of all steps follow each other: row t * b + r is row r of step t. */
 typedef struct recurrence {
@@ -32,16 +20,6 @@ typedef struct recurrence {
     float *zeros, *ones;
     double loss;
 } recurrence;
-
-static float *numbers(int64_t count, int seed, double scale)
-{
-    float *data = pool_take((size_t)count * sizeof *data);
-    for (int64_t i = 0; i < count; i++)
-        data[i] = (float)(sin((double)(i * 7 + seed * 131)) * scale);
-    return data;
-}
-
-static void *packed_room(int64_t k, int64_t n) { return pool_take(gemm_packed_bytes(BK_FLOAT32, k, n)); }
 
 static recurrence *recurrence_new(sizes n)
 {
@@ -87,38 +65,6 @@ static void recurrence_free(recurrence *r)
 
 /* --- the limit ---------------------------------------------------------------------------------------------------- */
 
-/* c (+)= a b, b packed; rows of a and c follow each other. */
-static void times_packed(int64_t m, int64_t n, int64_t k, const float *a, const float *packed, float *c, bool add)
-{
-    gemm_task task = { .dtype = BK_FLOAT32, .m = m, .n = n, .k = k };
-    task.a = a;
-    task.a_row = k;
-    task.a_col = 1;
-    task.packed_b = packed;
-    task.c = c;
-    task.c_row = n;
-    task.c_col = 1;
-    task.accumulate = add;
-    gemm_run(&task);
-}
-
-/* c (+)= a^T b over `rows` rows of both. */
-static void rows_product(int64_t rows, int64_t m, int64_t n, const float *a, const float *b, float *c, bool add)
-{
-    gemm_task task = { .dtype = BK_FLOAT32, .m = m, .n = n, .k = rows };
-    task.a = a;
-    task.a_row = 1;
-    task.a_col = m;
-    task.b = b;
-    task.b_row = n;
-    task.b_col = 1;
-    task.c = c;
-    task.c_row = n;
-    task.c_col = 1;
-    task.accumulate = add;
-    gemm_run(&task);
-}
-
 /* The rows [begin, end) of the batch through all steps. */
 static void forward_rows(void *arg, int64_t begin, int64_t end)
 {
@@ -129,7 +75,7 @@ static void forward_rows(void *arg, int64_t begin, int64_t end)
     for (int64_t t = 0; t < n.t; t++) {
         float *z = r->outputs + (t * n.b + begin) * n.h;
         if (t)
-            times_packed(rows, n.h, n.h, z - n.b * n.h, r->packed_wh, z, true);
+            times_packed(rows, n.h, n.h, z - n.b * n.h, r->packed_wh, z, true, NULL, 0);
         for (int64_t k = 0; k < rows; k++)
             kernels->op[EW_add][COMPUTE_F32](n.h, z + k * n.h, z + k * n.h, r->bias, NULL);
         kernels->op[EW_tanh][COMPUTE_F32](rows * n.h, z, z, NULL, NULL);
@@ -147,19 +93,12 @@ static void backward_rows(void *arg, int64_t begin, int64_t end)
         float *dz = r->dz + (t * n.b + begin) * n.h;
         const int64_t count = (end - begin) * n.h;
         if (t + 1 < n.t)
-            times_packed(end - begin, n.h, n.h, dz + n.b * n.h, r->packed_wh_turned, dz, false);
+            times_packed(end - begin, n.h, n.h, dz + n.b * n.h, r->packed_wh_turned, dz, false, NULL, 0);
         else
             memset(dz, 0, (size_t)count * sizeof *dz);
         for (int64_t k = 0; k < count; k++)
             dz[k] = (scale * h[k] + dz[k]) * (1 - h[k] * h[k]);
     }
-}
-
-static void over_rows(recurrence *r, threads_fn step)
-{
-    const sizes n = r->n;
-    const int64_t threads = bk_get_num_threads(), grain = (n.b + threads - 1) / threads;
-    threads_for(n.b, grain, (double)(n.t * n.b * n.h * n.h) / 50, step, r);
 }
 
 static void run_limit(recurrence *r)
@@ -169,17 +108,10 @@ static void run_limit(recurrence *r)
     gemm_pack(BK_FLOAT32, n.i, n.h, r->wx, 1, n.i, r->packed_wx);
     gemm_pack(BK_FLOAT32, n.h, n.h, r->wh, 1, n.h, r->packed_wh);
     gemm_pack(BK_FLOAT32, n.h, n.h, r->wh, n.h, 1, r->packed_wh_turned);
-    times_packed(rows, n.h, n.i, r->x, r->packed_wx, r->outputs, false);
-    over_rows(r, forward_rows);
-    double loss = 0;
-    for (int64_t k = 0; k < rows; k++) {
-        float part = 0;
-        for (int64_t j = 0; j < n.h; j++)
-            part += r->outputs[k * n.h + j] * r->outputs[k * n.h + j];
-        loss += part;
-    }
-    r->loss = loss / (double)(rows * n.h);
-    over_rows(r, backward_rows);
+    times_packed(rows, n.h, n.i, r->x, r->packed_wx, r->outputs, false, NULL, 0);
+    over_rows(n, (double)(rows * n.h * n.h), forward_rows, r);
+    r->loss = mean_square(r->outputs, rows, n.h);
+    over_rows(n, (double)(rows * n.h * n.h), backward_rows, r);
     rows_product(rows, n.h, n.i, r->dz, r->x, r->dwx, false);
     rows_product(rows - n.b, n.h, n.h, r->dz + n.b * n.h, r->outputs, r->dwh, false);
     rows_product(rows, 1, n.h, r->ones, r->dz, r->dbias, false);
@@ -219,29 +151,6 @@ static void run_loop(const model *m)
 
 /* --- comparing them ----------------------------------------------------------------------------------------------- */
 
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double largest_difference(const float *a, const float *b, int64_t n)
-{
-    double apart = 0, largest = 1e-30;
-    for (int64_t i = 0; i < n; i++) {
-        apart = fmax(apart, fabs((double)a[i] - b[i]));
-        largest = fmax(largest, fabs((double)b[i]));
-    }
-    return apart / largest;
-}
-
 static void compare(sizes n)
 {
     recurrence *r = recurrence_new(n);
@@ -252,23 +161,24 @@ static void compare(sizes n)
     double limit[ROUNDS], loop[ROUNDS], begin = now_ms();
     run_loop(&m);
     const double first = now_ms() - begin;
-    for (int round = -WARM_UP; round < ROUNDS; round++) { /* side by side, so that a slow moment meets both */
+    begin = now_ms();
+    for (int cold = 0; is_cold(cold, begin); cold++)
+        run_loop(&m);
+    run_limit(r);
+    for (int round = 0; round < ROUNDS; round++) { /* side by side, so that a slow moment meets both */
         double start = now_ms();
         run_limit(r);
         double between = now_ms();
         run_loop(&m);
-        if (round >= 0) {
-            limit[round] = between - start;
-            loop[round] = now_ms() - between;
-        }
+        limit[round] = between - start;
+        loop[round] = now_ms() - between;
     }
-    qsort(limit, ROUNDS, sizeof *limit, ascending);
-    qsort(loop, ROUNDS, sizeof *loop, ascending);
+    const double best = lower_quartile(limit), as_written = lower_quartile(loop);
     const double apart = largest_difference(r->dwh, bk_data(bk_grad_of(m.wh)), n.h * n.h);
     printf("%5lld,%3lld,%3lld,%3lld  limit %8.3f ms   loop %8.3f ms, %4.2f times the limit   first call %8.3f ms   "
            "gradients apart by %.0e\n",
-           (long long)n.t, (long long)n.b, (long long)n.i, (long long)n.h, limit[ROUNDS / 4], loop[ROUNDS / 4],
-           loop[ROUNDS / 4] / limit[ROUNDS / 4], first, apart);
+           (long long)n.t, (long long)n.b, (long long)n.i, (long long)n.h, best, as_written, as_written / best, first,
+           apart);
     bk_scope_pop();
     recurrence_free(r);
 }

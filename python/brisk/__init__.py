@@ -1,7 +1,5 @@
 """brisk: tensors and autograd that are fast as written. The API follows PyTorch's."""
 
-import importlib
-
 from brisk import _C
 from brisk._C import *  # noqa: F403  (functions, dtypes and types: the rows of the extension)
 from brisk._C import Tensor
@@ -44,10 +42,13 @@ _FUNCTIONAL = """
     threshold_ triplet_margin_loss
 """
 _SECOND_FORMS = """
-    addmv_ alias_copy as_strided_ as_strided_copy clamp_max_ clamp_min_ constant_pad_nd detach_copy diagonal_copy
-    expand_copy fill fill_ frobenius_norm gcd_ i0 kl_div lcm_ ldexp_ nuclear_norm permute_copy select_copy slice_copy
-    split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy
-    xlogy_ zero_
+    addmv_ affine_grid_generator alias_copy as_strided_ as_strided_copy clamp_max_ clamp_min_ cond constant_pad_nd
+    convolution detach_copy diagonal_copy empty_permuted expand_copy fill fill_ frobenius_norm gcd_ grid_sampler
+    grid_sampler_2d grid_sampler_3d gru_cell i0 i0_ index_reduce kaiser_window kl_div lcm_ ldexp_ lstm_cell
+    native_batch_norm native_channel_shuffle native_dropout native_group_norm native_layer_norm nonzero_static
+    norm_except_dim nuclear_norm permute_copy rnn_relu_cell rnn_tanh_cell select_copy slice_copy split_copy
+    split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsafe_split_with_sizes
+    unsqueeze_copy view_copy xlogy_ zero_
 """
 _ELSEWHERE = {
     **dict.fromkeys(_FUNCTIONAL.split(), "brisk.nn.functional"),
@@ -58,22 +59,32 @@ _ELSEWHERE = {
     "get_autocast_dtype": "brisk.amp",
     "is_autocast_cache_enabled": "brisk.amp",
     "is_autocast_enabled": "brisk.amp",
+    "get_autocast_cpu_dtype": "brisk.amp",
+    "get_autocast_gpu_dtype": "brisk.amp",
+    "is_autocast_cpu_enabled": "brisk.amp",
+    "set_anomaly_enabled": "brisk.autograd.anomaly_mode",
     "is_anomaly_enabled": "brisk.autograd.anomaly_mode",
     "is_anomaly_check_nan_enabled": "brisk.autograd.anomaly_mode",
 }
 
 # Submodules that are imported when they are first named, so that a program which does without them starts faster.
 _LATER = frozenset(
-    ("accelerator", "amp", "backends", "cuda", "distributed", "distributions", "jit", "library", "multiprocessing")
-    + ("onnx", "optim", "special", "testing")
+    (
+        "_jit_internal",
+        "accelerator",
+        "amp",
+        "backends",
+        "cuda",
+        "distributed",
+        "distributions",
+        "jit",
+        "library",
+        "multiprocessing",
+    )
+    + ("onnx", "optim", "profiler", "sparse", "special", "testing", "torch_version", "version")
 )
 
-
-_find = finder(__name__, _ELSEWHERE)
-
-
-def __getattr__(name):
-    return importlib.import_module(f"brisk.{name}") if name in _LATER else _find(name)
+__getattr__ = finder(__name__, _ELSEWHERE, _LATER)
 
 
 def _check(cond, message=None):

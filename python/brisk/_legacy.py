@@ -60,3 +60,10 @@ Tensor.as_subclass = _as_subclass
 Tensor._make_subclass = staticmethod(_C._make_subclass)
 
 __all__ = [kind.__name__ for kind in _TYPES] + ["set_default_tensor_type"]
+
+
+class Value:
+    """A value of TorchScript's graphs, of which there are none: programs import it to name it in annotations."""
+
+
+_C.Value = Value

@@ -2,6 +2,7 @@
 
 from brisk import _C, linalg
 from brisk._C import Tensor
+from brisk._composed import looks_like
 from brisk.linalg import matrix_exp, matrix_power
 
 __all__ = [
@@ -20,6 +21,7 @@ def logdet(input):
     return _C.where(sign < 0, _C.full_like(size, float("nan")), size)
 
 
+@looks_like("cross", 2)
 def cross(input, other, dim=None, *, out=None):
     """The cross products of the vectors of size 3 along dim, by default the first dimension of that size."""
     if dim is None:

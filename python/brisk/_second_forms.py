@@ -28,7 +28,9 @@ def _slice(input, dim=0, start=None, end=None, step=1):
 def _copy_of(name):
     def function(input, *args, **kwargs):
         view = _slice(input, *args, **kwargs) if name == "slice" else getattr(input, name)(*args, **kwargs)
-        return tuple(v.clone() for v in view) if isinstance(view, (tuple, list)) else view.clone()
+        if isinstance(view, (tuple, list)):
+            return tuple(v.clone(memory_format=_C.contiguous_format) for v in view)
+        return view.clone(memory_format=_C.contiguous_format)
 
     function.__doc__ = f"{name}, as a copy."
     return function
@@ -64,6 +66,172 @@ def i0(input, *, out=None):
     from brisk import special
 
     return special.i0(input, out=out)
+
+
+def i0_(input):
+    """special.i0, in place."""
+    return input.copy_(i0(input))
+
+
+def kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None, requires_grad=False, **where):
+    """Kaiser's window: i0 of a half circle."""
+    kind = dtype or _C.get_default_dtype()
+    if window_length < 2:
+        return _C.ones(window_length, dtype=kind, requires_grad=requires_grad)
+    at = _C.arange(window_length, dtype=_C.float64) * (2.0 / (window_length - (not periodic))) - 1
+    window = i0(beta * (1 - at.square()).clamp(min=0).sqrt()) / i0(_C.tensor(beta, dtype=_C.float64))
+    return window.to(kind).requires_grad_(requires_grad)
+
+
+def index_reduce(input, dim, index, source, reduce, *, include_self=True):
+    """index_add with prod, mean, amax or amin."""
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    shape = [1] * input.dim()
+    shape[dim] = -1
+    places = index.view(shape).expand_as(source)
+    return input.scatter_reduce(dim, places, source, reduce, include_self=include_self)
+
+
+def unsafe_split_with_sizes(input, split_sizes, dim=0):
+    """split_with_sizes; views may be written to here in any case."""
+    return input.split(list(split_sizes), dim)
+
+
+def nonzero_static(input, *, size, fill_value=-1):
+    """The first `size` places that are not zero, and fill_value for those that are missing."""
+    places = input.nonzero()[:size]
+    rest = _C.full((size - places.shape[0], places.shape[1]), fill_value, dtype=_C.int64)
+    return _C.cat([places, rest])
+
+
+def norm_except_dim(v, pow=2, dim=0):
+    """The norm over all dimensions but one, which the result keeps."""
+    if dim == -1:
+        return v.norm(pow)
+    dims = tuple(d for d in range(v.dim()) if d != dim % v.dim())
+    return v.norm(pow, dims, keepdim=True) if dims else v.abs()
+
+
+def empty_permuted(size, physical_layout, *, dtype=None, requires_grad=False, **where):
+    """A tensor whose dimensions lie in memory in the order of physical_layout."""
+    made = _C.empty([size[d] for d in physical_layout], dtype=dtype or _C.get_default_dtype())
+    order = [list(physical_layout).index(d) for d in range(len(size))]
+    return made.permute(order).requires_grad_(requires_grad)
+
+
+def cond(pred, true_fn, false_fn, operands=()):
+    """true_fn(*operands) or false_fn(*operands)."""
+    return (true_fn if bool(pred) else false_fn)(*operands)
+
+
+# --- the functions behind layers -------------------------------------------------------------------------------------
+
+
+def _gates(input, hx, w_ih, w_hh, b_ih, b_hh):
+    from brisk.nn.functional import linear
+
+    return linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh)
+
+
+def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    """One step of an RNN with tanh."""
+    x, h = _gates(input, hx, w_ih, w_hh, b_ih, b_hh)
+    return (x + h).tanh()
+
+
+def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    """One step of an RNN with relu."""
+    x, h = _gates(input, hx, w_ih, w_hh, b_ih, b_hh)
+    return (x + h).relu()
+
+
+def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    """One step of an LSTM: (h, c)."""
+    x, h = _gates(input, hx[0], w_ih, w_hh, b_ih, b_hh)
+    i, f, g, o = (x + h).chunk(4, 1)
+    c = f.sigmoid() * hx[1] + i.sigmoid() * g.tanh()
+    return o.sigmoid() * c.tanh(), c
+
+
+def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    """One step of a GRU."""
+    x, h = _gates(input, hx, w_ih, w_hh, b_ih, b_hh)
+    (xr, xz, xn), (hr, hz, hn) = x.chunk(3, 1), h.chunk(3, 1)
+    update = (xz + hz).sigmoid()
+    new = (xn + (xr + hr).sigmoid() * hn).tanh()
+    return new + update * (hx - new)
+
+
+def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+    """A convolution of one, two or three dimensions, or its transpose."""
+    from brisk.nn import functional
+
+    name = f"conv{'_transpose' if transposed else ''}{weight.dim() - 2}d"
+    if transposed:
+        return getattr(functional, name)(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return getattr(functional, name)(input, weight, bias, stride, padding, dilation, groups)
+
+
+def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
+    """nn.functional.grid_sample, with the modes as numbers."""
+    from brisk.nn import functional
+
+    modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+    return functional.grid_sample(input, grid, modes[interpolation_mode], paddings[padding_mode], align_corners)
+
+
+grid_sampler_2d = grid_sampler_3d = grid_sampler
+
+
+def affine_grid_generator(theta, size, align_corners):
+    """nn.functional.affine_grid."""
+    from brisk.nn import functional
+
+    return functional.affine_grid(theta, size, align_corners)
+
+
+def native_channel_shuffle(input, groups):
+    """nn.functional.channel_shuffle."""
+    from brisk.nn import functional
+
+    return functional.channel_shuffle(input, groups)
+
+
+def native_dropout(input, p, train):
+    """(what dropout leaves, the mask of what it has left)"""
+    if not train:
+        return input.clone(), _C.ones_like(input, dtype=_C.bool)
+    mask = _C.empty_like(input).bernoulli_(1 - p)
+    return input * mask * (1 / (1 - p) if p < 1 else 0.0), mask.bool()
+
+
+def native_layer_norm(input, normalized_shape, weight, bias, eps):
+    """(layer_norm, the means, the reciprocals of the deviations)"""
+    from brisk.nn import functional
+
+    dims = tuple(range(input.dim() - len(normalized_shape), input.dim()))
+    variance, mean = _C.var_mean(input, dims, correction=0, keepdim=True)
+    return functional.layer_norm(input, normalized_shape, weight, bias, eps), mean, (variance + eps).rsqrt()
+
+
+def native_group_norm(input, weight, bias, N, C, HxW, group, eps):  # noqa: N803  (PyTorch's names)
+    """(group_norm, the means, the reciprocals of the deviations)"""
+    from brisk.nn import functional
+
+    variance, mean = _C.var_mean(input.reshape(N, group, -1), 2, correction=0)
+    return functional.group_norm(input, group, weight, bias, eps), mean, (variance + eps).rsqrt()
+
+
+def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
+    """(batch_norm, the means, the reciprocals of the deviations)"""
+    from brisk.nn import functional
+
+    dims = (0, *range(2, input.dim()))
+    variance, mean = _C.var_mean(input.detach(), dims, correction=0)
+    result = functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    none = input.new_empty(0)
+    return (result, mean, (variance + eps).rsqrt()) if training else (result, none, none)
 
 
 def kl_div(input, target, reduction=1, *, log_target=False):

@@ -2,21 +2,24 @@
 
 Each is a function of the package; those that are methods too take the tensor first and are set on Tensor at the end."""
 
+import importlib
 import math
 
 from brisk import _C
 from brisk._C import Tensor
+from brisk._composed import looks_like
+from brisk._missing import Absent
 from brisk.linalg import _named
 
 __all__ = [
-    "are_deterministic_algorithms_enabled", "as_strided_scatter", "bartlett_window", "cumulative_trapezoid",
-    "diagonal_scatter", "dsplit", "e", "frexp", "gcd", "get_deterministic_debug_mode", "get_device",
-    "get_float32_matmul_precision", "get_num_interop_threads", "gradient", "histogram", "hsplit", "inf",
-    "is_nonzero", "is_storage", "isreal", "lcm", "ldexp", "mvlgamma", "nan", "narrow_copy",
-    "newaxis", "pi", "renorm", "resize_as_", "select_scatter", "set_deterministic_debug_mode",
-    "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads", "set_warn_always",
-    "is_warn_always_enabled", "slice_scatter", "trapezoid", "trapz", "typename", "unsafe_chunk", "unsafe_split",
-    "use_deterministic_algorithms", "vsplit",
+    "angle", "are_deterministic_algorithms_enabled", "as_strided_scatter", "bartlett_window", "conj_physical",
+    "cumulative_trapezoid", "diagonal_scatter", "dsplit", "e", "frexp", "gcd", "get_deterministic_debug_mode",
+    "get_device", "get_float32_matmul_precision", "get_num_interop_threads", "gradient", "histogram", "hsplit",
+    "imag", "inf", "is_deterministic_algorithms_warn_only_enabled", "is_nonzero", "is_storage",
+    "is_warn_always_enabled", "isreal", "lcm", "ldexp", "mvlgamma", "nan", "narrow_copy", "newaxis", "pi", "real",
+    "renorm", "resize_as_", "select_scatter", "set_deterministic_debug_mode", "set_float32_matmul_precision",
+    "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "slice_scatter", "trapezoid", "trapz",
+    "typename", "unsafe_chunk", "unsafe_split", "use_deterministic_algorithms", "vsplit",
 ]  # fmt: skip
 
 pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
@@ -34,6 +37,11 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
 def are_deterministic_algorithms_enabled():
     """What use_deterministic_algorithms was told."""
     return _deterministic[0]
+
+
+def is_deterministic_algorithms_warn_only_enabled():
+    """False: nothing is there to warn of."""
+    return False
 
 
 def set_deterministic_debug_mode(debug_mode):
@@ -112,6 +120,32 @@ def isreal(input):
     return _C.ones_like(input, dtype=_C.bool)
 
 
+def real(input):
+    """The tensor itself: there are no complex numbers."""
+    return input
+
+
+def imag(input):
+    """An error: there are no complex numbers."""
+    raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+
+
+def angle(input):
+    """pi below zero, else 0; nan stays."""
+    x = input if input.is_floating_point() else input.to(_C.get_default_dtype())
+    return _C.where(x < 0, math.pi, 0.0).to(x.dtype).masked_fill(x.isnan(), math.nan) + _C.zeros_like(x) * x.sign()
+
+
+def conj_physical(input):
+    """The tensor itself: there are no complex numbers."""
+    return input
+
+
+def _to_dense(self, dtype=None, *, masked_grad=None):
+    """The tensor itself: all are dense."""
+    return self if dtype is None else self.to(dtype)
+
+
 def get_device(input):
     """-1: the CPU."""
     return -1
@@ -168,11 +202,13 @@ def _scattered(input, view_of, src):
     return result
 
 
+@looks_like("select_scatter", 2)
 def select_scatter(input, src, dim, index):
     """input with one slice replaced by src."""
     return _scattered(input, lambda x: x.select(dim, index), src)
 
 
+@looks_like("slice_scatter", 2)
 def slice_scatter(input, src, dim=0, start=None, end=None, step=1):
     """input with input[start:end:step] along dim replaced by src."""
     where = [slice(None)] * input.dim()
@@ -180,6 +216,7 @@ def slice_scatter(input, src, dim=0, start=None, end=None, step=1):
     return _scattered(input, lambda x: x[tuple(where)], src)
 
 
+@looks_like("diagonal_scatter", 2)
 def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
     """input with a diagonal replaced by src."""
     return _scattered(input, lambda x: x.diagonal(offset, dim1, dim2), src)
@@ -236,7 +273,15 @@ def frexp(input):
 def ldexp(input, other, *, out=None):
     """input * 2 ** other"""
     other = other if isinstance(other, Tensor) else _C.tensor(other)
-    return _fill(out, input * _C.pow(2.0, other))
+    if input.is_floating_point() and not other.is_floating_point():
+        if other.dtype == _C.bool:
+            raise NotImplementedError("\"ldexp_cpu\" not implemented for 'Bool'")
+        result = (input.double() * _C.pow(2.0, other.double())).to(input.dtype)  # which holds powers float32 does not
+    else:
+        result = input * _C.pow(2.0, other)
+    like = _C.empty_like(input, dtype=result.dtype)  # PyTorch makes room for the result first
+    alike = like.shape != result.shape or like.stride() == result.stride()
+    return _fill(out, result if alike else like.copy_(result))
 
 
 def mvlgamma(input, p):
@@ -245,13 +290,16 @@ def mvlgamma(input, p):
     return (input.unsqueeze(-1) - steps).lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
 
 
+@looks_like("renorm")
 def renorm(input, p, dim, maxnorm, *, out=None):
     """Slices along dim whose norm is more than maxnorm, made that long."""
     norms = input.transpose(0, dim).flatten(1).norm(p, 1) if input.dim() > 1 else input.abs()
     scale = _C.where(norms > maxnorm, maxnorm / (norms + 1e-7), _C.ones_like(norms))
     shape = [1] * input.dim()
     shape[dim] = -1
-    return _fill(out, input * scale.view(shape))
+    result = input * scale.view(shape)
+    made = _C.empty(result.shape, dtype=result.dtype)  # row-major, as PyTorch's is
+    return _fill(out, result if result.stride() == made.stride() else made.copy_(result))
 
 
 def _spacing(y, x, dx, dim):
@@ -382,30 +430,53 @@ def _in_place(function):
 
 
 for _function in (
-    as_strided_scatter, diagonal_scatter, dsplit, frexp, gcd, histogram, hsplit, isreal, lcm, ldexp,
-    mvlgamma, narrow_copy, renorm, select_scatter, slice_scatter, unsafe_chunk, unsafe_split, vsplit,
+    angle, as_strided_scatter, conj_physical, diagonal_scatter, dsplit, frexp, gcd, histogram, hsplit, isreal, lcm,
+    ldexp, mvlgamma, narrow_copy, renorm, select_scatter, slice_scatter, unsafe_chunk, unsafe_split, vsplit,
 ):  # fmt: skip
     _set(_function.__name__, _function)
 for _function in (gcd, lcm, ldexp, mvlgamma, renorm):
     _set(_function.__name__ + "_", _in_place(_function))
-for _function in (_fill_diagonal_, _apply_, _map_, _sum_to_size, _new_empty_strided):
+for _function in (_to_dense, _fill_diagonal_, _apply_, _map_, _sum_to_size, _new_empty_strided):
     _set(_function.__name__[1:], _function)
 
 
-def _functional(name):
-    """A method that is a function of nn.functional."""
+def _found_in(module, name):
+    """A method that is a function of a module, which is imported when it is called."""
 
     def method(self, *args, **kwargs):
-        from brisk.nn import functional
-
-        return getattr(functional, name)(self, *args, **kwargs)
+        return getattr(importlib.import_module(module), name)(self, *args, **kwargs)
 
     method.__name__ = method.__qualname__ = name
     return method
 
 
+def _as_strided_(self, size, stride, storage_offset=None):
+    """as_strided, and the tensor itself shows it."""
+    return self.set_(self.detach().as_strided(size, stride, storage_offset))
+
+
+def _polygamma_(self, n):
+    """polygamma, in place."""
+    return self.copy_(self.polygamma(n))
+
+
 for _name in ("hardshrink", "prelu"):
-    _set(_name, _functional(_name))
+    _set(_name, _found_in("brisk.nn.functional", _name))
+for _name in ("i0", "index_reduce", "nonzero_static", "unsafe_split_with_sizes"):
+    _set(_name, _found_in("brisk._second_forms", _name))
+for _name in ("i0", "index_reduce"):
+    _set(_name + "_", _in_place(getattr(Tensor, _name)))
+_set("as_strided_", _as_strided_)
+_set("polygamma_", _polygamma_)
 
 _Frexp = _named("frexp", "mantissa exponent")
 _Histogram = _named("histogram", "hist bin_edges")
+
+Tensor.real, Tensor.imag = property(real), property(imag)
+for _name in (
+    "to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc", "coalesce", "is_coalesced", "indices", "values",
+    "sparse_mask", "sparse_dim", "dense_dim", "crow_indices", "col_indices", "dequantize", "int_repr", "stft", "istft",
+):  # fmt: skip
+    if not hasattr(Tensor, _name):
+        setattr(Tensor, _name, _absent := Absent())
+        _absent.name = _name

@@ -2,6 +2,8 @@
 
 import functools
 
+from brisk._missing import finder
+
 __all__ = [
     "Final", "annotate", "export", "freeze", "ignore", "is_scripting", "is_tracing", "script", "script_method", "trace",
     "unused",
@@ -65,4 +67,7 @@ def __getattr__(name):
         return Module
     if name in ("save", "load"):
         raise AttributeError(f"jit.{name}: there is no compiled format; use brisk.{name} with a state_dict")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _find(name)
+
+
+_find = finder(__name__)

@@ -13,6 +13,8 @@ from brisk._C import _linalg_slogdet as slogdet
 from brisk._C import _LinAlgError as LinAlgError
 from brisk._C import det, inverse, matmul
 from brisk._C import diagonal as _diagonal
+from brisk._composed import looks_like as _looks_like
+from brisk._missing import finder
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh",
@@ -128,6 +130,7 @@ def matrix_power(A, n, *, out=None):
     return _C.matrix_power(A, n, out=out) if n >= 0 else _C.matrix_power(inv(A), -n, out=out)
 
 
+@_looks_like("cross", 2)
 def cross(input, other, *, dim=-1, out=None):
     """The cross products of the vectors of size 3 along dim."""
     if input.shape[dim] != 3 or other.shape[dim] != 3:
@@ -433,3 +436,5 @@ _Lu = _named("linalg_lu", "P L U")
 _LstSq = _named("linalg_lstsq", "solution residuals rank singular_values")
 _Svd = _named("linalg_svd", "U S Vh")
 _Eigh = _named("linalg_eigh", "eigenvalues eigenvectors")
+
+__getattr__ = finder(__name__)

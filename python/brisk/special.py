@@ -6,6 +6,30 @@ from there on the asymptotic one, of which 16 terms are below the last bit."""
 import math
 
 from brisk import _C
+from brisk._bessel import (  # noqa: F401
+    airy_ai,
+    bessel_j0,
+    bessel_j1,
+    bessel_y0,
+    bessel_y1,
+    chebyshev_polynomial_t,
+    chebyshev_polynomial_u,
+    chebyshev_polynomial_v,
+    chebyshev_polynomial_w,
+    hermite_polynomial_h,
+    hermite_polynomial_he,
+    laguerre_polynomial_l,
+    legendre_polynomial_p,
+    modified_bessel_k0,
+    modified_bessel_k1,
+    scaled_modified_bessel_k0,
+    scaled_modified_bessel_k1,
+    shifted_chebyshev_polynomial_t,
+    shifted_chebyshev_polynomial_u,
+    shifted_chebyshev_polynomial_v,
+    shifted_chebyshev_polynomial_w,
+    spherical_bessel_j0,
+)
 from brisk._C import (  # noqa: F401
     digamma,
     erf,
@@ -24,6 +48,8 @@ from brisk._C import (  # noqa: F401
     xlogy,
 )
 from brisk._C import digamma as psi  # noqa: F401
+from brisk._C import igamma as gammainc  # noqa: F401
+from brisk._C import igammac as gammaincc  # noqa: F401
 from brisk._C import lgamma as gammaln  # noqa: F401
 from brisk._C import sigmoid as expit  # noqa: F401
 from brisk._missing import finder
@@ -31,9 +57,15 @@ from brisk._tail import mvlgamma as multigammaln  # noqa: F401
 from brisk.autograd import Function
 
 __all__ = [
-    "digamma", "entr", "erf", "erfc", "erfinv", "exp2", "expit", "expm1", "gammaln", "i0", "i0e", "i1", "i1e", "log1p",
-    "log_ndtr", "log_softmax", "logit", "logsumexp", "modified_bessel_i0", "modified_bessel_i1", "multigammaln",
-    "ndtr", "ndtri", "polygamma", "psi", "round", "sinc", "softmax", "xlog1py", "xlogy",
+    "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t", "chebyshev_polynomial_u",
+    "chebyshev_polynomial_v", "chebyshev_polynomial_w", "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2",
+    "expit", "expm1", "gammainc", "gammaincc", "gammaln", "hermite_polynomial_h", "hermite_polynomial_he", "i0", "i0e",
+    "i1", "i1e", "laguerre_polynomial_l", "legendre_polynomial_p", "log1p", "log_ndtr", "log_softmax", "logit",
+    "logsumexp", "modified_bessel_i0", "modified_bessel_i1", "modified_bessel_k0", "modified_bessel_k1",
+    "multigammaln", "ndtr", "ndtri", "polygamma", "psi", "round", "scaled_modified_bessel_k0",
+    "scaled_modified_bessel_k1", "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u",
+    "shifted_chebyshev_polynomial_v", "shifted_chebyshev_polynomial_w", "sinc", "softmax", "spherical_bessel_j0",
+    "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
 
 
@@ -79,10 +111,26 @@ def log_ndtr(input, *, out=None):
     return _given(out, _C.where(x < -10, tail, _C.where(x > 0, upper, lower)))
 
 
+def erfcx(input, *, out=None):
+    """exp(x^2) erfc(x), also where erfc(x) is too small to be represented."""
+    return _given(out, _C._erfcx(input))
+
+
+def _both(input, other):
+    """Two operands, of which one may be a number, as tensors."""
+    x = input if isinstance(input, _C.Tensor) else _C.tensor(float(input), dtype=_floating(other).dtype)
+    y = other if isinstance(other, _C.Tensor) else _C.tensor(float(other), dtype=_floating(x).dtype)
+    return x, y
+
+
+def zeta(input, other, *, out=None):
+    """The Hurwitz zeta function: the sum of (q + k)^-x over all k >= 0."""
+    return _given(out, _C._zeta(*_both(input, other)))
+
+
 def xlog1py(input, other, *, out=None):
     """x log(1 + y), 0 where x is."""
-    x = input if isinstance(input, _C.Tensor) else _C.tensor(float(input), dtype=other.dtype)
-    y = other if isinstance(other, _C.Tensor) else _C.tensor(float(other), dtype=x.dtype)
+    x, y = _both(input, other)
     result = x * y.log1p()
     return _given(out, _C.where((x == 0) & ~y.isnan(), _C.zeros_like(result), result))
 

@@ -8,6 +8,7 @@
  * Invariant: overloads is NULL or holds n compiled signatures, in the rows' order. */
 #include "convert.h"
 #include "explain.h"
+#include "autograd/composed.h"
 
 #include <string.h>
 #include <stddef.h>
@@ -71,6 +72,45 @@ static void free_overloads(overload *o, int n)
     PyMem_Free(o);
 }
 
+/* --- functions that look like one on the tape (autograd/composed.h) */
+
+/* Whether the arguments of a row are tensors; which of them require gradients. A list of tensors is none of these. */
+static bool row_fits(const composed *row, const overload *o, const arg *args, uint8_t *reached)
+{
+    *reached = 0;
+    for (int i = 0; row->arguments[i] && row->arguments[i] != '*'; i++) {
+        const char c = row->arguments[i];
+        if (c == ':')
+            return args[0].tensor->layout->ndim == row->arguments[i + 1] - '0';
+        int k = c >= 'a' ? c - 'a' : c - '0';
+        if (k >= o->n || o->params[k].type != ARG_TENSOR || (!args[k].tensor && c < 'a'))
+            return false;
+        *reached |= (uint8_t)((args[k].tensor && bk_requires_grad(args[k].tensor)) << i);
+    }
+    return true;
+}
+
+static PyObject *call_composed(const overload *o, const arg *args)
+{
+    uint64_t start = next_sequence;
+    PyObject *result = o->call(args);
+    uint8_t reached;
+    int row = o->composed;
+    if (!result || !grad_enabled())
+        return result;
+    const char *function = composed_rows[row].function;
+    while (!row_fits(&composed_rows[row], o, args, &reached))
+        if (++row == composed_count || strcmp(composed_rows[row].function, function) != 0)
+            return result;
+    Py_ssize_t n = PyTuple_Check(result) ? PyTuple_GET_SIZE(result) : 1;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *one = PyTuple_Check(result) ? PyTuple_GET_ITEM(result, i) : result;
+        if (py_is_tensor(one))
+            composed_mark(((py_tensor *)one)->t, row, start, reached);
+    }
+    return result;
+}
+
 static int compile(builtin *f)
 {
     overload *all = PyMem_Calloc((size_t)f->n, sizeof *all);
@@ -85,6 +125,7 @@ static int compile(builtin *f)
             return -1;
         }
         all[n].call = row->call;
+        all[n].composed = composed_find(PyUnicode_AsUTF8(f->name));
         n++;
     }
     f->overloads = all;
@@ -103,7 +144,7 @@ static PyObject *call(PyObject *self, PyObject *const *given, size_t nargsf, PyO
     s.lists = 0;
     for (const overload *o = f->overloads, *end = o + f->n; o < end; o++) {
         int r = parse(o, given, n, names, args, &s);
-        PyObject *result = r == FIT ? o->call(args) : NULL;
+        PyObject *result = r != FIT ? NULL : o->composed < 0 ? o->call(args) : call_composed(o, args);
         if (__builtin_expect(s.lists != 0, 0))
             convert_release(&s);
         if (r != MISFIT)

@@ -312,7 +312,7 @@ static PyObject *py_is_grad_enabled(const arg *a)
     return PyBool_FromLong(grad_mode());
 }
 
-static PyObject *py_set_grad_enabled(const arg *a) { return PyBool_FromLong(bk_set_grad_enabled(a[0].b)); }
+static PyObject *py_set_grad_enabled(const arg *a) { return PyBool_FromLong(grad_ask(a[0].b)); }
 
 static PyObject *py_is_inference(const arg *a) { return PyBool_FromLong(a[0].tensor->flags & TENSOR_INFERENCE); }
 
@@ -336,9 +336,11 @@ static PyObject *get_requires_grad(PyObject *self, void *unused)
 static int set_requires_grad(PyObject *self, PyObject *value, void *unused)
 {
     (void)unused;
-    int on = value ? PyObject_IsTrue(value) : 0;
-    if (on < 0)
+    if (!value || !PyBool_Check(value)) {
+        PyErr_SetString(PyExc_RuntimeError, "requires_grad must be a bool");
         return -1;
+    }
+    bool on = value == Py_True;
     if (bk_set_requires_grad(((py_tensor *)self)->t, on) < 0) {
         py_raise();
         return -1;
@@ -369,6 +371,16 @@ static int set_grad(PyObject *self, PyObject *value, void *unused)
         return -1;
     }
     return 0;
+}
+
+static PyObject *get_output_nr(PyObject *self, void *unused)
+{
+    (void)unused;
+    lock_take();
+    const node *place = tensor_edge(((py_tensor *)self)->t);
+    long number = place && place->op == OP_output ? (long)place->attr.i[0] : 0;
+    lock_give();
+    return PyLong_FromLong(number);
 }
 
 static PyObject *get_is_leaf(PyObject *self, void *unused)
@@ -416,6 +428,7 @@ PyGetSetDef autograd_attributes[] = {
     { "grad_fn", get_grad_fn, NULL, "The function that the gradient goes to; None for a leaf.", NULL },
     { "requires_grad", get_requires_grad, set_requires_grad, "Whether gradients are wanted.", NULL },
     { "grad", get_grad, set_grad, "The gradient that backward() has accumulated.", NULL },
+    { "output_nr", get_output_nr, NULL, "Which output of its grad_fn this tensor is.", NULL },
     { "is_leaf", get_is_leaf, NULL, "Whether no recorded op made this tensor.", NULL },
     { "retains_grad", get_retains_grad, NULL, "Whether this tensor, no leaf, keeps its gradient.", NULL },
     { "data", get_data, set_data, "The same memory, on no tape.", NULL },

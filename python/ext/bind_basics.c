@@ -3,7 +3,10 @@
 #include "core/memory.h"
 #include "graph/plan.h"
 
-static PyObject *py_matmul(const arg *a) { return py_out(bk_matmul(a[0].tensor, a[1].tensor), &a[2]); }
+static PyObject *py_matmul(const arg *a)
+{
+    return a[2].given ? py_out(bk_matmul(a[0].tensor, a[1].tensor), &a[2]) : py_matmul_of(a[0].tensor, a[1].tensor);
+}
 static PyObject *py_zero_(const arg *a) { return py_in_place(&a[0], bk_zero_(a[0].tensor)); }
 static PyObject *py_copy_(const arg *a) { return py_in_place(&a[0], bk_copy_(a[0].tensor, a[1].tensor)); }
 

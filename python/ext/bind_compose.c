@@ -183,6 +183,10 @@ static bk_tensor *compute_nan_to_num(const arg *a)
                        a[3].given ? &a[3].d : NULL);
 }
 
+static bk_tensor *compute_isinf(const arg *a) { return is_infinite(a[0].tensor); }
+static bk_tensor *compute_isfinite(const arg *a) { return is_finite(a[0].tensor); }
+static PyObject *py_isinf(const arg *a) { return py_wrap(locked(compute_isinf, a)); }
+static PyObject *py_isfinite(const arg *a) { return py_wrap(locked(compute_isfinite, a)); }
 static bk_tensor *compute_logit(const arg *a) { return logit(a[0].tensor, a[1].given ? a[1].d : -1); }
 static bk_tensor *compute_sinc(const arg *a) { return bk_sinc(a[0].tensor); }
 static bk_tensor *compute_deg2rad(const arg *a) { return bk_deg2rad(a[0].tensor); }
@@ -207,6 +211,8 @@ static PyObject *py_positive(const arg *a)
     PyErr_SetString(PyExc_RuntimeError, "The `+` operator, on a bool tensor is not supported.");
     return NULL;
 }
+static PyObject *py_erfcx(const arg *a) { return py_wrap(bk_erfcx(a[0].tensor)); }
+static PyObject *py_zeta(const arg *a) { return py_wrap(bk_zeta(a[0].tensor, a[1].tensor)); }
 static PyObject *py_polygamma(const arg *a) { return py_out(bk_polygamma(a[0].i, a[1].tensor), &a[2]); }
 static PyObject *py_polygamma_method(const arg *a) { return py_wrap(bk_polygamma(a[1].i, a[0].tensor)); }
 /* A row of the op table under another name. */
@@ -241,10 +247,11 @@ UNARY_ALIASES(DEFINE_ALIAS)
 BINARY_ALIASES(DEFINE_ALIAS)
 
 /* The rows whose function takes no out in PyTorch. */
-#define WITHOUT_OUT(X) X(relu) X(selu) X(isnan) X(isinf) X(isfinite)
+#define ROWS_WITHOUT_OUT(X) X(relu) X(selu) X(isnan)
+#define WITHOUT_OUT(X) ROWS_WITHOUT_OUT(X) X(isinf) X(isfinite)
 #define DEFINE_PLAIN(name)                                                                                             \
     static PyObject *py_##name(const arg *a) { return py_wrap(bk_##name(a[0].tensor)); }
-WITHOUT_OUT(DEFINE_PLAIN)
+ROWS_WITHOUT_OUT(DEFINE_PLAIN)
 
 #define OF_ONE(name)                                                                                                   \
     { BOTH, #name "(Tensor self, *, Tensor? out=None)", py_##name, NULL },                                             \
@@ -310,6 +317,8 @@ const binding compose_rows[] = {
     OF_ONE(deg2rad)
     OF_ONE(rad2deg)
     { BOTH, "positive(Tensor self)", py_positive, NULL },
+    { AS_FUNCTION, "_erfcx(Tensor self)", py_erfcx, NULL },
+    { AS_FUNCTION, "_zeta(Tensor self, Tensor other)", py_zeta, NULL },
     { AS_FUNCTION, "polygamma(int n, Tensor self, *, Tensor? out=None)", py_polygamma, NULL },
     { AS_METHOD, "polygamma(Tensor self, int n)", py_polygamma_method, NULL },
 #define ONE(name, op) OF_ONE(name)

@@ -28,7 +28,14 @@ int options_check(const arg *options)
 
 static PyObject *with_grad(bk_tensor *t, const arg *wanted)
 {
-    if (t && wanted->given && wanted->b && bk_set_requires_grad(t, true) < 0) {
+    if (!t || !wanted->given || !wanted->b)
+        return py_wrap(t);
+    if (!dtype_is_float(tensor_dtype(t))) {
+        bk_release(t);
+        return PyErr_Format(PyExc_RuntimeError,
+                            "Only Tensors of floating point and complex dtype can require gradients");
+    }
+    if (bk_set_requires_grad(t, true) < 0) {
         bk_release(t);
         t = NULL;
     }

@@ -76,96 +76,22 @@ const size_t elementwise_row_count = sizeof elementwise_rows / sizeof *elementwi
 
 /* What rows give and PyTorch does not have: activations stand in nn.functional, tests have no in-place form. Programs
  * ask with hasattr, and classes derived from Tensor have attributes of these names. */
+/* clang-format off */
+static const char *const no_names[] = {
+    "elu", "elu_", "gelu", "gelu_", "gelu_slope", "gelu_slope_", "gelu_tanh", "gelu_tanh_", "hardsigmoid",
+    "hardsigmoid_", "hardswish", "hardswish_", "isfinite_", "isinf_", "isnan_", "isneginf_", "isposinf_",
+    "leaky_relu", "leaky_relu_", "logsigmoid", "logsigmoid_", "mish", "mish_", "signbit_", "silu", "silu_",
+    "softsign", "softsign_", "trigamma", "trigamma_", "tanh_backward", "tanh_backward_", "sigmoid_backward",
+    "sigmoid_backward_", "erfcx", "erfcx_", "zeta", "zeta_",
+};
 static const char *const no_methods[] = {
-    "celu",
-    "celu_",
-    "elu",
-    "elu_",
-    "fmax_",
-    "fmin_",
-    "gelu",
-    "gelu_",
-    "gelu_slope",
-    "gelu_slope_",
-    "gelu_tanh",
-    "gelu_tanh_",
-    "hardsigmoid",
-    "hardsigmoid_",
-    "hardswish",
-    "hardswish_",
-    "isfinite_",
-    "isinf_",
-    "isnan_",
-    "isneginf_",
-    "isposinf_",
-    "leaky_relu",
-    "leaky_relu_",
-    "logaddexp2_",
-    "logaddexp_",
-    "logsigmoid",
-    "logsigmoid_",
-    "maximum_",
-    "minimum_",
-    "mish",
-    "mish_",
-    "selu",
-    "selu_",
-    "signbit_",
-    "silu",
-    "silu_",
-    "softsign",
-    "softsign_",
-    "trigamma",
-    "trigamma_",
-    "tanh_backward",
-    "tanh_backward_",
-    "sigmoid_backward",
-    "sigmoid_backward_",
+    "celu", "celu_", "fmax_", "fmin_", "logaddexp2_", "logaddexp_", "maximum_", "minimum_", "selu", "selu_",
 };
 static const char *const no_functions[] = {
-    "absolute_",
-    "bitwise_not_",
-    "digamma_",
-    "elu",
-    "elu_",
-    "erfinv_",
-    "gelu",
-    "gelu_",
-    "gelu_slope",
-    "gelu_slope_",
-    "gelu_tanh",
-    "gelu_tanh_",
-    "hardsigmoid",
-    "hardsigmoid_",
-    "hardswish",
-    "hardswish_",
-    "isfinite_",
-    "isinf_",
-    "isnan_",
-    "isneginf_",
-    "isposinf_",
-    "leaky_relu",
-    "leaky_relu_",
-    "lgamma_",
-    "logical_not_",
-    "logsigmoid",
-    "logsigmoid_",
-    "mish",
-    "mish_",
-    "sgn_",
-    "sign_",
-    "signbit_",
-    "silu",
-    "silu_",
-    "softsign",
-    "softsign_",
-    "trigamma",
-    "trigamma_",
-    "tanh_backward",
-    "tanh_backward_",
-    "sigmoid_backward",
-    "sigmoid_backward_",
+    "absolute_", "bitwise_not_", "digamma_", "erfinv_", "lgamma_", "logical_not_", "sgn_", "sign_", "igamma_",
+    "igammac_",
 };
+/* clang-format on */
 
 static int forget_names(PyObject *owner, const char *const *names, size_t n)
 {
@@ -175,9 +101,12 @@ static int forget_names(PyObject *owner, const char *const *names, size_t n)
     return 0;
 }
 
+#define FORGET(owner, names) forget_names(owner, names, sizeof names / sizeof *names)
+
 int elementwise_forget_names(PyObject *module)
 {
-    if (forget_names(module, no_functions, sizeof no_functions / sizeof *no_functions) < 0)
+    PyObject *tensor = (PyObject *)py_tensor_type;
+    if (FORGET(module, no_names) < 0 || FORGET(module, no_functions) < 0)
         return -1;
-    return forget_names((PyObject *)py_tensor_type, no_methods, sizeof no_methods / sizeof *no_methods);
+    return FORGET(tensor, no_names) < 0 ? -1 : FORGET(tensor, no_methods);
 }

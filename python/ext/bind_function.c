@@ -39,7 +39,7 @@ typedef struct context {
     saved_one *saved;       /* few_saved, or memory of its own */
     meta *inputs, *outputs; /* one behind the other, likewise */
     node *call;             /* its place on the tape while that lives, borrowed */
-    uint64_t start;         /* what forward records is later than this */
+    forward_run forward;    /* while it is under way */
     int saved_count, input_count, output_count;
     bool materialize, freed, forward_done;
     saved_one few_saved[FEW_SAVED];
@@ -256,21 +256,6 @@ static int hold_value(saved_one *s, const bk_tensor *t)
     return good ? 0 : -1;
 }
 
-/* Whether the value was computed in forward from an input that wants a gradient. */
-static bool made_on_the_way(const context *c, arguments args, node *value)
-{
-    node *sources[c->input_count + 1];
-    int count = 0;
-    operand in;
-    lock_take();
-    for (int i = 0; i < c->input_count; i++)
-        if (c->inputs[i].taped && tensor_read(handle_of(args.item[i]), &in))
-            sources[count++] = in.value;
-    bool depends = function_depends(value, sources, count, c->start);
-    lock_give();
-    return depends;
-}
-
 static PyObject *placed_again(const context *c, const saved_one *s);
 static PyObject *guarded(const context *c, const saved_one *s);
 static PyObject *as_saved(const saved_one *s);
@@ -353,7 +338,7 @@ static int keep_saved(context *c, arguments args, PyObject *const *outputs, int 
         if (plain != o)
             Py_DECREF(o);
         s->on_the_way = s->output < 0 && !s->edge && dtype_is_float(tensor_dtype(handle_of(o))) && !is_input(args, o) &&
-                        made_on_the_way(c, args, s->value);
+                        forward_made(c->forward, s->value);
         if (py_saved_hooks && pack_saved(s) < 0)
             return -1;
     }
@@ -844,16 +829,30 @@ static PyObject *by_position(PyObject *type, PyObject *const *args, Py_ssize_t n
     return all;
 }
 
+static void begin_forward(context *c, arguments args)
+{
+    bk_tensor *taped[args.count + 1];
+    int count = 0;
+    for (int i = 0; i < c->input_count; i++)
+        if (c->inputs[i].taped)
+            taped[count++] = handle_of(args.item[i]);
+    c->forward = forward_begin(taped, count);
+}
+
 static PyObject *apply_bound(PyTypeObject *type, PyObject *setup, arguments args, PyObject *all)
 {
     context *c = (context *)type->tp_alloc(type, 0);
     if (!c)
         return NULL;
     c->materialize = true;
-    c->start = next_sequence;
-    PyObject *answer = NULL, *result = describe_inputs(c, args) < 0 ? NULL : call_users_forward(c, setup, args, all);
-    if (result)
-        answer = wrap_outputs(c, args, result);
+    PyObject *answer = NULL, *result = NULL;
+    if (describe_inputs(c, args) == 0) {
+        begin_forward(c, args);
+        result = call_users_forward(c, setup, args, all);
+        if (result)
+            answer = wrap_outputs(c, args, result);
+        forward_end();
+    }
     Py_XDECREF(result);
     Py_DECREF(c);
     return answer;

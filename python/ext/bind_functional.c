@@ -47,7 +47,6 @@ static PyObject *of_number(int op, const arg *a, const arg *inplace)
     static PyObject *py_##name(const arg *a) { return of_number(EW_##op, a, &a[2]); }
 PLAIN(sigmoid, sigmoid)
 PLAIN(tanh, tanh)
-PLAIN(softsign, softsign)
 MAYBE_IN_PLACE(relu, relu)
 MAYBE_IN_PLACE(selu, selu)
 MAYBE_IN_PLACE(silu, silu)
@@ -61,6 +60,14 @@ static PyObject *py_logsigmoid(const arg *a)
 {
     lock_take();
     bk_tensor *y = act_logsigmoid(a[0].tensor);
+    lock_give();
+    return py_wrap(y);
+}
+
+static PyObject *py_softsign(const arg *a)
+{
+    lock_take();
+    bk_tensor *y = soft_sign(a[0].tensor);
     lock_give();
     return py_wrap(y);
 }

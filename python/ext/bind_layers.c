@@ -188,6 +188,13 @@ static PyObject *py_rnn_layer(const arg *a)
     return Py_BuildValue("(NNN)", results[0], results[1], results[2]);
 }
 
+/* Packed rows as (steps, batch, features). */
+static PyObject *py_steps(const arg *a)
+{
+    const int64_t sizes[] = { a[1].i, a[2].i, bk_sizes(a[0].tensor)[1] };
+    return py_wrap(made_by(bk_view(a[0].tensor, 3, sizes), a[3].b ? VIEW_both_ways : VIEW_steps));
+}
+
 /* --- attention and initial values ------------------------------------------------------------------------------------
  */
 
@@ -233,6 +240,7 @@ const binding layers_rows[] = {
     { AS_FUNCTION,
       "_rnn_layer(int kind, Tensor input, Object batch_sizes, Tensor h, Tensor? c, bool reverse, " SHARES ")",
       py_rnn_layer, NULL },
+    { AS_FUNCTION, "_steps(Tensor rows, int steps, int batch, bool both_ways)", py_steps, NULL },
     { AS_FUNCTION,
       "_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, bool is_causal, float? "
       "scale)",

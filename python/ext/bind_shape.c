@@ -173,7 +173,9 @@ static PyObject *py_squeeze_all(const arg *a) { return py_wrap(bk_squeeze(a[0].t
 static PyObject *py_squeeze(const arg *a)
 {
     int dims[BK_MAX_NDIM];
-    return py_wrap(bk_squeeze_dims(a[0].tensor, a[1].ints.n, dims_of(&a[1], dims)));
+    bk_tensor *r = bk_squeeze_dims(a[0].tensor, a[1].ints.n, dims_of(&a[1], dims));
+    bool several = a[1].object && PySequence_Check(a[1].object); /* which PyTorch has another function for */
+    return py_wrap(several ? r : made_by(r, VIEW_squeeze_dim));
 }
 
 static PyObject *py_flatten(const arg *a) { return py_wrap(bk_flatten(a[0].tensor, (int)a[1].i, (int)a[2].i)); }

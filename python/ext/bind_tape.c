@@ -1,5 +1,8 @@
 /* bind_tape.c: questions about the tape under some tensors, for transforms, checkpoints and anomaly mode. */
+#include <stdlib.h>
+
 #include "autograd/backward.h"
+#include "autograd/composed.h"
 #include "autograd/function.h"
 #include "binds.h"
 #include "core/lock.h"
@@ -124,6 +127,54 @@ static PyObject *py_tape_ends(const arg *a)
     return list || PyErr_Occurred() ? list : py_raise();
 }
 
+static int earliest_first(const void *a, const void *b)
+{
+    uint64_t x = (*(node *const *)a)->sequence, y = (*(node *const *)b)->sequence;
+    return x < y ? -1 : x > y;
+}
+
+/* Adds the sizes and the dtype of what the gradient of n reads to the list. */
+static int list_saved(const node *n, PyObject *list)
+{
+    uint8_t needs = n->op == OP_function || n->op == OP_leaf ? 0 : place_values_read(n);
+    for (int k = 0; k <= MAX_INPUTS; k++) {
+        const node *value = !(needs >> k & 1) ? NULL : k == MAX_INPUTS ? n : n->in[k];
+        if (!value || value->flags & NODE_CONSTANT)
+            continue;
+        PyObject *sizes = PyTuple_New(value->layout->ndim), *one = NULL;
+        for (int d = 0; sizes && d < value->layout->ndim; d++)
+            PyTuple_SET_ITEM(sizes, d, PyLong_FromLongLong(value->layout->sizes[d]));
+        if (sizes)
+            one = Py_BuildValue("(Ns)", sizes, dtypes[value->dtype].name);
+        int status = one ? PyList_Append(list, one) : -1;
+        Py_XDECREF(one);
+        if (status < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* (tensors, position): what the gradients of what was recorded since then read, as (sizes, dtype) in its order. */
+static PyObject *py_tape_saved(const arg *a)
+{
+    walk w = { 0 };
+    PyObject *list = PyList_New(0);
+    lock_take();
+    bool good = walk_tape(&w, a[0].tensors.v, a[0].tensors.n, (uint64_t)a[1].i);
+    unmark(&w);
+    if (w.count)
+        qsort(w.nodes, (size_t)w.count, sizeof *w.nodes, earliest_first);
+    for (int i = 0; list && good && i < w.count; i++)
+        if (!is_end(w.nodes[i], (uint64_t)a[1].i) && list_saved(w.nodes[i], list) < 0)
+            Py_CLEAR(list);
+    lock_give();
+    mem_free(w.nodes);
+    if (good)
+        return list;
+    Py_XDECREF(list);
+    return py_raise();
+}
+
 /* A tensor at self's place. */
 static PyObject *py_stand_in_for(const arg *a)
 {
@@ -198,6 +249,42 @@ static PyObject *py_set_anomaly_check(const arg *a)
     Py_RETURN_NONE;
 }
 
+/* (function, position, result, arguments): the result looks like that of a function of composed.def, called when the
+ * tape was at the position, with these arguments where it has numbers. */
+static PyObject *py_looks_like(const arg *a)
+{
+    int row = composed_find(a[0].s);
+    uint8_t reached = 0;
+    for (int i = 0; row >= 0 && i < a[3].tensors.n; i++)
+        reached |= (uint8_t)(bk_requires_grad(a[3].tensors.v[i]) << i);
+    if (row >= 0 && bk_requires_grad(a[2].tensor))
+        composed_mark(a[2].tensor, row, (uint64_t)a[1].i, reached);
+    return Py_NewRef(a[2].object);
+}
+
+/* Forward mode begins or ends: what is done without gradients is recorded for tangents. */
+static PyObject *py_forward_mode(const arg *a)
+{
+    (a[0].b ? forward_open : forward_close)();
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_take_tangents(const arg *a) { return PyBool_FromLong(backward_take_tangents(a[0].b)); }
+
+/* (primal, place): the primal's memory, which from here on the tape knows as made at the place of another tensor. */
+static PyObject *py_placed_at(const arg *a)
+{
+    lock_take();
+    bk_tensor *t = function_input_again(a[0].tensor);
+    node *place = t ? tensor_edge(a[1].tensor) : NULL;
+    if (t && (!place || tensor_set_place(t, place) < 0)) {
+        bk_release(t);
+        t = NULL;
+    }
+    lock_give();
+    return py_wrap(t);
+}
+
 const binding tape_rows[] = {
     { AS_FUNCTION, "_leads_outside(Tensor[] tensors, Tensor[] own)", py_leads_outside, NULL },
     { AS_FUNCTION, "_stand_in(Tensor self)", py_stand_in_for, NULL },
@@ -205,7 +292,12 @@ const binding tape_rows[] = {
     { AS_FUNCTION, "_pass_number()", py_pass_number, NULL },
     { AS_FUNCTION, "_pass_reaches(Tensor self)", py_pass_reaches, NULL },
     { AS_FUNCTION, "_tape_position()", py_tape_position, NULL },
+    { AS_FUNCTION, "_forward_mode(bool open)", py_forward_mode, NULL },
+    { AS_FUNCTION, "_take_tangents(bool on)", py_take_tangents, NULL },
+    { AS_FUNCTION, "_placed_at(Tensor self, Tensor place)", py_placed_at, NULL },
+    { AS_FUNCTION, "_looks_like(str function, int position, Tensor result, Tensor[] arguments)", py_looks_like, NULL },
     { AS_FUNCTION, "_tape_ends(Tensor[] tensors, int position)", py_tape_ends, NULL },
+    { AS_FUNCTION, "_tape_saved(Tensor[] tensors, int position)", py_tape_saved, NULL },
     { AS_FUNCTION, "_set_anomaly_check(Object? check)", py_set_anomaly_check, NULL },
 };
 const size_t tape_row_count = sizeof tape_rows / sizeof *tape_rows;

@@ -111,6 +111,8 @@ int function_init(PyObject *module);
 
 /* repr.c */
 PyObject *py_tensor_repr(PyObject *self);
+/* tensor.c: a @ b, under the name that PyTorch has for its gradient */
+PyObject *py_matmul_of(const bk_tensor *a, const bk_tensor *b);
 PyObject *py_tensor_format(const arg *a);
 PyObject *py_set_printoptions(const arg *a);
 PyObject *py_get_printoptions(const arg *a);

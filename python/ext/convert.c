@@ -6,16 +6,19 @@
 
 #include <string.h>
 
+static bool is_int_tensor(PyObject *o)
+{
+    return py_is_tensor(o) && dtypes[bk_dtype_of(((py_tensor *)o)->t)].category == CATEGORY_INT;
+}
+
 bool convert_is_int(PyObject *o)
 {
     if (PyLong_CheckExact(o))
         return true;
     if (PyBool_Check(o))
         return false;
-    if (py_is_tensor(o)) {
-        bk_tensor *t = ((py_tensor *)o)->t;
-        return bk_ndim(t) == 0 && dtypes[bk_dtype_of(t)].category == CATEGORY_INT;
-    }
+    if (py_is_tensor(o))
+        return is_int_tensor(o) && bk_ndim(((py_tensor *)o)->t) == 0;
     if (!PyIndex_Check(o))
         return false;
     PyObject *index = PyNumber_Index(o); /* arrays have the slot but not always a value */
@@ -25,12 +28,22 @@ bool convert_is_int(PyObject *o)
     return index != NULL;
 }
 
+/* Sizes may be tensors of any number of dimensions that hold one number. */
+static bool is_size(PyObject *o)
+{
+    return convert_is_int(o) || (is_int_tensor(o) && bk_numel(((py_tensor *)o)->t) == 1);
+}
+
 static int to_int64(PyObject *o, int64_t *out)
 {
     if (small_int(o, out))
         return 0;
     if (!PyLong_CheckExact(o) && py_is_tensor(o)) {
         view v;
+        if (!is_size(o)) {
+            PyErr_SetString(PyExc_TypeError, "only integer tensors of a single element can be converted to an index");
+            return -1;
+        }
         if (py_tensor_read(o, &v))
             return -1;
         *out = dtype_load_int(v.dtype, v.data);
@@ -39,11 +52,21 @@ static int to_int64(PyObject *o, int64_t *out)
     return py_int64_from(o, out);
 }
 
-static int to_int(PyObject *o, arg *out)
+/* What PyTorch takes a size for, of what is not in a list: the number of a dimension, say, is not. */
+static bool names_a_size(const param *p)
+{
+    static const char *const names[] = { "n", "m", "k", "high", "low", "num_samples" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (PyUnicode_CompareWithASCIIString(p->name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static int to_int(const param *p, PyObject *o, arg *out)
 {
     if (small_int(o, &out->i))
         return FIT;
-    if (!convert_is_int(o))
+    if (!convert_is_int(o) && !(is_size(o) && names_a_size(p)))
         return MISFIT;
     return to_int64(o, &out->i) ? FAILED : FIT;
 }
@@ -102,7 +125,7 @@ static int too_many(const param *p, Py_ssize_t n, call_state *s)
 
 int convert_spread(const param *p, PyObject *const *items, Py_ssize_t n, arg *out, call_state *s)
 {
-    if (n > 0 && !convert_is_int(items[0]))
+    if (n > 0 && !is_size(items[0]))
         return MISFIT; /* as PyTorch decides: by the first element alone */
     if (n > BK_MAX_NDIM)
         return too_many(p, n, s);
@@ -146,7 +169,7 @@ static int to_ints_by_index(const param *p, PyObject *o, arg *out, call_state *s
 static int to_ints(const param *p, PyObject *o, arg *out, call_state *s)
 {
     if (!PyTuple_Check(o) && !PyList_Check(o)) {
-        if (!convert_is_int(o))
+        if (!is_size(o))
             return MISFIT;
         return to_int64(o, &out->ints.v[0]) ? FAILED : repeat_int(p, out);
     }
@@ -258,7 +281,7 @@ int convert(const param *p, int index, PyObject *o, arg *out, call_state *s)
     case ARG_TENSOR: return MISFIT;
     case ARG_TENSORS: return to_tensors(o, index, out, s);
     case ARG_SCALAR: return py_number_from(o, &out->scalar);
-    case ARG_INT: return to_int(o, out);
+    case ARG_INT: return to_int(p, o, out);
     case ARG_INTS: return to_ints(p, o, out, s);
     case ARG_FLOAT: return to_float(o, out);
     case ARG_BOOL: return to_bool(o, out);

@@ -2,6 +2,7 @@
  *
  * Integer keys come first and stay out of everything else: a[i] and a[i, j] are handles made from a remembered layout,
  * and a[i, j] = number goes straight to memory that nobody else holds. All other keys become a list of bk_index. */
+#include "autograd/composed.h"
 #include "binds.h"
 
 #include "compat.h"
@@ -86,6 +87,8 @@ static int write_element(bk_tensor *t, PyObject *key, PyObject *value)
     if (!memory)
         return 0;
     char *at = memory + p.offset * (int64_t)dtype_size(d);
+    if (Py_TYPE(value) == py_tensor_type)
+        node_mix(t->cell->value, ((py_tensor *)value)->t->cell->value);
     if (number.category == CATEGORY_FLOAT)
         dtype_store_double(d, at, number.d);
     else
@@ -252,17 +255,23 @@ PyObject *py_tensor_getitem(PyObject *self, PyObject *key)
     bk_tensor *t = ((py_tensor *)self)->t, *r = NULL;
     place p;
     lock_take();
-    bool simple = integer_place(t, key, &p);
+    bool simple = !tensor_shares(t) && integer_place(t, key, &p);
     if (simple)
         r = made_by(tensor_alias(t, p.layout, p.offset, grad_enabled()), VIEW_select);
     lock_give();
     if (simple)
         return py_wrap(r);
     items s;
+    uint64_t start = next_sequence;
     if (items_from(key, &s) == 0) {
         r = bk_index_get(t, s.item, s.count);
         if (!r)
             py_raise();
+    }
+    if (r && !(r->flags & TENSOR_VIEW) && bk_requires_grad(r)) { /* by tensors */
+        static int row;
+        row = row ? row : composed_find("__getitem__") + 1;
+        composed_mark(r, row - 1, start, 1);
     }
     items_release(&s);
     return r ? py_wrap(r) : NULL;

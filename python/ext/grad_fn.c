@@ -8,9 +8,11 @@
 #include <structmember.h>
 
 #include "autograd/backward.h"
+#include "autograd/composed.h"
 #include "autograd/function.h"
 #include "autograd/hooks.h"
 #include "core/lock.h"
+#include "core/memory.h"
 #include "ops/elementwise.h"
 
 typedef struct grad_fn {
@@ -168,8 +170,8 @@ static PyObject *grad_fn_name(PyObject *self, PyObject *unused)
 {
     (void)unused;
     const grad_fn *f = (grad_fn *)self;
-    return f->place->op == OP_leaf ? PyUnicode_FromString("torch::autograd::AccumulateGrad")
-                                   : PyUnicode_FromString(f->name);
+    bool engine = f->place->op == OP_leaf || strncmp(f->name, "Copy", 4) == 0; /* the engine's own, not an op's */
+    return PyUnicode_FromFormat("%s%s", engine ? "torch::autograd::" : "", f->name);
 }
 
 static PyObject *grad_fn_repr(PyObject *self)
@@ -179,13 +181,9 @@ static PyObject *grad_fn_repr(PyObject *self)
     return PyUnicode_FromFormat("<%s%s object at %p>", module, f->name, (void *)self);
 }
 
-/* ((function, number of its output), ...): one for each input; (None, 0) where no gradient goes. */
-static PyObject *grad_fn_next(PyObject *self, void *unused)
+static PyObject *functions_at(node *const *edges, int count)
 {
-    (void)unused;
-    const node *n = ((grad_fn *)self)->place;
-    node *const *edges = n->op == OP_function ? function_edges(n) : n->edge;
-    PyObject *all = PyTuple_New(place_edge_count(n));
+    PyObject *all = PyTuple_New(count);
     for (int k = 0; all && k < PyTuple_GET_SIZE(all); k++) {
         int number = 0;
         node *to = edges[k] ? function_at(edges[k], &number) : NULL;
@@ -198,6 +196,27 @@ static PyObject *grad_fn_next(PyObject *self, void *unused)
         PyTuple_SET_ITEM(all, k, pair);
     }
     return all;
+}
+
+/* ((function, number of its output), ...): one for each input; (None, 0) where no gradient goes. */
+static PyObject *grad_fn_next(PyObject *self, void *unused)
+{
+    (void)unused;
+    const node *n = ((grad_fn *)self)->place;
+    node **edges = NULL;
+    int count;
+    if (n->composed) {
+        count = composed_edges(n, &edges);
+        PyObject *all = count < 0 ? PyErr_NoMemory() : functions_at(edges, count);
+        mem_free(edges); /* borrowed places */
+        return all;
+    }
+    node *const *own;
+    while (n->op == OP_view && n->attr.region.add && n->attr.region.tape >> REGION_OP_SHIFT == WRITE_part &&
+           n->edge[0]->op != OP_leaf)
+        n = n->edge[0]; /* the op whose result a tensor took in place */
+    count = place_edges(n, &own);
+    return functions_at(own, count);
 }
 
 static PyObject *grad_fn_metadata(PyObject *self, void *unused)
@@ -279,7 +298,9 @@ static PyObject *grad_fn_getattr(PyObject *self, PyObject *name)
     PyObject *ctx = n->op == OP_function ? py_function_context(n) : NULL;
     if (ctx) {
         PyErr_Clear();
-        return PyObject_GetAttr(ctx, name);
+        if ((found = PyObject_GetAttr(ctx, name)) || !PyErr_ExceptionMatches(PyExc_AttributeError))
+            return found;
+        return PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'", ((grad_fn *)self)->name, name);
     }
     for (int k = 0; k <= RESULT; k++)
         if (values_read(n) >> k & 1 && PyUnicode_CompareWithASCIIString(name, saved_name(n, k)) == 0) {

@@ -49,18 +49,79 @@ int lines_keep(bool on)
     return 0;
 }
 
+#ifdef HAVE_FRAMES
+/* Of a code object that is there. */
+static PyObject *describe(const source_line *line)
+{
+    PyCodeObject *code = (PyCodeObject *)line->code;
+    int byte = line->at - (int)offsetof(PyCodeObject, co_code_adaptive);
+    return Py_BuildValue("(OiO)", code->co_filename, PyCode_Addr2Line(code, byte), code->co_name);
+}
+
+/* Whether `code` is at this address, or contains what is: comprehensions and functions that are not made yet. */
+static bool contains(PyCodeObject *code, const void *address, int depth)
+{
+    enum { DEEPEST = 8 };
+    if (code == address)
+        return true;
+    for (Py_ssize_t i = 0; depth < DEEPEST && i < PyTuple_GET_SIZE(code->co_consts); i++) {
+        PyObject *constant = PyTuple_GET_ITEM(code->co_consts, i);
+        if (PyCode_Check(constant) && contains((PyCodeObject *)constant, address, depth + 1))
+            return true;
+    }
+    return false;
+}
+
+static bool is_running(const void *address)
+{
+    PyThreadState *thread = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    for (; thread; thread = PyThreadState_Next(thread)) {
+        _PyInterpreterFrame *frame = thread->cframe ? thread->cframe->current_frame : NULL;
+        for (; frame; frame = frame->previous)
+            if (contains(frame->f_code, address, 0))
+                return true;
+    }
+    return false;
+}
+
+static bool is_function(const void *address)
+{
+    PyObject *gc = PyImport_ImportModule("gc"), *all = gc ? PyObject_CallMethod(gc, "get_objects", NULL) : NULL;
+    bool found = false;
+    for (Py_ssize_t i = 0; all && PyList_Check(all) && !found && i < PyList_GET_SIZE(all); i++) {
+        PyObject *o = PyList_GET_ITEM(all, i);
+        found = PyFunction_Check(o) && contains((PyCodeObject *)PyFunction_GET_CODE(o), address, 0);
+    }
+    Py_XDECREF(all);
+    Py_XDECREF(gc);
+    PyErr_Clear();
+    return found;
+}
+#endif
+
 PyObject *lines_describe(const source_line *line)
 {
 #ifdef HAVE_FRAMES
-    if (line->code && kept && PySet_Contains(kept, (PyObject *)line->code) == 1) {
-        PyCodeObject *code = (PyCodeObject *)line->code;
-        int byte = line->at - (int)offsetof(PyCodeObject, co_code_adaptive);
-        return Py_BuildValue("(OiO)", code->co_filename, PyCode_Addr2Line(code, byte), code->co_name);
-    }
+    if (line->code && kept && PySet_Contains(kept, (PyObject *)line->code) == 1)
+        return describe(line);
 #else
     (void)line;
 #endif
     Py_RETURN_NONE;
+}
+
+PyObject *lines_find(const source_line *line)
+{
+    PyObject *found = NULL;
+#ifdef HAVE_FRAMES
+    if (line->code && (is_running(line->code) || is_function(line->code)))
+        found = describe(line);
+    if (!found)
+        PyErr_Clear();
+#else
+    (void)line;
+#endif
+    return found;
 }
 
 void lines_init(void)

@@ -11,5 +11,8 @@ void lines_init(void);
 int lines_keep(bool on);
 /* (file, line, function) of a record, None where it is not known. */
 PyObject *lines_describe(const source_line *line);
+/* The same for a record whose code object nobody keeps, looked for among the frames and functions there are: for
+ * errors, which may take their time. NULL without an exception where it is not known. */
+PyObject *lines_find(const source_line *line);
 
 #endif

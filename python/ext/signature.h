@@ -35,6 +35,7 @@ typedef struct param {
 
 typedef struct overload {
     bound_fn call;
+    int composed;       /* the first row of autograd/composed.def for the function; -1: none */
     uint8_t n;          /* parameters */
     uint8_t positional; /* those before the star */
     uint8_t required;   /* the positional ones that have no default */

@@ -4,6 +4,7 @@
  * Objects without a __dict__ cannot be part of a cycle and are not shown to the garbage collector; a freelist keeps
  * them warm: making and dropping one costs about 10 ns. */
 #include "arrays.h"
+#include "autograd/composed.h"
 #include "binds.h"
 #include "compat.h"
 #include "gil.h"
@@ -354,11 +355,42 @@ static PyObject *in_place(int op, PyObject *a, PyObject *b)
 OPERATORS(DEFINE)
 #undef DEFINE
 
+/* Operators whose gradients PyTorch has names for. */
+enum { POW_TENSORS, POW_OF_NUMBER, NUMBER_MINUS, STACKS, MATRIX_VECTOR, VECTORS, NAMED_OPERATORS };
+
+/* What an operator gave, under the name of its gradient: `reached` says which operands have one. */
+static PyObject *named(PyObject *result, int how, uint8_t reached, uint64_t start)
+{
+    static const char *const functions[] = { "__pow__", "__rpow__", "__rsub__", "_unsafe_view", "mv", "dot" };
+    static int rows[NAMED_OPERATORS]; /* from 1; 0: not looked for yet */
+    if (!result || !py_is_tensor(result) || !bk_requires_grad(((py_tensor *)result)->t))
+        return result;
+    if (!rows[how])
+        rows[how] = composed_find(functions[how]) + 1;
+    composed_mark(((py_tensor *)result)->t, rows[how] - 1, start, reached);
+    return result;
+}
+
+static bool wants_gradient(PyObject *o) { return py_is_tensor(o) && bk_requires_grad(((py_tensor *)o)->t); }
+
 static PyObject *nb_power(PyObject *a, PyObject *b, PyObject *modulus)
 {
     if (modulus != Py_None)
         Py_RETURN_NOTIMPLEMENTED;
-    return binary(EW_pow, a, b);
+    uint64_t start = next_sequence;
+    PyObject *r = binary(EW_pow, a, b);
+    if (!py_is_tensor(b)) /* which is what the row itself is called for */
+        return r;
+    return py_is_tensor(a) ? named(r, POW_TENSORS, (uint8_t)(wants_gradient(a) | wants_gradient(b) << 1), start)
+                           : named(r, POW_OF_NUMBER, 1, start);
+}
+
+static PyObject *nb_minus(PyObject *a, PyObject *b)
+{
+    if (py_is_tensor(a))
+        return nb_sub(a, b);
+    uint64_t start = next_sequence;
+    return named(nb_sub(a, b), NUMBER_MINUS, 1, start);
 }
 
 static PyObject *nb_inplace_power(PyObject *a, PyObject *b, PyObject *modulus)
@@ -385,11 +417,24 @@ static PyObject *nb_invert(PyObject *a)
     return NULL;
 }
 
+/* Vectors, matrices and stacks of these have different functions in PyTorch. */
+PyObject *py_matmul_of(const bk_tensor *a, const bk_tensor *b)
+{
+    uint64_t start = next_sequence;
+    PyObject *r = py_wrap(bk_matmul(a, b));
+    int m = a->layout->ndim, n = b->layout->ndim;
+    if (m == 2 && n == 2)
+        return r;
+    int how = m > 2 && n > 2 ? STACKS : m == 2 && n == 1 ? MATRIX_VECTOR : m == 1 && n == 1 ? VECTORS : -1;
+    uint8_t reached = (uint8_t)(bk_requires_grad(a) | bk_requires_grad(b) << 1);
+    return how >= 0 ? named(r, how, reached, start) : r;
+}
+
 static PyObject *nb_matmul(PyObject *a, PyObject *b)
 {
     if (!py_is_tensor(a) || !py_is_tensor(b))
         Py_RETURN_NOTIMPLEMENTED;
-    return py_wrap(bk_matmul(((py_tensor *)a)->t, ((py_tensor *)b)->t));
+    return py_matmul_of(((py_tensor *)a)->t, ((py_tensor *)b)->t);
 }
 
 static PyObject *compare(PyObject *a, PyObject *b, int how)
@@ -577,7 +622,7 @@ static PyType_Slot slots[] = {
     { Py_tp_richcompare, compare },
     { Py_tp_iter, tensor_iter },
     { Py_nb_add, nb_add },
-    { Py_nb_subtract, nb_sub },
+    { Py_nb_subtract, nb_minus },
     { Py_nb_multiply, nb_mul },
     { Py_nb_true_divide, nb_div },
     { Py_nb_floor_divide, nb_floor_divide },

@@ -21,12 +21,27 @@ int (*anomaly_check)(const node *n, const char *name, bk_tensor *const *grads, i
 
 static _Thread_local pass *running;
 
-int place_edge_count(const node *n)
+/* How many inputs of a place could have a gradient, those that want none included; from which on is *first. */
+static int place_edge_count(const node *n, int *first)
 {
-    int count = n->op == OP_function ? function_inputs(n) : 0;
-    for (int k = 0; n->op != OP_function && n->op != OP_leaf && k < MAX_INPUTS; k++)
-        if (n->edge[k] || k < n->inputs)
+    const uint8_t never = op_get(n->op)->constants;
+    write_op op = n->op == OP_update ? (write_op)(n->attr.region.tape >> REGION_OP_SHIFT) : WRITE_part;
+    int count = 0, inputs = op == WRITE_zero || op == WRITE_fill ? 1 : n->inputs;
+    *first = 0;
+    if (n->op == OP_function)
+        return function_inputs(n);
+    for (int k = 0; n->op != OP_leaf && k < MAX_INPUTS; k++)
+        if (n->edge[k] || (k < inputs && !(never >> k & 1)))
             count = k + 1;
+    while (*first < count && never >> *first & 1 && !n->edge[*first])
+        ++*first;
+    return count - *first;
+}
+
+int place_edges(const node *n, node *const **edges)
+{
+    int first, count = place_edge_count(n, &first);
+    *edges = (n->op == OP_function ? function_edges(n) : n->edge) + first;
     return count;
 }
 
@@ -360,9 +375,21 @@ static node *current_value(const node *edge)
     return n;
 }
 
+/* Whether a place among the elements of a view that share memory is on the way to the leaf: strides do not lead from
+ * the leaf's memory to it. */
+static bool is_apart(const node *edge)
+{
+    for (; edge->op == OP_view || edge->op == OP_expand; edge = edge->edge[0])
+        if (edge->op == OP_view && edge->edge[0]->op == OP_view && edge->edge[0]->layout->overlapping)
+            return true;
+    return false;
+}
+
 /* A write through .data is not seen by the tape: its gradients are those of the new value, as PyTorch's are. */
 static int take_current(node *n, int k)
 {
+    if (is_apart(n->edge[k]))
+        return 0;
     if (n->flags & NODE_PENDING && log_flush() < 0) /* the log still needs the old one */
         return -1;
     node *now = current_value(n->edge[k]);
@@ -401,7 +428,7 @@ static int run_after_rule(step *s, bk_tensor *grads[static MAX_INPUTS])
 {
     for (int k = 0; k < MAX_INPUTS; k++)
         bk_retain(grads[k]);
-    int status = run_after(s, grads, place_edge_count(s->node));
+    int first, count = place_edge_count(s->node, &first), status = run_after(s, grads + first, count);
     for (int k = 0; k < MAX_INPUTS; k++)
         if (grads[k])
             status = scope_add(grads[k]) ? status : -1;
@@ -524,6 +551,7 @@ static int run_step(pass *p, step *s)
         return -1;
     switch (s->node->op) {
     case OP_leaf: return s->grad ? send_leaf(s, h, create_graph) : 0;
+    case OP_forward: return s->grad && p->tangents ? send(p, s->node->edge[0], s->grad) : 0;
     case OP_output: return s->grad ? collect_output(p, s) : 0;
     case OP_function: return s->outputs ? send_function(p, s) : 0;
     case OP_view:
@@ -620,11 +648,21 @@ static int prepare(pass *p)
                              "element %d of tensors does not require grad and does not have a grad_fn", i);
     for (int i = 0; i < c->input_count; i++)
         if (!p->inputs[i])
-            return error_int(BK_RUNTIME_ERROR, "One of the differentiated Tensors does not require grad");
+            return error_int(BK_RUNTIME_ERROR, c->results ? "One of the differentiated Tensors does not require grad"
+                                                          : "can't retain_grad on Tensor that has requires_grad=False");
     for (int i = 0; i < c->input_count && !c->results; i++)
         if (bk_retain_grad(c->inputs[i]) < 0) /* what is no leaf takes its gradient too */
             return -1;
     return pass_collect(p) ? 0 : -1;
+}
+
+static _Thread_local bool tangents;
+
+bool backward_take_tangents(bool on)
+{
+    bool was = tangents;
+    tangents = on;
+    return was;
 }
 
 /* What was recorded before is appended; the values that it reads go as if its rules had run. */
@@ -664,9 +702,13 @@ bool backward_reaches(const node *place)
 int backward_record(const backward_call *call)
 {
     step few[FEW_STEPS];
-    pass p = {
-        .call = call, .steps = few, .few = few, .capacity = FEW_STEPS, .number = next_sequence, .around = running
-    };
+    pass p = { .call = call,
+               .steps = few,
+               .few = few,
+               .capacity = FEW_STEPS,
+               .number = next_sequence,
+               .around = running,
+               .tangents = tangents };
     running = &p;
     for (int i = 0; call->results && i < call->input_count; i++)
         call->results[i] = NULL;

@@ -20,12 +20,14 @@ int backward_record(const backward_call *call);
 /* A number for the pass that is running in this thread, the innermost one; 0: none. Whether it comes to a place. */
 uint64_t backward_number(void);
 bool backward_reaches(const struct node *place);
+/* Whether passes of this thread go through places that only tangents pass; returns what it was. */
+bool backward_take_tangents(bool on);
 /* The values that the gradients wanted at a place read: bit k for input k, NEEDS_OUT for the result. */
 uint8_t place_values_read(const struct node *n);
+/* Where a place leads to: one for each input that could have a gradient, NULL where none goes. The count. */
+int place_edges(const struct node *n, struct node *const **edges);
 /* The leaf that a place leads to through views only; NULL: none. */
 const struct node *place_leaf_under(const struct node *edge);
-/* How many inputs a place has, those that want no gradient included. */
-int place_edge_count(const struct node *n);
 /* Looks at what each gradient function of a pass has computed; -1: the pass fails, and the hook keeps the error. NULL:
  * off.
  */

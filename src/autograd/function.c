@@ -234,38 +234,64 @@ static bool meet(walk *w, node *n)
     return true;
 }
 
-static bool is_source(const node *n, node *const *sources, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (n == sources[i] || (n->memory && n->memory == sources[i]->memory))
-            return true;
-    return false;
-}
-
 /* Whether a step passes on how its input changes. That of a step function is 0. */
-static bool has_gradient(const node *n, int k)
+static bool has_gradient(int op, int k)
 {
-    const char *row = n->op < EW_COUNT ? ew_infos[n->op].gradient[k] : "";
-    return *row ? strcmp(row, "NONDIFF") != 0 && strcmp(row, "bk_zeros_like(g)") != 0 : op_get(n->op)->gradient != NULL;
+    const char *row = op < EW_COUNT ? ew_infos[op].gradient[k] : "";
+    return *row ? strcmp(row, "NONDIFF") != 0 && strcmp(row, "bk_zeros_like(g)") != 0 : op_get(op)->gradient != NULL;
 }
 
-bool function_depends(node *value, node *const *sources, int count, uint64_t start)
+int forwards_under_way;
+static uint32_t last_forward, first_forward; /* numbers: the last one given, and the least that may be under way */
+
+forward_run forward_begin(bk_tensor *const *inputs, int count)
+{
+    lock_take();
+    forward_run run = { .number = ++last_forward, .start = next_sequence };
+    if (!forwards_under_way++)
+        first_forward = run.number;
+    for (int i = 0; i < count; i++) {
+        inputs[i]->cell->value->origin = run.number; /* what is read of it later takes this on */
+        if (inputs[i]->seen)
+            inputs[i]->seen->origin = run.number;
+    }
+    lock_give();
+    return run;
+}
+
+void forward_end(void)
+{
+    lock_take();
+    forwards_under_way--;
+    lock_give();
+}
+
+void forward_carry(node *n, int op, node *const *in, int count)
+{
+    for (int k = 0; k < count; k++)
+        if (in[k] && in[k]->origin >= first_forward && in[k]->origin > n->origin && has_gradient(op, k) &&
+            dtype_is_float((bk_dtype)in[k]->dtype))
+            n->origin = in[k]->origin;
+}
+
+bool forward_made(forward_run run, node *value)
 {
     walk w = { 0 };
+    lock_take();
     bool good = meet(&w, value), found = false;
     for (int i = 0; good && i < w.count && !found; i++) {
         const node *n = w.nodes[i];
-        found = is_source(n, sources, count);
-        if (found || n->sequence < start || op_get(n->op)->kind == KIND_SOURCE)
+        found = n->origin >= run.number;
+        if (found || n->sequence < run.start || op_get(n->op)->kind == KIND_SOURCE)
             continue;
-        found = n->op != OP_cast && !(n->flags & NODE_PENDING) && !n->in[0];
         for (int k = 0; good && k < n->inputs; k++)
-            if (n->in[k] && has_gradient(n, k))
+            if (n->in[k] && has_gradient(n->op, k))
                 good = meet(&w, n->in[k]);
     }
     for (int i = 0; i < w.count; i++)
         w.nodes[i]->flags &= (uint8_t)~NODE_MARK;
     mem_free(w.nodes);
+    lock_give();
     return found || !good;
 }
 

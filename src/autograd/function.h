@@ -28,9 +28,25 @@ int function_place_output(node *call, bk_tensor *out, int number);
 /* Places t on the tape as the one result of fn, a function of the call's inputs that only its backward knows of. Owns
  * fn->data from here on. */
 int function_beside(const node *call, const bk_function *fn, bk_tensor *t);
-/* Whether value was computed, since `start` and by steps that have a gradient, from one of the sources. The way of a
- * value that has been evaluated meanwhile is not known: then it counts as computed from them. */
-bool function_depends(node *value, node *const *sources, int count, uint64_t start);
+
+/* --- what a custom forward computes from its inputs ----------------------------------------------------------------
+ *
+ * Pending records tell by what they read. A flush, which makes them forget that, writes down first which forward's
+ * inputs they go back to: its number, given to the inputs when it begins, passes along steps that have a gradient. Of
+ * forwards inside each other the inner one's stays, which the outer one then takes for its own. */
+
+typedef struct forward_run {
+    uint32_t number;
+    uint64_t start; /* what it records is later than this */
+} forward_run;
+/* A forward begins, or ends. */
+forward_run forward_begin(bk_tensor *const *inputs, int count);
+void forward_end(void);
+extern int forwards_under_way;
+/* n, which an op has made of these values, will not know them any more. */
+void forward_carry(node *n, int op, node *const *in, int count);
+/* Whether value was computed in the forward, which is under way, from one of its inputs. */
+bool forward_made(forward_run run, node *value);
 void function_free_saved(node *n);
 void function_output_gone(const node *place); /* an OP_output that is about to be freed */
 void function_free(node *n);                  /* its closure; the edges are the caller's to drop */

@@ -53,7 +53,12 @@ int bk_detach_(bk_tensor *t)
     lock_take();
     int status = 0;
     if (t->track && is_view(t))
-        status = error_int(BK_RUNTIME_ERROR, "Can't detach views in-place. Use detach() instead.");
+        status = error_int(
+            BK_RUNTIME_ERROR,
+            "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
+            "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
+            "detach_() cannot be called on these gradients. To fix this error, please refer to the "
+            "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution.");
     else if (bk_is_leaf(t) && t->track)
         t->track->requires_grad = false;
     else
@@ -80,8 +85,19 @@ int bk_set_grad(bk_tensor *t, bk_tensor *grad)
     if (!t)
         return -1;
     if (grad && grad->layout->plain != t->layout->plain)
-        return error_int(BK_RUNTIME_ERROR, "assigned grad has data of a different size: %s, expected %s",
-                         layout_text(grad->layout, a), layout_text(t->layout, b));
+        return error_int(
+            BK_RUNTIME_ERROR,
+            "attempting to assign a gradient of size '%s' to a tensor of size '%s'. Please ensure that the "
+            "gradient and the tensor are the same size",
+            layout_text(grad->layout, a), layout_text(t->layout, b));
+    if (grad == t)
+        return error_int(BK_RUNTIME_ERROR, "can't assign Variable as its own grad");
+    if (grad && tensor_dtype(grad) != tensor_dtype(t))
+        return error_int(
+            BK_RUNTIME_ERROR,
+            "attempting to assign a gradient with dtype '%s' to a tensor with grad_dtype '%s'. The gradient "
+            "must match the tensor's grad_dtype (defaults to the tensor's dtype).",
+            dtypes[tensor_dtype(grad)].type_name, dtypes[tensor_dtype(t)].type_name);
     lock_take();
     int status = 0;
     bool view = t->track && !bk_is_leaf(t) && is_view(t);

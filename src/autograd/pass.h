@@ -1,7 +1,7 @@
 /* pass.h: a backward pass under way: the places of the tape that it comes to, and what it has for each.
  *
- * Invariant: steps are in the order of the walk, from the latest place to the earliest, leaves last; once numbered,
- * node->visit is the index of a place's step. */
+ * Invariant: steps are in the order of the walk, from the latest place to the earliest, leaves last or, where somebody
+ * can tell, behind the last that leads to them; once numbered, node->visit is the index of a place's step. */
 #ifndef BK_AUTOGRAD_PASS_H
 #define BK_AUTOGRAD_PASS_H
 #include "autograd/backward.h"
@@ -27,6 +27,7 @@ typedef struct pass {
     step *steps, *few; /* the first few live on the caller's stack */
     int count, capacity;
     bool numbered;
+    bool tangents;       /* goes through OP_forward */
     uint64_t number;     /* never used twice */
     struct pass *around; /* a function's backward may run a pass */
 } pass;

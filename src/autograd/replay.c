@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "autograd/function.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -652,7 +653,8 @@ static memo *chosen;
 replay_way replay_look(pass *p)
 {
     const backward_call *c = p->call;
-    if (c->create_graph || anomaly_check || p->around || log_eager() || inference_enabled() || !make_keys(p))
+    if (c->create_graph || anomaly_check || p->around || forwards_under_way || log_eager() || inference_enabled() ||
+        !make_keys(p))
         return REPLAY_NONE;
     chosen = find();
     if (chosen && leaves_stand(p, chosen)) {

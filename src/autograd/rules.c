@@ -67,6 +67,11 @@ int grad_elementwise(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 /* --- sizes -----------------------------------------------------------------------------------------------------------
  */
 
+bk_tensor *rule_missing(const char *what)
+{
+    return error_null(BK_NOT_IMPLEMENTED, "the derivative for '%s' is not implemented.", what);
+}
+
 bk_tensor *rule_sum_to(bk_tensor *g, const layout *to)
 {
     if (g->layout->plain == to->plain)

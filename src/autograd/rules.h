@@ -38,6 +38,8 @@ bk_tensor *rule_conform(bk_tensor *g, const layout *l);
 /* g summed over the dimensions that were repeated to make it from `to`. */
 bk_tensor *rule_sum_to(bk_tensor *g, const layout *to);
 bk_tensor *rule_zeros(const layout *l, bk_dtype dtype);
+/* For a derivative that nobody has written: NULL, and the error that PyTorch raises there. */
+bk_tensor *rule_missing(const char *what);
 /* rules_reduce.c */
 int grad_sum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_mean(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);

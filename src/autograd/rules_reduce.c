@@ -83,8 +83,19 @@ static bk_tensor *shifted(bk_tensor *t, int dim, int64_t by, double fill)
 /* The products of all elements before each along a dimension. */
 static bk_tensor *product_before(bk_tensor *x, int dim) { return bk_cumprod(shifted(x, dim, 1, 1), dim); }
 
-/* What is to be differentiated again must not divide: with several zeros the quotients are right, their slopes are not.
- * The gradient of an element is the product of those before it and of those after it. */
+/* A gradient that is to be differentiated again asks for values, as PyTorch's does: without zeros it divides the
+ * result, through which second derivatives then go too. An error counts as zeros: the next to evaluate meets it. */
+static int has_zeros(bk_tensor *x)
+{
+    bool was = grad_set_enabled(false);
+    bk_tensor *zeros = bk_sum(bk_to(bk_eq_s(x, 0), BK_INT64), 0, false);
+    int found = !zeros || bk_item_int(zeros) != 0;
+    grad_set_enabled(was);
+    return found;
+}
+
+/* With zeros, what is to be differentiated again must not divide: with several zeros the quotients are right, their
+ * slopes are not. The gradient of an element is the product of those before it and of those after it. */
 static bk_tensor *prod_gradient(node *n, bk_tensor *g)
 {
     const layout *from = n->attr.reduce.from;
@@ -101,8 +112,11 @@ static bk_tensor *prod_gradient(node *n, bk_tensor *g)
 /* Without zeros the product over x; with one, the product of the others goes to it alone. */
 int grad_prod(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    if (grad_enabled() && dims_of(n) && n->attr.reduce.from->numel)
+    int zeros = grad_enabled() && dims_of(n) && n->attr.reduce.from->numel ? has_zeros(input(n)) : -1;
+    if (zeros == 1)
         return give(prod_gradient(n, g), grads);
+    if (zeros == 0)
+        return give(bk_mul(grow(n, g), bk_div(grow(n, result(n)), input(n))), grads);
     bk_tensor *x = input(n), *zero = bk_eq_s(x, 0), *safe = bk_where(zero, bk_ones_like(x), x);
     bk_tensor *count = kept_sum(n, bk_to(zero, BK_INT64));
     bk_tensor *others = dims_of(n) ? bk_prod(safe, dims_of(n), true) : safe;
@@ -262,8 +276,11 @@ static bk_tensor *cumprod_gradient(node *n, bk_tensor *g)
 int grad_cumprod(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
     int dim = (int)n->attr.i[0];
-    if (grad_enabled() && n->layout->ndim && n->layout->numel)
+    int zeros = grad_enabled() && n->layout->ndim && n->layout->numel ? has_zeros(input(n)) : -1;
+    if (zeros == 1)
         return give(cumprod_gradient(n, g), grads);
+    if (zeros == 0)
+        return give(bk_div(scan_record(bk_mul(g, result(n)), SCAN_SUM, dim, true), input(n)), grads);
     bk_tensor *x = input(n), *zero = bk_eq_s(x, 0), *safe = bk_where(zero, bk_ones_like(x), x);
     bk_tensor *zeros_so_far = bk_cumsum(zero, dim), *before = bk_eq_s(zeros_so_far, 0);
     bk_tensor *first = bk_logical_and(zero, bk_eq_s(zeros_so_far, 1));

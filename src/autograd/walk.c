@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "autograd/function.h"
+#include "autograd/hooks.h"
 #include "autograd/pass.h"
 #include "core/memory.h"
 
@@ -36,9 +37,9 @@ static bool visit(pass *p, node *n)
     return true;
 }
 
-static node *const *edges_of(const node *n, int *count)
+static node *const *edges_of(const pass *p, const node *n, int *count)
 {
-    *count = n->op == OP_function ? function_inputs(n) : MAX_INPUTS;
+    *count = n->op == OP_function ? function_inputs(n) : n->op == OP_forward && !p->tangents ? 0 : MAX_INPUTS;
     return n->op == OP_function ? function_edges(n) : n->edge;
 }
 
@@ -94,6 +95,60 @@ static void order(pass *p)
         qsort(p->steps, (size_t)p->count, sizeof *p->steps, latest_first);
 }
 
+/* Whether anybody can tell in which order the steps are taken, but by rounding. */
+static bool order_shows(const pass *p)
+{
+    for (int i = 0; i < p->count; i++) {
+        const node *n = p->steps[i].node;
+        if (n->extra && (n->op != OP_leaf || hooks_of(n)))
+            return true;
+    }
+    return false;
+}
+
+/* The number among the leaves of the one that an edge leads to; -1: it leads to none, or beyond the ends. */
+static int leaf_of(const pass *p, const node *edge, int first)
+{
+    const step *s = step_of(p, edge);
+    return s && s - p->steps >= first ? (int)(s - p->steps) - first : -1;
+}
+
+/* A leaf takes its gradient as soon as that is complete, as in PyTorch: its step comes after that of its last reader.
+ * Steps are numbered, leaves last. What fails for want of memory leaves the steps as they are. */
+static void leaves_in_turn(pass *p)
+{
+    int first = p->count, at = 0, count;
+    while (first > 0 && p->steps[first - 1].node->op == OP_leaf)
+        first--;
+    int32_t *last = mem_alloc_zero((size_t)(p->count - first + 1) * sizeof *last); /* of a leaf's readers; 0: none */
+    step *steps = last ? mem_alloc((size_t)p->capacity * sizeof *steps) : NULL;
+    for (int i = 0; steps && i < first; i++) {
+        node *const *edges = edges_of(p, p->steps[i].node, &count);
+        for (int k = 0; k < count; k++)
+            if (leaf_of(p, edges[k], first) >= 0)
+                last[leaf_of(p, edges[k], first)] = i + 1;
+    }
+    for (int j = first; steps && j < p->count; j++)
+        if (!last[j - first])
+            steps[at++] = p->steps[j];
+    for (int i = 0; steps && i < first; i++) {
+        node *const *edges = edges_of(p, p->steps[i].node, &count);
+        steps[at++] = p->steps[i];
+        for (int k = 0; k < count; k++)
+            if (leaf_of(p, edges[k], first) >= 0 && last[leaf_of(p, edges[k], first)] == i + 1) {
+                steps[at++] = p->steps[edges[k]->visit];
+                last[leaf_of(p, edges[k], first)] = -1;
+            }
+    }
+    mem_free(last);
+    if (!steps)
+        return;
+    pass_forget(p);
+    p->steps = steps;
+    for (int i = 0; i < p->count; i++)
+        p->steps[i].node->visit = i;
+}
+
 /* Whether the walk stops at n. */
 static bool is_end(const pass *p, const node *n)
 {
@@ -111,7 +166,7 @@ static bool collect(pass *p)
         good = visit(p, p->outputs[i]);
     for (int i = 0; good && i < p->count; i++) {
         int count;
-        node *const *edges = edges_of(p->steps[i].node, &count);
+        node *const *edges = edges_of(p, p->steps[i].node, &count);
         if (is_end(p, p->steps[i].node))
             continue;
         for (int k = 0; good && k < count; k++)
@@ -127,6 +182,8 @@ static bool collect(pass *p)
         p->steps[i].node->visit = i;
     }
     p->numbered = true;
+    if (order_shows(p))
+        leaves_in_turn(p);
     return true;
 }
 
@@ -144,7 +201,7 @@ static void find_wanted(pass *p)
     for (int i = p->count - 1; i >= 0; i--) {
         step *s = &p->steps[i];
         int count;
-        node *const *edges = edges_of(s->node, &count);
+        node *const *edges = edges_of(p, s->node, &count);
         for (int k = 0; k < count && !(s->asked && p->call->inputs_are_ends); k++)
             s->leads |= edges[k] && p->steps[edges[k]->visit].wanted;
         s->wanted = s->leads || s->asked;

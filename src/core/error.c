@@ -11,12 +11,14 @@ enum { MESSAGE_BYTES = 1024 }; /* the longest: a shape mismatch with two 8-dimen
 
 static _Thread_local struct {
     bk_error_kind kind;
+    source_line line;
     char message[MESSAGE_BYTES];
 } last;
 
 static void set(bk_error_kind kind, const char *format, va_list args)
 {
     last.kind = kind;
+    last.line = (source_line){ 0 };
     vsnprintf(last.message, sizeof last.message, format, args);
 }
 
@@ -39,6 +41,14 @@ int error_int(bk_error_kind kind, const char *format, ...)
 }
 
 void *error_memory(void) { return error_null(BK_MEMORY_ERROR, "brisk: out of memory"); }
+
+int error_about(source_line line)
+{
+    last.line = line;
+    return -1;
+}
+
+source_line error_line(void) { return last.line; }
 
 const char *bk_error(void) { return last.kind == BK_OK ? NULL : last.message; }
 

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/tensor.h"
+#include "graph/packed.h"
 
 freelist nodes = { 0 };
 uint64_t next_sequence = 1; /* 0 is for leaves */
@@ -80,6 +81,7 @@ void storage_release(storage *s)
 {
     if (--s->refs)
         return;
+    packed_drop(s);
     if (s->release)
         s->release(s->owner);
     else

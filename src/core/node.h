@@ -6,6 +6,7 @@
  * Inputs of elementwise ops have their own sizes: those that differ from the node's are repeated to it. */
 #ifndef BK_CORE_NODE_H
 #define BK_CORE_NODE_H
+#include "core/error.h"
 #include "core/layout.h"
 #include "core/memory.h"
 #include "cpu/ew.h"
@@ -48,6 +49,7 @@ typedef struct op_info {
     node_kind kind;
     int (*run)(const struct kernel_call *call);
     gradient_rule gradient;
+    uint8_t constants; /* bit k: input k never has a gradient: indices, sizes, parameters */
     uint8_t
         needs[MAX_INPUTS]; /* which values the gradient of input k reads: bit j for in[j], NEEDS_OUT for the result */
 } op_info;
@@ -62,11 +64,13 @@ static inline const op_info *op_get(int op) { return &op_infos[op]; }
 /* Memory that evaluated nodes point into. */
 typedef struct storage {
     int32_t refs;
-    int32_t exports;    /* foreign owners that can read or write it behind our back (NumPy arrays, DLPack, the buffer
-                           protocol): reads of it are evaluated at once, writes go to this very memory */
-    bool pinned;        /* its address was handed out: values of its cell stay here */
-    int32_t dying;      /* scratch of a flush: how many of refs end with it */
-    int32_t first_leaf; /* scratch of a flush: the first leaf that lies in it, good while epoch is the log's */
+    int32_t exports;  /* foreign owners that can read or write it behind our back (NumPy arrays, DLPack, the buffer
+                         protocol): reads of it are evaluated at once, writes go to this very memory */
+    bool pinned;      /* its address was handed out: values of its cell stay here */
+    uint8_t packings; /* how often products have packed what it holds since somebody wrote to it, up to a few */
+    struct packed_form *packed; /* what is kept of that (graph/packed.h) */
+    int32_t dying;              /* scratch of a flush: how many of refs end with it */
+    int32_t first_leaf;         /* scratch of a flush: the first leaf that lies in it, good while epoch is the log's */
     uint32_t epoch;
     char *data;
     size_t bytes;
@@ -135,11 +139,6 @@ typedef enum write_op {
 #undef WRITE_OP
 } write_op;
 
-typedef struct source_line {
-    const void *code; /* CPython's code object, borrowed by address; NULL from C */
-    int32_t at;       /* instruction within it */
-} source_line;
-
 enum {
     NODE_PENDING = 1,    /* in the log */
     NODE_CONSTANT = 2,   /* attr holds the value of its one element; broadcasts to any shape */
@@ -156,11 +155,14 @@ typedef struct node {
     uint8_t dtype;
     uint8_t flags;
     uint8_t inputs;
+    uint8_t reached;   /* of `composed`: bit k: a gradient goes to the k-th of its arguments */
+    uint16_t composed; /* the row of autograd/composed.def, from 1, whose result this is; 0: it is nobody's */
     int32_t refs;
     int32_t tape_refs;  /* those of refs that are tracks or edges: they want the place on the tape, not the value */
     int32_t cache_refs; /* those of refs that are handles' caches: they can do without the value */
     int32_t slot;       /* pending: its index in the log; else its number as a leaf of the log of `epoch` */
     uint32_t epoch;
+    uint32_t origin; /* the last custom forward under way from whose inputs it was computed (autograd/function.h) */
     const layout *layout;
     struct node *in[MAX_INPUTS];
     struct node *edge[MAX_INPUTS];
@@ -174,6 +176,7 @@ typedef struct node {
     int32_t uses;        /* a leaf of the log of `epoch`: how many inputs of its records it is */
     int32_t inner_edges; /* pending: edges of later records that lead to it */
     int32_t alive_edges; /* scratch of a flush: those of records that the tape still reaches */
+    uint32_t span;       /* of `composed`: how many numbers of sequence before this one are that function's too */
 } node;
 
 static inline node *node_retain(node *n)
@@ -234,10 +237,10 @@ node *node_new(int op, bk_dtype dtype, const layout *l);
 /* What front ends set so that records know the line that asked for them. */
 extern void (*line_hook)(source_line *line);
 
-/* node_new, for the one caller where the call itself counts. */
+/* node_new, for callers where the call itself counts; node_blank: its line is unset. */
 extern freelist nodes;
 extern uint64_t next_sequence;
-static inline __attribute__((always_inline)) node *node_new_here(int op, bk_dtype dtype, const layout *l)
+static inline __attribute__((always_inline)) node *node_blank(int op, bk_dtype dtype, const layout *l)
 {
     node *n = freelist_take(&nodes, sizeof *n);
     if (!n)
@@ -250,9 +253,20 @@ static inline __attribute__((always_inline)) node *node_new_here(int op, bk_dtyp
     n->refs = 1;
     n->layout = l;
     n->sequence = next_sequence++;
-    if (line_hook)
+    return n;
+}
+static inline __attribute__((always_inline)) node *node_new_here(int op, bk_dtype dtype, const layout *l)
+{
+    node *n = node_blank(op, dtype, l);
+    if (n && line_hook)
         line_hook(&n->line);
     return n;
+}
+
+/* An element of n's memory becomes one of `from`. */
+static inline void node_mix(node *n, const node *from)
+{
+    n->origin = from->origin > n->origin ? from->origin : n->origin;
 }
 
 static inline bool node_evaluated(const node *n) { return n->data != NULL; }

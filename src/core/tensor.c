@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "autograd/composed.h"
 #include "autograd/function.h"
 #include "autograd/hooks.h"
 #include "autograd/replay.h"
@@ -15,10 +16,16 @@
 #include "core/memory.h"
 #include "core/scope.h"
 #include "graph/log.h"
+#include "graph/packed.h"
 
 static freelist tensors = { 0 }, cells = { 0 }, tracks = { 0 };
 
-static void keep_handle(const void *record) { layout_keep(((const bk_tensor *)record)->layout); }
+static void keep_handle(const void *record)
+{
+    const bk_tensor *t = record;
+    layout_keep(t->layout);
+    layout_keep(t->apart);
+}
 static void keep_track(const void *record) { layout_keep(((const track *)record)->layout); }
 
 void tensors_keep_layouts(void)
@@ -27,11 +34,17 @@ void tensors_keep_layouts(void)
     freelist_each(&tracks, keep_track);
 }
 static uint64_t next_stamp = 1;
-static HOT_THREAD_LOCAL bool no_grad; /* zero is PyTorch's default: gradients on */
+enum { GRAD_OFF = 1, GRAD_FOR_TANGENTS = 2 }; /* the second: off for the user, recorded for forward mode */
+static HOT_THREAD_LOCAL uint8_t no_grad;      /* zero is PyTorch's default: gradients on */
+static _Thread_local int forward_depth;
+static _Thread_local struct {
+    node **held; /* the places made for tangents: what reads gives is borrowed */
+    int count, capacity;
+} forward_places;
 
 static HOT_THREAD_LOCAL uint8_t born; /* the flags of handles on new memory: those of inference mode, or none */
 
-bool grad_enabled(void) { return !(no_grad | born); }
+bool grad_enabled(void) { return !((no_grad & GRAD_OFF) | born); }
 bool grad_mode(void) { return !no_grad; }
 bool inference_enabled(void) { return born; }
 
@@ -45,8 +58,15 @@ bool inference_set_enabled(bool on)
 
 bool grad_set_enabled(bool on)
 {
+    bool was = !(no_grad & GRAD_OFF);
+    no_grad = (uint8_t)((no_grad & GRAD_FOR_TANGENTS) | (on ? 0 : GRAD_OFF));
+    return was;
+}
+
+bool grad_ask(bool on)
+{
     bool was = !no_grad;
-    no_grad = !on;
+    no_grad = on ? 0 : forward_depth ? GRAD_FOR_TANGENTS : GRAD_OFF;
     return was;
 }
 
@@ -236,6 +256,7 @@ static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
     t->own_edge = NULL;
     t->keeps = NULL;
     t->from = NULL;
+    t->apart = NULL;
     t->front = NULL;
     return t;
 }
@@ -308,10 +329,33 @@ bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, boo
     if (k)
         k->refs++;
     v->made_version = t->cell->version;
+    v->made_at = next_sequence++;
     v->flags = (uint8_t)((differentiable ? TENSOR_VIEW : 0) | (t->flags & (TENSOR_DATA | TENSOR_INFERENCE)));
     if (k && t->flags & TENSOR_VIEW && tensor_tracked(t))
         v->from = bk_retain((bk_tensor *)t);
     return scope_add(v);
+}
+
+bk_tensor *apart_open(const bk_tensor *t)
+{
+    bk_scope_push();
+    lock_take();
+    bk_tensor *in_order = cell_tensor(t->cell, t->layout->plain, 0); /* nobody reads it */
+    lock_give();
+    return in_order;
+}
+
+bk_tensor *apart_close(bk_tensor *v, const bk_tensor *again)
+{
+    if (again && v->from) { /* else no gradient goes this way */
+        v->apart = again->layout;
+        v->apart_offset = again->offset;
+    }
+    bk_scope_pop();
+    if (again)
+        return v;
+    scope_drop(v);
+    return NULL;
 }
 
 bk_tensor *track_tensor(track *k)
@@ -446,6 +490,7 @@ void bk_release(bk_tensor *t)
 /* A view of evaluated memory is memory; it holds the storage, or its base when the element lives in the base itself. */
 static void show_memory(node *n, node *base, int64_t offset)
 {
+    n->origin = base->origin;
     n->data = base->data + offset * (int64_t)dtype_size((bk_dtype)base->dtype);
     if (base->memory) {
         n->memory = base->memory;
@@ -500,6 +545,29 @@ static bool is_constant(const bk_tensor *t)
     return t->layout->numel == 0 && (t->made_by == VIEW_as_strided || t->made_version != t->cell->version);
 }
 
+/* What made t a view: one whose memory was written to since counts as an as_strided. */
+static view_op view_maker(const bk_tensor *t)
+{
+    return t->made_version == t->cell->version || !(t->flags & TENSOR_VIEW) ? (view_op)t->made_by : VIEW_as_strided;
+}
+
+/* What the tape knows of a view besides its region. */
+static int64_t view_tape(const bk_tensor *t)
+{
+    return (is_constant(t) ? REGION_FRESH : 0) | (int64_t)view_maker(t) << REGION_OP_SHIFT;
+}
+
+/* A view's place on the tape is made when it is asked for, but has its turn in a backward where the view was made, as
+ * in PyTorch: gradients are added up, and hooks run, in that order. Not so after a write, which gives a new place, nor
+ * below a place that came later. No two nodes have one number. */
+static void take_turn(bk_tensor *t, node *n)
+{
+    bool then = t->flags & TENSOR_VIEW && t->made_version == t->cell->version;
+    if (then && t->made_at > n->edge[0]->sequence)
+        n->sequence = t->made_at;
+    t->made_at = 0;
+}
+
 /* The view's node, made anew when the cell or the place on the tape has moved since the last read, or a flush has taken
  * it off the tape since nothing there led to it. A read without the tape takes what there is: the view's place on the
  * tape stays the one that its hooks are at. */
@@ -515,39 +583,49 @@ static node *see(bk_tensor *t, node *place)
     node *n = node_view(t->cell->value, place, t->layout, t->offset);
     if (!n)
         return NULL;
-    if (place)
-        n->attr.region.tape = is_constant(t) ? REGION_FRESH : 0;
+    if (place) {
+        n->attr.region.tape = view_tape(t);
+        take_turn(t, n);
+    }
     (place ? forget : forget_value)(t);
     remember(t, n, place, t->cell->stamp);
     return n;
 }
 
-/* A tape node for t without a value: a view of the gradient that `place` has, which lies as `whole` from `offset` on.
+/* A tape node for t without a value: a view of the gradient that `place` has, which lies as `whole`: `l` from `at` on.
  */
-static node *view_edge(bk_tensor *t, node *place, const layout *whole, int64_t offset)
+static node *view_edge(bk_tensor *t, node *place, const layout *whole, const layout *l, int64_t at)
 {
     if (edge_kept(t, place))
         return t->own_edge;
-    node *n = node_new(OP_view, tensor_dtype(t), t->layout);
+    node *n = node_new(OP_view, tensor_dtype(t), l);
     if (!n)
         return NULL;
     n->attr.region.layout = whole;
-    n->attr.region.offset = t->offset - offset;
-    n->attr.region.tape = is_constant(t) ? REGION_FRESH : 0;
+    n->attr.region.offset = at;
+    n->attr.region.tape = view_tape(t);
     node_edge(n, 0, place); /* own_edge may be what keeps it */
+    take_turn(t, n);
     edge_keep(t, n, place);
     return n;
 }
 
-/* The view that t is a part of, whose gradient gets t's: NULL where t is one of what its track stands for. Elements of
- * a view that share memory have no gradients of their own to add to; as_strided may reach beyond its view, and a view
- * whose memory was written to since counts as one. */
+/* The view that t was made of. as_strided may reach beyond it, and a view whose memory was written to since counts as
+ * one: NULL. */
+static bk_tensor *one_above(const bk_tensor *t)
+{
+    return t->made_by == VIEW_as_strided || t->made_version != t->cell->version ? NULL : t->from;
+}
+
+/* The view that t is a part of, whose gradient gets t's: NULL where t is one of what its track stands for. One whose
+ * elements share memory is passed by where t does not know its part of those apart. */
 static bk_tensor *view_above(const bk_tensor *t)
 {
-    bool direct = t->made_by == VIEW_as_strided || t->made_version != t->cell->version;
-    bk_tensor *up = direct ? NULL : t->from;
+    bk_tensor *up = one_above(t);
+    if (t->apart)
+        return up && up->track == t->track ? up : NULL;
     while (up && (up->layout->overlapping || up->track != t->track))
-        up = up->from;
+        up = one_above(up);
     return up;
 }
 
@@ -577,9 +655,13 @@ static node *edge_apart(bk_tensor *t, node *place, bk_tensor *above)
 {
     if (above) {
         node *through = tensor_edge(above);
-        return through ? view_edge(t, through, above->layout, above->offset) : NULL;
+        if (!through)
+            return NULL;
+        if (t->apart)
+            return view_edge(t, through, above->layout->plain, t->apart, t->apart_offset);
+        return view_edge(t, through, above->layout, t->layout, t->offset - above->offset);
     }
-    return view_edge(t, place, t->track->layout, t->track->offset);
+    return view_edge(t, place, t->track->layout, t->layout, t->offset - t->track->offset);
 }
 
 static bool read_with(bk_tensor *t, bool with_edge, operand *out)
@@ -608,11 +690,58 @@ static bool read_with(bk_tensor *t, bool with_edge, operand *out)
     return !place || together || out->edge;
 }
 
+/* --- forward mode --- */
+
+/* Its gradient, or rather tangent, passes only where a pass asks for tangents. A leaf has none: duals are no leaves. */
+static bool tangents_only(operand *in)
+{
+    node *to = in->edge;
+    in->edge = NULL;
+    if (!to || to->op == OP_leaf)
+        return true;
+    if (forward_places.count == forward_places.capacity) {
+        int capacity = forward_places.capacity ? 2 * forward_places.capacity : 64;
+        node **held = mem_resize(forward_places.held, (size_t)capacity * sizeof *held);
+        if (!held)
+            return false;
+        forward_places.held = held;
+        forward_places.capacity = capacity;
+    }
+    node *n = node_new(OP_forward, (bk_dtype)in->value->dtype, in->value->layout);
+    if (!n)
+        return false;
+    node_edge(n, 0, to);
+    forward_places.held[forward_places.count++] = n;
+    in->edge = n;
+    return true;
+}
+
+void forward_open(void)
+{
+    if (!forward_depth++ && no_grad & GRAD_OFF)
+        no_grad = GRAD_FOR_TANGENTS;
+}
+
+void forward_close(void)
+{
+    if (--forward_depth)
+        return;
+    if (no_grad & GRAD_FOR_TANGENTS)
+        no_grad = GRAD_OFF;
+    lock_take();
+    for (int i = 0; i < forward_places.count; i++)
+        node_release(forward_places.held[i]);
+    lock_give();
+    mem_free(forward_places.held);
+    memset(&forward_places, 0, sizeof forward_places);
+}
+
 bool tensor_read_slow(const bk_tensor *t, operand *out)
 {
     const track *k = t->track;
-    if (k && !t->keeps && !(t->flags & TENSOR_VIEW) && tensor_whole(t) && is_extent(t)) { /* a result, or a leaf */
-        bool off = no_grad | born;
+    if (k && !t->keeps && !(t->flags & TENSOR_VIEW) && no_grad != GRAD_FOR_TANGENTS && tensor_whole(t) &&
+        is_extent(t)) { /* a result, or a leaf */
+        bool off = (no_grad & GRAD_OFF) | born;
         out->value = t->cell->value;
         out->edge = off || k->place || !k->requires_grad ? NULL : k->leaf;
         if (out->edge)
@@ -622,7 +751,8 @@ bool tensor_read_slow(const bk_tensor *t, operand *out)
         if (out->edge || off || !k->requires_grad)
             return true;
     }
-    return read_with((bk_tensor *)t, grad_enabled(), out);
+    bool good = read_with((bk_tensor *)t, grad_enabled(), out);
+    return good && no_grad == GRAD_FOR_TANGENTS ? tangents_only(out) : good;
 }
 
 node *tensor_edge(const bk_tensor *t)
@@ -648,7 +778,7 @@ int tensor_check_leaf(const bk_tensor *t)
         return error_int(BK_RUNTIME_ERROR, "Inplace update to inference tensor outside InferenceMode is not allowed."
                                            "You can make a clone to get a normal tensor before doing inplace update."
                                            "See https://github.com/pytorch/rfcs/pull/17 for more details.");
-    if (grad_enabled() && tensor_tracked(t) && t->track->requires_grad && !t->track->place)
+    if (grad_enabled() && grad_mode() && tensor_tracked(t) && t->track->requires_grad && !t->track->place)
         return error_int(BK_RUNTIME_ERROR,
                          "a %sleaf Variable that requires grad is being used in an in-place operation.",
                          bk_is_leaf(t) ? "" : "view of a ");
@@ -770,6 +900,7 @@ char *tensor_open(bk_tensor *t)
     forget_all(c, !(t->flags & TENSOR_DATA));
     if (n->refs != 1 || n->memory->refs != 1)
         return NULL;
+    packed_drop(n->memory);
     c->stamp = next_stamp++;
     count_write(t);
     return n->data;
@@ -783,6 +914,8 @@ static bool write_now(bk_tensor *t, operand value)
     node_retain(value.value); /* what tensor_open forgets may be the last to hold it */
     char *memory = tensor_open(t);
     size_t size = dtype_size(tensor_dtype(t));
+    if (memory)
+        node_mix(t->cell->value, value.value);
     if (memory)
         memcpy(memory + (size_t)t->offset * size, value.value->data, size);
     node_release(value.value);
@@ -848,6 +981,7 @@ int tensor_become(bk_tensor *t, const bk_tensor *view)
     t->layout = view->layout;
     t->offset = view->offset;
     t->made_by = view->made_by;
+    t->apart = NULL;
     lock_give();
     return 0;
 }
@@ -946,6 +1080,12 @@ char *tensor_data(const bk_tensor *t)
     return whole->data + t->offset * (int64_t)dtype_size((bk_dtype)whole->dtype);
 }
 
+static const char *const view_names[] = {
+#define VIEW_OP(name, grad_name) [VIEW_##name] = grad_name,
+    VIEW_OPS(VIEW_OP)
+#undef VIEW_OP
+};
+
 const char *place_grad_name(const node *n)
 {
     static const char *const write_names[] = {
@@ -954,6 +1094,10 @@ const char *place_grad_name(const node *n)
 #undef WRITE_OP
     };
     bool copy = place_is_copy(n);
+    if (n->composed && composed_name(n))
+        return composed_name(n);
+    if (n->op == OP_view && !copy)
+        return view_names[n->attr.region.tape >> REGION_OP_SHIFT];
     if (!copy && n->op != OP_update)
         return n->op == OP_cast && n->attr.i[0] == n->dtype ? "CloneBackward0" : op_get(n->op)->grad_name;
     write_op op = (write_op)(n->attr.region.tape >> REGION_OP_SHIFT);
@@ -962,16 +1106,11 @@ const char *place_grad_name(const node *n)
 
 const char *tensor_grad_name(const bk_tensor *t)
 {
-    static const char *const view_names[] = {
-#define VIEW_OP(name, grad_name) [VIEW_##name] = grad_name,
-        VIEW_OPS(VIEW_OP)
-#undef VIEW_OP
-    };
     if (bk_is_leaf(t))
         return NULL;
     bool view = t->flags & TENSOR_VIEW || !is_extent(t);
-    view_op made_by = t->made_version == t->cell->version ? t->made_by : VIEW_as_strided;
-    return view ? view_names[made_by] : place_grad_name(t->track->place);
+    const node *place = view ? tensor_edge(t) : t->track->place;
+    return place ? place_grad_name(place) : view_names[view_maker(t)];
 }
 
 int bk_ndim(const bk_tensor *t) { return t->layout->ndim; }

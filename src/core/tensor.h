@@ -62,7 +62,9 @@ enum {
     X(transpose, "TransposeBackward0")                                                                                 \
     X(unbind, "UnbindBackward0")                                                                                       \
     X(unfold, "UnfoldBackward0")                                                                                       \
-    X(unsqueeze, "UnsqueezeBackward0")
+    X(unsqueeze, "UnsqueezeBackward0")                                                                                 \
+    X(steps, "StackBackward0") /* of a recurrent layer: rows here, which PyTorch stacks or joins */                    \
+    X(both_ways, "CatBackward0")
 typedef enum view_op {
 #define VIEW_OP(name, grad_name) VIEW_##name,
     VIEW_OPS(VIEW_OP)
@@ -84,8 +86,11 @@ struct bk_tensor {
     node *own_edge_place;      /* the track's place when it was made */
     uint32_t own_edge_version; /* the cell's then: a write that counts gives a view a new place, as in PyTorch */
     uint32_t made_version;     /* the cell's when the view was made */
+    uint64_t made_at;          /* the sequence of nodes then, which its first place takes; 0: taken */
     track *keeps;              /* a view that keeps its gradient: a track of its own, which holds it. NULL: none */
     struct bk_tensor *from; /* the view that this is a view of (owned); NULL: it is one of what its track stands for */
+    const layout *apart; /* a view of a view whose elements share memory: t's elements among those, numbered; or NULL */
+    int64_t apart_offset;
     struct bk_tensor *next_seer, **seer_link; /* in the cell's list while `seen` is set */
     void *front;                              /* the front end's object for this handle, not owned */
 };
@@ -133,6 +138,12 @@ static inline bk_tensor *made_by(bk_tensor *v, view_op op)
         v->made_by = (uint8_t)op;
     return v;
 }
+/* Elements of t share memory, yet each has a gradient of its own, which strides cannot tell apart. So a view of t also
+ * knows where it would lie if t's elements had memory of their own: whoever makes a view does it once more, to a
+ * stand-in for t. `v && tensor_shares(t) ? apart_close(v, bk_select(apart_open(t), dim, index)) : v` */
+static inline bool tensor_shares(const bk_tensor *t);
+bk_tensor *apart_open(const bk_tensor *t);
+bk_tensor *apart_close(bk_tensor *v, const bk_tensor *again);
 /* t itself turns into a view of it (t_, squeeze_). */
 int tensor_become(bk_tensor *t, const bk_tensor *view);
 /* What PyTorch calls the gradient function of t: "AddBackward0"; NULL for a leaf and for what needs no gradient. */
@@ -167,6 +178,10 @@ static inline bool tensor_tracked(const bk_tensor *t)
 {
     return t->track && (t->track->place || t->track->requires_grad);
 }
+static inline bool tensor_shares(const bk_tensor *t)
+{
+    return t->layout->overlapping && t->flags & TENSOR_VIEW && tensor_tracked(t);
+}
 /* Whether writing to t in place is allowed: to each of its elements its own value, or (tensor_check_leaf) to all of
  * them the same one, which may be done where elements share memory. */
 int tensor_check_write(const bk_tensor *t);
@@ -196,7 +211,12 @@ bool grad_set_enabled(bool on); /* returns what it was */
 /* Inference mode: nothing is put on the tape, whatever the grad mode says, and what is made belongs to it. */
 bool inference_enabled(void);
 bool inference_set_enabled(bool on); /* returns what it was */
-bool grad_mode(void);                /* the grad mode alone */
+bool grad_mode(void);                /* what the user has asked for */
+bool grad_ask(bool on);              /* the user asks; returns what it was */
+/* Forward mode has tangents also where gradients are off. Between open and close (calls may be nested) what is done
+ * without gradients is recorded all the same, behind places that only a pass for tangents goes through. */
+void forward_open(void);
+void forward_close(void);
 
 /* Value nodes of views: aliases evaluated memory, records otherwise. Owned.
  * node_view: a region of a cell's whole value, in the cell's own strides. node_expand: sizes of 1 repeated. */

@@ -34,11 +34,11 @@ void gemm_pack(bk_dtype dtype, int64_t k, int64_t n, const void *b, int64_t b_ro
 /* Uses the thread pool. Returns 0: where memory for copies is out it runs slower, but cannot fail. */
 int gemm_run(const gemm_task *task);
 
-/* Columns [begin, end) of a product of few rows, on the calling thread: for who splits it himself and has many to run,
- * so that what surrounds the kernels should cost nothing. begin is a multiple of GEMM_COLUMNS, and so is end unless it
- * is n. No epilogue is called. */
+/* Columns [begin, end) of every `apart` of a product of few rows, on the calling thread: for who splits it himself and
+ * has many to run, so that what surrounds the kernels should cost nothing. begin is a multiple of GEMM_COLUMNS, and so
+ * are end and apart unless they are n. No epilogue is called. */
 enum { GEMM_COLUMNS = 32 };
-void gemm_run_columns(const gemm_task *task, int64_t begin, int64_t end);
+void gemm_run_columns(const gemm_task *task, int64_t begin, int64_t end, int64_t apart);
 /* Whether it can: b comes packed or has contiguous rows, as has c; and b is not so large that it should be cut. */
 bool gemm_has_few_rows(const gemm_task *task);
 /* The same columns of a factor, packed where gemm_pack would put them. */

@@ -8,7 +8,7 @@
 
 enum { MOST_BYTES = 1 << 21 }; /* of b: they stay in L2 */
 
-/* How a range of columns is read: its k from `at` on, `rows` rows from `row` on. */
+/* How columns are read: their k from `at` on, `rows` rows from `row` on. */
 typedef struct few {
     const gemm_task *task;
     const gemm_kernels *kernels;
@@ -19,16 +19,20 @@ typedef struct few {
     bool last;     /* of the steps of k */
 } few;
 
-/* The panels from `col` on that one call takes, and its kernel. */
-static int panels_from(const few *f, int64_t col, int64_t end, gemm_tile_fn *run)
+/* The kernels of a number of rows, and how many columns each takes. */
+typedef struct choice {
+    gemm_tile_fn wide, pair, one;
+    int64_t wide_columns, pair_columns;
+} choice;
+
+static choice choose(const few *f)
 {
     const gemm_kernels *kernels = f->kernels;
-    const int64_t left = (end - col) / kernels->nr;
-    const int wide = kernels->wide_panels[f->rows];
-    const bool whole = wide && left >= wide, pair = !whole && kernels->pair[f->rows] && left >= 2;
-    const gemm_tile_fn *one = kernels->lean[0][0][1] && f->steps.a_col == 1 ? kernels->lean[0][0] : kernels->tile;
-    *run = (whole ? kernels->wide : pair ? kernels->pair : one)[f->rows];
-    return whole ? wide : pair ? 2 : 1;
+    const int64_t rows = f->rows;
+    const bool lean = kernels->lean[0][0][rows] && f->steps.a_col == 1;
+    const choice c = { kernels->wide[rows], kernels->pair[rows], lean ? kernels->lean[0][0][rows] : kernels->tile[rows],
+                       kernels->wide_panels[rows] * kernels->nr, 2 * kernels->nr };
+    return c;
 }
 
 /* The last columns, fewer than a panel has. */
@@ -59,41 +63,44 @@ static void run_edge(const few *f, int64_t col)
     }
 }
 
-static void run_columns(few *f, int64_t begin, int64_t end)
+static void run_columns(few *f, const choice *kernel, int64_t begin, int64_t end)
 {
     const gemm_task *t = f->task;
     const int64_t size = f->kernels->size, nr = f->kernels->nr;
-    for (int64_t col = begin; col < end;) {
+    for (int64_t col = begin, columns; col < end; col += columns) {
         if (col + nr > t->n) {
             run_edge(f, col);
             return;
         }
-        gemm_tile_fn run;
-        const int panels = panels_from(f, col, end, &run);
+        const bool wide = kernel->wide && end - col >= kernel->wide_columns;
+        const bool pair = !wide && kernel->pair && end - col >= kernel->pair_columns;
+        const gemm_tile_fn run = wide ? kernel->wide : pair ? kernel->pair : kernel->one;
+        columns = wide ? kernel->wide_columns : pair ? kernel->pair_columns : nr;
         const char *b = t->packed_b ? (const char *)t->packed_b + (col * t->k + f->at * nr) * size
                                     : (const char *)t->b + (f->at * t->b_row + col) * size;
         char *c = (char *)t->c + (f->row * t->c_row + col) * size;
         if (f->last && t->addend)
             f->steps.addend = (const char *)t->addend + (f->row * t->addend_row + col) * size;
         run(&f->steps, f->a, b, f->add ? c : NULL, c);
-        col += panels * nr;
     }
 }
 
-/* One step of k; rows are dealt out evenly, as gemm_tiles.c does. */
-static void run_step(few *f, int64_t begin, int64_t end)
+/* Rows are dealt out evenly, as gemm_tiles.c does. */
+static void run_step(few *f, int64_t begin, int64_t end, int64_t apart)
 {
     const gemm_task *t = f->task;
-    const int64_t tiles = ceil_div(t->m, f->kernels->mr);
+    const int64_t tiles = t->m <= f->kernels->mr ? 1 : ceil_div(t->m, f->kernels->mr);
     for (int64_t i = 0; i < tiles; i++) {
-        f->row = t->m * i / tiles;
-        f->rows = t->m * (i + 1) / tiles - f->row;
+        f->row = i ? t->m * i / tiles : 0;
+        f->rows = (i + 1 < tiles ? t->m * (i + 1) / tiles : t->m) - f->row;
         f->a = (const char *)t->a + (f->row * t->a_row + f->at * t->a_col) * f->kernels->size;
-        run_columns(f, begin, end);
+        const choice kernel = choose(f);
+        for (int64_t at = 0; at < t->n; at += apart)
+            run_columns(f, &kernel, at + begin, at + end);
     }
 }
 
-void gemm_run_columns(const gemm_task *t, int64_t begin, int64_t end)
+void gemm_run_columns(const gemm_task *t, int64_t begin, int64_t end, int64_t apart)
 {
     const gemm_kernels *kernels = gemm_kernels_for(t->dtype);
     const int64_t nr = kernels->nr;
@@ -110,7 +117,7 @@ void gemm_run_columns(const gemm_task *t, int64_t begin, int64_t end)
     for (f.at = 0; f.at < t->k; f.at += GEMM_STEP_K) {
         f.steps.k = min_i64(GEMM_STEP_K, t->k - f.at);
         f.last = f.at + f.steps.k == t->k;
-        run_step(&f, begin, end);
+        run_step(&f, begin, end, apart);
         f.add = true;
     }
 }

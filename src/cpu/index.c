@@ -9,6 +9,7 @@
 
 #include "core/threads.h"
 #include "cpu/element.h"
+#include "cpu/ew.h"
 #include "cpu/move.h"
 #include "cpu/walk.h"
 
@@ -252,8 +253,21 @@ typedef struct slices {
     int64_t unit[2], size, count; /* bytes from slice to slice; rows indexed; indices */
     int64_t outer_n, inner_n;
     bool adding;
+    bool dense;          /* elements of a slice follow each other on both sides */
+    int64_t bytes;       /* of an element */
     int64_t parts, part; /* of the rows of dst, one per task */
 } slices;
+
+/* What follows from both sides of a slice. */
+static void inner_init(slices *s)
+{
+    view *to = &s->inner[0], *from = &s->inner[1];
+    s->inner_n = view_numel(to);
+    if (s->inner_n)
+        views_collapse((view *[]){ to, from }, 2);
+    s->bytes = bytes_of(to);
+    s->dense = to->ndim == 0 || (to->ndim == 1 && to->strides[0] == 1 && from->strides[0] == 1);
+}
 
 static void slices_init(slices *s, const view *written, const view *read, int dim, const view *index, int64_t size)
 {
@@ -269,13 +283,11 @@ static void slices_init(slices *s, const view *written, const view *read, int di
             }
         }
     }
-    s->inner_n = view_numel(&s->inner[0]);
     s->outer_n = view_numel(&s->outer[0]);
     s->index = index;
     s->size = size;
     s->count = view_numel(index);
-    if (s->inner_n)
-        views_collapse((view *[]){ &s->inner[0], &s->inner[1] }, 2);
+    inner_init(s);
 }
 
 /* The i-th index; an index of no dimensions counts as one element. */
@@ -285,18 +297,25 @@ static int64_t index_at(const slices *s, int64_t i)
     return wrapped(*(const int64_t *)(v->data + (v->ndim ? i * v->strides[0] * 8 : 0)), s->size);
 }
 
+/* Whether elements of this type are added as they are, not in a wider one. */
+static bool adds_itself(bk_dtype t) { return t == BK_FLOAT32 || t == BK_FLOAT64 || t == BK_INT64; }
+
 /* Copies or adds n elements of a slice from its element `first` on. */
 static void slice_move(const slices *s, char *d, const char *p, int64_t first, int64_t n)
 {
-    view to = s->inner[0], from = s->inner[1];
-    bk_dtype t = to.dtype;
-    int64_t bytes = bytes_of(&to);
-    to.data = d;
-    from.data = (char *)(uintptr_t)p;
-    if (to.ndim <= 1 && !s->adding && (to.ndim == 0 || (to.strides[0] == 1 && from.strides[0] == 1))) {
-        memcpy(d + first * bytes, p + first * bytes, (size_t)(n * bytes));
+    const bk_dtype t = s->inner[0].dtype;
+    if (s->dense && !s->adding) {
+        memcpy(d + first * s->bytes, p + first * s->bytes, (size_t)(n * s->bytes));
         return;
     }
+    if (s->dense && adds_itself(t)) {
+        ew_kernels()->op[EW_add][dtypes[t].compute](n, d + first * s->bytes, d + first * s->bytes, p + first * s->bytes,
+                                                    NULL);
+        return;
+    }
+    view to = s->inner[0], from = s->inner[1];
+    to.data = d;
+    from.data = (char *)(uintptr_t)p;
     walk w = walk_start((const view *const[]){ &to, &from }, 2, first);
     for (int64_t m; n > 0; n -= m, walk_skip(&w, m)) {
         m = walk_run(&w, n);
@@ -461,9 +480,7 @@ static advanced advanced_init(const view *indexed, const view *plain, const view
         other->strides[d] = plain->strides[lead + d];
     }
     rest->ndim = other->ndim = indexed->ndim - count;
-    a.s.inner_n = view_numel(rest);
-    if (a.s.inner_n)
-        views_collapse((view *[]){ &a.s.inner[0], &a.s.inner[1] }, 2);
+    inner_init(&a.s);
     return a;
 }
 

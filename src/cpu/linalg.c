@@ -82,14 +82,20 @@ typedef struct job {
     bk_dtype dtype;
     int how;
     char *scratch;
-    size_t each; /* bytes of scratch for a matrix */
+    size_t each, work; /* bytes of scratch for a matrix, and where those of blocks begin */
 } job;
 
-/* fn over the matrices of the batch, each with `numbers` of scratch and about `steps` multiplications. */
-static int run_batch(job *j, int64_t batch, int64_t numbers, double steps, threads_fn fn)
+static char *work_of(const job *j, int64_t i) { return j->scratch + j->each * (size_t)i + j->work; }
+
+static size_t padded(int64_t numbers, bk_dtype dtype) { return ((size_t)numbers * dtype_size(dtype) + 63) / 64 * 64; }
+
+/* fn over the matrices of the batch, each with `numbers` of scratch, as much as its blocks need (`work`), and about
+ * `steps` multiplications. */
+static int run_batch(job *j, int64_t batch, int64_t numbers, int64_t work, double steps, threads_fn fn)
 {
     j->kernels = kernels_of(j->dtype);
-    j->each = ((size_t)numbers * dtype_size(j->dtype) + 63) / 64 * 64;
+    j->work = padded(numbers, j->dtype);
+    j->each = j->work + padded(work, j->dtype);
     size_t bytes = j->each * (size_t)batch + 64;
     j->scratch = pool_take(bytes);
     if (!j->scratch)
@@ -97,6 +103,12 @@ static int run_batch(job *j, int64_t batch, int64_t numbers, double steps, threa
     threads_for(batch, 1, 0.3 * steps * (double)batch, fn, j);
     pool_give(j->scratch, bytes);
     return 0;
+}
+
+/* One block needs none. */
+static int64_t work_for(int64_t rows, int64_t columns)
+{
+    return rows > LINALG_BLOCK || columns > LINALG_BLOCK ? linalg_work(rows, columns) : 0;
 }
 
 static int64_t batch_of(const view *v)
@@ -115,7 +127,7 @@ static void some_lu(void *arg, int64_t begin, int64_t end)
         char *a = j->scratch + j->each * (size_t)i;
         int32_t *pivots = (int32_t *)(a + (size_t)(rows * columns) * dtype_size(j->dtype));
         load(a, matrix_of(j->in, i, false), j->dtype);
-        j->kernels->lu(a, rows, columns, pivots);
+        block_lu(j->kernels, j->dtype, a, rows, columns, pivots, work_of(j, i));
         store(matrix_of(j->out, i, false), a, columns, j->dtype);
         if (j->second) {
             int32_t *to = (int32_t *)member(j->second, i, 1);
@@ -129,7 +141,8 @@ int linalg_lu(const view *lu, const view *pivots, const view *a)
 {
     int64_t m = rows_of(a), n = columns_of(a);
     job j = { .out = lu, .second = pivots, .in = a, .dtype = lu->dtype };
-    return run_batch(&j, batch_of(a), m * n + m + n, 0.7 * (double)m * (double)n * (double)(m < n ? m : n), some_lu);
+    return run_batch(&j, batch_of(a), m * n + m + n, work_for(m, n),
+                     0.7 * (double)m * (double)n * (double)(m < n ? m : n), some_lu);
 }
 
 static void some_cholesky(void *arg, int64_t begin, int64_t end)
@@ -139,7 +152,7 @@ static void some_cholesky(void *arg, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         char *u = j->scratch + j->each * (size_t)i;
         load(u, matrix_of(j->in, i, true), j->dtype);
-        j->kernels->cholesky(u, n);
+        block_cholesky(j->kernels, j->dtype, u, n, work_of(j, i));
         size_t size = dtype_size(j->dtype);
         for (int64_t r = 1; r < n; r++)
             memset(u + (size_t)(r * n) * size, 0, (size_t)r * size);
@@ -151,7 +164,8 @@ int linalg_cholesky(const view *l, const view *a)
 {
     double n = (double)columns_of(a);
     job j = { .out = l, .in = a, .dtype = l->dtype };
-    return run_batch(&j, batch_of(a), columns_of(a) * columns_of(a), n * n * n / 3, some_cholesky);
+    int64_t work = work_for(columns_of(a), columns_of(a));
+    return run_batch(&j, batch_of(a), columns_of(a) * columns_of(a), work, n * n * n / 3, some_cholesky);
 }
 
 static void some_qr(void *arg, int64_t begin, int64_t end)
@@ -162,7 +176,10 @@ static void some_qr(void *arg, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         char *a = j->scratch + j->each * (size_t)i, *q = a + (size_t)(rows * columns) * size;
         load(a, matrix_of(j->in, i, false), j->dtype);
-        j->kernels->qr(a, rows, columns, q, k, q + (size_t)(rows * k) * size);
+        if (rows <= LINALG_BLOCK || columns <= LINALG_BLOCK)
+            j->kernels->qr(a, rows, columns, q, k, q + (size_t)(rows * k) * size);
+        else
+            block_qr(j->kernels, j->dtype, a, rows, columns, q, k, work_of(j, i));
         store(matrix_of(j->out, i, false), q, k, j->dtype);
         if (!j->second)
             continue;
@@ -176,8 +193,8 @@ int linalg_qr(const view *q, const view *r, const view *a)
 {
     int64_t m = rows_of(a), n = columns_of(a), k = columns_of(q);
     job j = { .out = q, .second = r, .in = a, .dtype = q->dtype };
-    return run_batch(&j, batch_of(a), m * n + m * k + m + 2 * n + 2 * k, 4.0 * (double)m * (double)n * (double)k,
-                     some_qr);
+    return run_batch(&j, batch_of(a), m * n + m * k + m + 2 * n + 2 * k, work_for(m, n > k ? n : k),
+                     4.0 * (double)m * (double)n * (double)k, some_qr);
 }
 
 /* --- systems --------------------------------------------------------------------------------------------------------
@@ -194,7 +211,7 @@ static void some_triangles(void *arg, int64_t begin, int64_t end)
         char *t = j->scratch + j->each * (size_t)i, *x = t + (size_t)(n * n) * dtype_size(j->dtype);
         load(t, matrix_of(j->factor, i, turned), j->dtype);
         load(x, matrix_of(j->in, i, right), j->dtype);
-        j->kernels->solve(t, n, x, columns, upper, j->how & TRIANGLE_UNIT);
+        block_solve(j->kernels, j->dtype, t, n, x, columns, upper, j->how & TRIANGLE_UNIT, work_of(j, i));
         store(matrix_of(j->out, i, right), x, columns, j->dtype);
     }
 }
@@ -203,7 +220,8 @@ int linalg_solve_triangular(const view *x, const view *t, const view *b, int how
 {
     int64_t n = rows_of(t), numbers = rows_of(b) * columns_of(b);
     job j = { .out = x, .in = b, .factor = t, .dtype = x->dtype, .how = how };
-    return run_batch(&j, batch_of(x), n * n + numbers, (double)n * (double)numbers, some_triangles);
+    int64_t work = work_for(n, numbers / (n ? n : 1));
+    return run_batch(&j, batch_of(x), n * n + numbers, work, (double)n * (double)numbers, some_triangles);
 }
 
 /* Exchanges rows as the factorisation did, or (back) as it would be undone. */
@@ -236,8 +254,8 @@ static void some_systems(void *arg, int64_t begin, int64_t end)
         load(x, matrix_of(j->in, i, false), j->dtype);
         if (!turned)
             exchange_rows(x, (size_t)columns * size, pivots, stride, n, false);
-        j->kernels->solve(lu, n, x, columns, false, !turned); /* L, or U^T */
-        j->kernels->solve(lu, n, x, columns, true, turned);   /* U, or L^T */
+        block_solve(j->kernels, j->dtype, lu, n, x, columns, false, !turned, work_of(j, i)); /* L, or U^T */
+        block_solve(j->kernels, j->dtype, lu, n, x, columns, true, turned, work_of(j, i));   /* U, or L^T */
         if (turned)
             exchange_rows(x, (size_t)columns * size, pivots, stride, n, true);
         store(matrix_of(j->out, i, false), x, columns, j->dtype);
@@ -248,5 +266,6 @@ int linalg_lu_solve(const view *x, const view *lu, const view *pivots, const vie
 {
     int64_t n = rows_of(b), columns = columns_of(b);
     job j = { .out = x, .in = b, .factor = lu, .pivots = pivots, .dtype = x->dtype, .how = transposed };
-    return run_batch(&j, batch_of(x), n * n + n * columns, 2.0 * (double)n * (double)n * (double)columns, some_systems);
+    double steps = 2.0 * (double)n * (double)n * (double)columns;
+    return run_batch(&j, batch_of(x), n * n + n * columns, work_for(n, columns), steps, some_systems);
 }

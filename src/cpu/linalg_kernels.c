@@ -23,6 +23,8 @@
 #include "cpu/linalg_loops.h"
 
 const linalg_kernels JOIN(linalg_kernels_, ISA_NAME)[2] = {
-    { lu_float, cholesky_float, solve_float, qr_float },
-    { lu_double, cholesky_double, solve_double, qr_double },
+    { lu_float, cholesky_float, solve_float, qr_float, reflections_float, vectors_float, join_float, negate_float,
+      transpose_float },
+    { lu_double, cholesky_double, solve_double, qr_double, reflections_double, vectors_double, join_double,
+      negate_double, transpose_double },
 };

@@ -389,6 +389,7 @@ static void build_kernel(const planner *p, const draft *d, instruction *out)
     out->kernel.packed = d->packed;
     out->kernel.packs = d->packs;
     out->kernel.loose = d->loose;
+    out->kernel.keeps = d->keeps;
     out->kernel.addend = (plan_view){ .buffer = -1 };
     out->kernel.addend_row = 0;
     memcpy(out->kernel.in, d->in, sizeof d->in);
@@ -593,6 +594,18 @@ static bool copy_key(plan *made, const plan_key *key)
     return true;
 }
 
+static bool list_factors(plan *made)
+{
+    int count = 0;
+    for (int32_t i = 0; i < made->code_count; i++)
+        count += made->code[i].kind == DO_KERNEL && made->code[i].kernel.keeps;
+    made->factors = mem_alloc((size_t)count * sizeof *made->factors + 1);
+    for (int32_t i = 0; made->factors && i < made->code_count; i++)
+        if (made->code[i].kind == DO_KERNEL && made->code[i].kernel.keeps)
+            made->factors[made->factor_count++] = (plan_factor){ i, made->code[i].kernel.packed };
+    return made->factors;
+}
+
 static void list_kept(const planner *p, plan *made)
 {
     for (int i = 0; i < p->key->records; i++)
@@ -606,7 +619,8 @@ static int64_t size_of(const plan *made)
     int64_t bytes = (int64_t)sizeof *made + made->key.records * (int64_t)(sizeof(record_key) + sizeof(kept_value) + 1) +
                     made->key.leaves * (int64_t)sizeof(leaf_key) + made->code_count * (int64_t)sizeof(instruction) +
                     made->buffer_count * (int64_t)sizeof(plan_buffer) +
-                    made->region_count * (int64_t)sizeof(plan_region);
+                    made->region_count * (int64_t)sizeof(plan_region) +
+                    made->factor_count * (int64_t)sizeof(plan_factor);
     for (int i = 0; i < made->region_count; i++)
         bytes += made->regions[i].local_count * (int64_t)sizeof(plan_local);
     for (int i = 0; i < made->code_count; i++) {
@@ -629,7 +643,7 @@ plan *plan_build(planner *p)
     made->buffers = mem_alloc((size_t)p->buffer_count * sizeof *made->buffers + 1);
     made->kept = mem_alloc((size_t)p->key->records * sizeof *made->kept + 1);
     if (!made->code || !made->buffers || !made->kept || !copy_key(made, p->asked) || !build_code(p, made) ||
-        !build_buffers(p, made)) {
+        !build_buffers(p, made) || !list_factors(made)) {
         plan_free(made);
         return NULL;
     }
@@ -669,6 +683,7 @@ void plan_free(plan *made)
     mem_free(made->code);
     mem_free(made->buffers);
     mem_free(made->kept);
+    mem_free(made->factors);
     regions_free(made->regions, made->region_count);
     mem_free(made->key.record);
     mem_free(made->key.bits);

@@ -61,6 +61,7 @@ typedef struct draft {
     int32_t packed;         /* a product: the buffer with its second factor in packed form, or -1 */
     bool packs;             /* it is the first to need it */
     bool loose;             /* only if it does not begin where cache lines do */
+    bool keeps;             /* it may stay packed for later runs */
     int32_t scratch, table; /* DO_SUM: buffers */
 } draft;
 
@@ -95,9 +96,11 @@ typedef struct home {
 /* Zeros, and the regions of them that have been written (fills.c). */
 typedef struct fill {
     int32_t root;
-    bool closed; /* no more is known */
-    const layout *layout;
-    int64_t low, high, covered;
+    bool closed;              /* no more is known */
+    int64_t covered;          /* elements in all */
+    int64_t begin, end;       /* all elements from begin to end are written */
+    const layout *layout;     /* of the regions beside these, a family; NULL: there are none */
+    int64_t low, high, count; /* their offsets, and elements */
 } fill;
 
 /* Memory for values that are to lie one after the other. */
@@ -165,6 +168,7 @@ bool is_at_home(planner *p, int32_t i);             /* an update */
 int32_t memory_behind(const planner *p, int32_t v); /* the record that the memory of v was made for */
 bool move_home(planner *p, int32_t v);              /* a value with an owner gets memory */
 bool share_packed(planner *p);
+bool keep_packed(planner *p); /* once regions are found */
 bool find_regions(planner *p);
 bool find_blocks(planner *p); /* blocks.c */
 

@@ -127,8 +127,9 @@ static bool same_kernel(const instruction *a, const instruction *b)
         if (!same_view(&a->kernel.in[k], &b->kernel.in[k]))
             return false;
     return a->kernel.packed == b->kernel.packed && a->kernel.packs == b->kernel.packs &&
-           a->kernel.loose == b->kernel.loose && same_view(&a->kernel.addend, &b->kernel.addend) &&
-           a->kernel.addend_row == b->kernel.addend_row && same_program(&a->kernel.epilogue, &b->kernel.epilogue);
+           a->kernel.loose == b->kernel.loose && a->kernel.keeps == b->kernel.keeps &&
+           same_view(&a->kernel.addend, &b->kernel.addend) && a->kernel.addend_row == b->kernel.addend_row &&
+           same_program(&a->kernel.epilogue, &b->kernel.epilogue);
 }
 
 static bool same_sum(const instruction *a, const instruction *b)

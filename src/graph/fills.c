@@ -4,7 +4,9 @@
  * the first in its region is simply written there, and zeros that parts cover completely are never filled in.
  *
  * Invariant: between the fill and the update that is looked at nobody else reads what is there, and the regions written
- * so far are those of the fill's family: one layout, offsets from low to high. */
+ * so far are one stretch of elements and those of the fill's family: one layout, offsets from low to high. A family
+ * that leaves nothing out between its first and last element joins the stretch: the gates of a step, column by column,
+ * and then those of the next. */
 #include "graph/builder.h"
 
 #include "core/memory.h"
@@ -31,6 +33,30 @@ static fill *fill_new(planner *p, int32_t root)
     return &p->fills[p->fill_count++];
 }
 
+static bool is_written(const fill *f, const layout *l, int64_t offset)
+{
+    if (f->begin < f->end && offset < f->end && f->begin < offset + l->span)
+        return true;
+    return f->layout && (f->layout != l || layout_meets(l, f->low, f->high, l, offset));
+}
+
+static void write_region(fill *f, const layout *l, int64_t offset)
+{
+    f->low = f->layout && f->low < offset ? f->low : offset;
+    f->high = f->layout && f->high > offset ? f->high : offset;
+    f->layout = l;
+    f->count += l->numel;
+    f->covered += l->numel;
+    const int64_t end = f->high + l->span;
+    const bool first = f->begin == f->end, beside = f->low == f->end || end == f->begin;
+    if (f->count != end - f->low || !(first || beside))
+        return;
+    f->begin = first || f->low < f->begin ? f->low : f->begin;
+    f->end = first || end > f->end ? end : f->end;
+    f->layout = NULL;
+    f->count = 0;
+}
+
 /* Update i writes into zeros: is it the first to write there? */
 static bool look_at(planner *p, int32_t i)
 {
@@ -44,14 +70,10 @@ static bool look_at(planner *p, int32_t i)
         return false;
     if (!f || f->closed)
         return true;
-    f->closed =
-        l->overlapping || (f->layout && (f->layout != l || layout_meets(l, f->low, f->high, l, a->region.offset)));
+    f->closed = l->overlapping || is_written(f, l, a->region.offset);
     if (f->closed)
         return true;
-    f->low = f->layout && f->low < a->region.offset ? f->low : a->region.offset;
-    f->high = f->layout && f->high > a->region.offset ? f->high : a->region.offset;
-    f->layout = l;
-    f->covered += l->numel;
+    write_region(f, l, a->region.offset);
     p->homes[i].fill = (int32_t)(f - p->fills) + 1;
     p->homes[i].fresh = true;
     if (f->covered == p->values[f->root].layout->numel) {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autograd/function.h"
 #include "autograd/replay.h"
 #include "core/interpreter.h"
 #include "core/memory.h"
@@ -222,6 +223,7 @@ static void settle_nameless(const op_log *log, int i, node **aside)
 static void settle(op_log *log)
 {
     node *aside = NULL;
+    bool forward = forwards_under_way;
     for (int i = 0; i < log->count; i++) {
         node *r = log->nodes[i];
         uint8_t bits = scratch.bits[i];
@@ -229,6 +231,8 @@ static void settle(op_log *log)
             settle_nameless(log, i, &aside);
             continue;
         }
+        if (forward)
+            forward_carry(r, r->op, r->in, r->inputs);
         for (int k = 0; k < r->inputs; k++) {
             node *in = r->in[k];
             if (bits & RECORD_SAVES << k || !in)

@@ -162,20 +162,48 @@ static int access_dims(const view *indexed, const view *plain, const view *index
     return access_run(&a, __builtin_popcount(bits));
 }
 
-/* The dimension, when a 1-d index picks whole slices along it and puts them there; else -1. */
-static int slices_along(const view *index, int64_t dims)
+/* Dimensions [d, d + count) of v become one; false: they do not lie so. */
+static bool merge_dims(view *v, int d, int count)
 {
-    uint32_t bits = index_dims_bits(dims);
-    int d = __builtin_ctz(bits);
-    return index->ndim == 1 && bits == 1u << d && index_dims_at(dims) == d ? d : -1;
+    for (int i = d; i < d + count - 1; i++)
+        if (v->strides[i] != v->strides[i + 1] * v->sizes[i + 1])
+            return false;
+    v->strides[d] = v->strides[d + count - 1];
+    for (int i = d + 1; i < d + count; i++)
+        v->sizes[d] *= v->sizes[i];
+    for (int i = d + count; i < v->ndim; i++) {
+        v->sizes[i - count + 1] = v->sizes[i];
+        v->strides[i - count + 1] = v->strides[i];
+    }
+    v->ndim -= count - 1;
+    return true;
+}
+
+/* The dimension, when an index picks whole slices along one and puts them there, in `plain`; else -1. An index of more
+ * dimensions becomes one of one, and so do those of `plain`. */
+static int slices_along(view *index, view *plain, int64_t dims)
+{
+    const uint32_t bits = index_dims_bits(dims);
+    const int d = __builtin_ctz(bits);
+    if (!index->ndim || bits != 1u << d || index_dims_at(dims) != d)
+        return -1;
+    view one = *index, merged = *plain;
+    if (index->ndim > 1) {
+        if (!merge_dims(&one, 0, index->ndim) || !merge_dims(&merged, d, index->ndim))
+            return -1;
+        *index = one;
+        *plain = merged;
+    }
+    return d;
 }
 
 int run_index_get(const kernel_call *call)
 {
-    int dim = slices_along(&call->in[1], call->attr->index.dims);
+    view index = call->in[1], out = call->out;
+    const int dim = slices_along(&index, &out, call->attr->index.dims);
     if (dim < 0)
         return access_dims(&call->in[0], &call->out, &call->in[1], call->attr->index.dims, false, false);
-    index_select(&call->out, &call->in[0], dim, &call->in[1]);
+    index_select(&out, &call->in[0], dim, &index);
     return 0;
 }
 
@@ -201,12 +229,11 @@ int run_index_put(const kernel_call *call)
 {
     int64_t dims = call->attr->index.dims;
     view to = region_of(call);
-    const view *index = &call->in[2];
-    view result = result_sizes(&to, index, dims), value = sized_like(&call->in[1], &result);
-    int dim = call->attr->index.mode ? slices_along(index, dims) : -1;
+    view index = call->in[2], result = result_sizes(&to, &index, dims), value = sized_like(&call->in[1], &result);
+    const int dim = call->attr->index.mode ? slices_along(&index, &value, dims) : -1;
     if (dim < 0)
-        return access_dims(&to, &value, index, dims, true, call->attr->index.mode != 0);
-    index_add(&to, dim, index, &value);
+        return access_dims(&to, &value, &index, dims, true, call->attr->index.mode != 0);
+    index_add(&to, dim, &index, &value);
     return 0;
 }
 

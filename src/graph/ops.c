@@ -62,6 +62,21 @@ static const struct {
     { EW_add_scaled, "AddBackward0" },
     { EW_sub_scaled, "SubBackward0" },
     { EW_gelu_tanh, "GeluBackward0" },
+    { EW_square, "PowBackward0" },
+    { EW_trigamma, "PolygammaBackward0" },
+    { EW_erfcx, "SpecialErfcxBackward0" },
+    { EW_zeta, "SpecialZetaBackward0" },
+};
+
+/* Inputs that are no operands of PyTorch's function: where to read or write, and results that the gradient reads. */
+static const struct {
+    uint16_t first, last; /* a range of ops */
+    uint8_t inputs;
+} constants[] = {
+    { OP_gather, OP_gather, 2 },           { OP_scatter, OP_scatter_reduce, 4 },    { OP_index_get, OP_take, 2 },
+    { OP_index_put, OP_index_copy, 4 },    { OP_index_fill, OP_index_fill, 6 },     { OP_put, OP_put, 4 },
+    { OP_mask_select, OP_mask_select, 2 }, { OP_mask_scatter, OP_mask_scatter, 4 }, { OP_norm, OP_median, 2 },
+    { OP_lu_solve, OP_lu_solve, 4 },       { OP_inverse, OP_lu_factor, 6 },         { OP_pick, OP_place, 2 },
 };
 
 __attribute__((constructor)) static void fill_elementwise(void)
@@ -72,12 +87,17 @@ __attribute__((constructor)) static void fill_elementwise(void)
         backward_name(names[op], row->name);
         op_infos[op] = (op_info){ .name = row->name, .grad_name = names[op], .kind = KIND_ELEMENTWISE };
         for (int k = 0; k < row->arity; k++) {
-            if (!strcmp(row->gradient[k], "NONDIFF"))
+            if (!strcmp(row->gradient[k], "NONDIFF")) {
+                op_infos[op].constants |= (uint8_t)(1 << k);
                 continue;
+            }
             op_infos[op].gradient = grad_elementwise;
             op_infos[op].needs[k] = needs_of(row->gradient[k]);
         }
     }
     for (size_t i = 0; i < sizeof backward_names / sizeof *backward_names; i++)
         op_infos[backward_names[i].op].grad_name = backward_names[i].name;
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+        for (int op = constants[i].first; op <= constants[i].last; op++)
+            op_infos[op].constants = constants[i].inputs;
 }

@@ -65,3 +65,44 @@ bool share_packed(planner *p)
     mem_free(last);
     return good;
 }
+
+/* A draft whose second factor is a leaf as it is. */
+static bool reads_leaf(const planner *p, const draft *d)
+{
+    const int32_t v = input_of(p, d->record, 1);
+    return v >= p->key->records && p->buffers[p->values[v].buffer].kind == BUFFER_LEAF;
+}
+
+/* Leaves that not too many rows read may be kept packed: of many rows it would save nothing. A product that packs a
+ * factor for itself alone, as it goes, has a place for it only if it is kept: regions and teams (of at most four rows),
+ * which need it packed, do not count on that. */
+bool keep_packed(planner *p)
+{
+    enum { MOST_ROWS = 1024, FEWEST_ALONE = 5 };
+    int64_t *rows = mem_alloc_zero((size_t)p->buffer_count * sizeof *rows + 1); /* that read a packed factor */
+    if (!rows)
+        return false;
+    for (int32_t i = 0; i < p->draft_count; i++)
+        if (p->drafts[i].kind == DO_KERNEL && p->drafts[i].packed >= 0)
+            rows[p->drafts[i].packed] += p->drafts[i].out.layout->sizes[0];
+    const plan_region *region = p->regions, *last = region + p->region_count;
+    bool good = true;
+    for (int32_t i = 0; good && i < p->draft_count; i++) {
+        draft *d = &p->drafts[i];
+        while (region < last && region->end <= i)
+            region++;
+        if (wants_packed(p, d) != PACKED || !reads_leaf(p, d))
+            continue;
+        const bool inside = region < last && region->first <= i;
+        const int64_t own = d->out.layout->sizes[0];
+        const bool alone = d->packed < 0 && !inside && own >= FEWEST_ALONE && own <= MOST_ROWS;
+        if (!alone && !(d->packs && rows[d->packed] <= MOST_ROWS))
+            continue;
+        d->keeps = true;
+        if (alone)
+            d->packed = buffer_new(p, BUFFER_KEPT, 0);
+        good = d->packed >= 0;
+    }
+    mem_free(rows);
+    return good;
+}

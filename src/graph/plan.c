@@ -818,7 +818,7 @@ plan *plan_make(const op_log *log, const plan_key *key)
     for (int i = 0; good && i < text.key.records; i++)
         if (text.key.bits[i] & RECORD_NEEDED && p.same[i] == i)
             good = plan_record(&p, i);
-    if (good && keep_results(&p) && share_packed(&p) && find_regions(&p) && find_blocks(&p))
+    if (good && keep_results(&p) && share_packed(&p) && find_regions(&p) && find_blocks(&p) && keep_packed(&p))
         made = plan_build(&p);
     if (made)
         report_done(&p.report, key->records, made->code_count, made->arena_bytes);

@@ -48,7 +48,8 @@ enum {
     BUFFER_LEAF,
     BUFFER_TEMPORARY,
     BUFFER_RESULT,
-    BUFFER_LOCAL /* of a region: each thread has a block of it */
+    BUFFER_LOCAL, /* of a region: each thread has a block of it */
+    BUFFER_KEPT   /* a packed factor, where it was kept from an earlier run: else it has none */
 };
 
 typedef struct plan_buffer {
@@ -103,6 +104,7 @@ typedef struct instruction {
             int32_t packed;        /* the buffer with in[1] in packed form, or -1 */
             bool packs;            /* it is packed now */
             bool loose;            /* unless it lies well enough to be read as it is: see reads_packed */
+            bool keeps;            /* its packed form may be kept for later runs */
             plan_view addend;      /* what the product's kernel adds to it (gemm.h); buffer -1: nothing */
             int64_t addend_row;    /* elements from one row of it to the next: 0 for a row of biases */
             plan_program epilogue; /* run as rows of the result are finished; program is NULL when there is none */
@@ -117,6 +119,12 @@ typedef struct instruction {
         } sum;
     };
 } instruction;
+
+/* A factor in memory of a leaf, whose packed form may be kept from one run to the next. */
+typedef struct plan_factor {
+    int32_t code;   /* the first product that reads it */
+    int32_t buffer; /* its packed form */
+} plan_factor;
 
 typedef struct kept_value {
     int32_t record;
@@ -161,6 +169,8 @@ typedef struct plan {
     int region_count;
     kept_value *kept;
     int kept_count;
+    plan_factor *factors;
+    int factor_count;
     plan_report report;
 } plan;
 

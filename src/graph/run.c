@@ -14,6 +14,7 @@
 #include "core/memory.h"
 #include "cpu/move.h"
 #include "graph/kernels.h"
+#include "graph/packed.h"
 #include "graph/run.h"
 #include "graph/run_sum.h"
 
@@ -135,7 +136,7 @@ static int run_kernel(const instruction *in, const binding *bound)
     call.epilogue = NULL;
     call.epilogue_arg = NULL;
     call.packed = reads_packed(in, bound) ? bound[in->kernel.packed].base : NULL;
-    call.packs = call.packed && in->kernel.packs;
+    call.packs = packs_factor(in, bound);
     call.addend = in->kernel.addend.buffer >= 0 ? address(bound, &in->kernel.addend) : NULL;
     call.addend_row = in->kernel.addend_row;
     call.out = bind_view(bound, &in->kernel.out);
@@ -158,29 +159,67 @@ static int run_terms(const instruction *in, const binding *bound)
     return run_sum(&call);
 }
 
+/* Records of a backward pass that was replayed have no nodes, and so no line of their own. */
+static int no_memory(const op_log *log, int record)
+{
+    const node *n = log->nodes[record];
+    error_int(BK_MEMORY_ERROR, "brisk: out of memory in %s", op_get(log->keys[record].op)->name);
+    return n ? error_about(n->line) : -1;
+}
+
+static int64_t bytes_of(const node *n) { return n ? n->layout->span * (int64_t)dtype_size((bk_dtype)n->dtype) : 0; }
+
+/* The record to name when the memory of a result, or of all temporaries (-1), cannot be had: the largest of those. */
+static int largest_record(const plan *p, const op_log *log, int buffer)
+{
+    int largest = 0;
+    for (int i = 0; i < p->kept_count; i++)
+        if (p->kept[i].buffer == buffer)
+            return p->kept[i].record;
+    for (int i = 0; i < log->count; i++)
+        if (bytes_of(log->nodes[i]) > bytes_of(log->nodes[largest]))
+            largest = i;
+    return largest;
+}
+
 /* The memory of the plan's buffers. -1: out of memory, nothing is held. */
 static int bind_buffers(const plan *p, const op_log *log, binding *bound, char *arena)
 {
     for (int b = 0; b < p->buffer_count; b++) {
         const plan_buffer *buffer = &p->buffers[b];
         if (buffer->kind == BUFFER_LEAF) {
-            bound[b] = (binding){ log->leaves[buffer->leaf]->data, log->leaves[buffer->leaf]->memory };
+            bound[b] = (binding){ log->leaves[buffer->leaf]->data, log->leaves[buffer->leaf]->memory, false };
         } else if (buffer->kind == BUFFER_TEMPORARY) {
-            bound[b] = (binding){ arena + buffer->at, NULL };
-        } else if (buffer->kind == BUFFER_LOCAL) {
-            bound[b] = (binding){ NULL, NULL }; /* whoever runs the region has it */
+            bound[b] = (binding){ arena + buffer->at, NULL, false };
+        } else if (buffer->kind == BUFFER_LOCAL || buffer->kind == BUFFER_KEPT) {
+            bound[b] = (binding){ 0 }; /* whoever runs the region has it; bind_factors */
         } else {
             storage *s = storage_new((size_t)buffer->bytes);
             if (!s) {
+                no_memory(log, largest_record(p, log, b));
                 while (b-- > 0)
                     if (p->buffers[b].kind == BUFFER_RESULT)
                         storage_release(bound[b].memory);
                 return -1;
             }
-            bound[b] = (binding){ s->data, s };
+            bound[b] = (binding){ s->data, s, false };
         }
     }
     return 0;
+}
+
+/* Factors that are packed already. */
+static void bind_factors(const plan *p, binding *bound)
+{
+    for (int i = 0; i < p->factor_count; i++) {
+        const plan_view *b = &p->code[p->factors[i].code].kernel.in[1];
+        const factor_key key = { address(bound, b),     b->dtype,
+                                 b->layout->sizes[0],   b->layout->sizes[1],
+                                 b->layout->strides[0], b->layout->strides[1] };
+        char *packed = packed_keep(bound[b->buffer].memory, &key);
+        if (packed)
+            bound[p->factors[i].buffer] = (binding){ packed, NULL, true };
+    }
 }
 
 static void give_results(const plan *p, const op_log *log, const binding *bound)
@@ -190,8 +229,10 @@ static void give_results(const plan *p, const op_log *log, const binding *bound)
         node *n = log->nodes[k->record];
         n->data = bound[k->buffer].base + k->offset * (int64_t)dtype_size((bk_dtype)n->dtype);
         n->memory = bound[k->buffer].memory;
-        if (n->memory)
+        if (n->memory) {
             n->memory->refs++;
+            packed_drop(n->memory); /* a leaf's, where it was written in place */
+        }
     }
     for (int b = 0; b < p->buffer_count; b++)
         if (p->buffers[b].kind == BUFFER_RESULT)
@@ -245,8 +286,7 @@ static int run_code(const op_log *log, plan_progress *progress)
         const int first = progress->next;
         const bool whole = region < last && region->first == first;
         if ((whole ? run_stretch(p, region, progress->bound) : run_instruction(&p->code[first], progress->bound)) < 0)
-            return error_int(BK_MEMORY_ERROR, "brisk: out of memory in %s",
-                             op_get(log->keys[p->code[first].record].op)->name);
+            return no_memory(log, p->code[first].record);
         progress->next = whole ? region++->end : first + 1;
         for (int i = first; i < progress->next; i++)
             counts.instructions[p->code[i].kind]++;
@@ -269,10 +309,13 @@ int plan_begin(plan *p, op_log *log)
 {
     binding *bound = pool_take(table_bytes(p));
     char *arena = pool_take(arena_bytes(p));
+    if (!bound || !arena)
+        no_memory(log, largest_record(p, log, -1));
     if (!bound || !arena || bind_buffers(p, log, bound, arena) < 0) {
         give_memory(p, bound, arena);
         return -1;
     }
+    bind_factors(p, bound);
     p->begun = true;
     log->progress = (plan_progress){ .plan = p, .bound = bound, .arena = arena };
     return 0;

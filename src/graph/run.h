@@ -7,6 +7,7 @@
 typedef struct binding {
     char *base;
     storage *memory; /* BUFFER_RESULT: ours until the kept nodes have taken it; BUFFER_LEAF: borrowed */
+    bool packed;     /* a packed factor, kept from an earlier run */
 } binding;
 
 static inline char *address(const binding *bound, const plan_view *v)
@@ -25,10 +26,16 @@ static inline void bind_ports(const plan_program *in, const binding *bound, char
 static inline bool reads_packed(const instruction *in, const binding *bound)
 {
     if (in->kernel.packed < 0 || !in->kernel.loose)
-        return in->kernel.packed >= 0;
+        return in->kernel.packed >= 0 && bound[in->kernel.packed].base;
     const plan_view *b = &in->kernel.in[1];
     const uintptr_t row = (uintptr_t)b->layout->strides[0] * dtype_size(b->dtype);
     return ((uintptr_t)address(bound, b) | row) % 64 != 0;
+}
+
+/* Whether it has to be packed there first. */
+static inline bool packs_factor(const instruction *in, const binding *bound)
+{
+    return in->kernel.packs && reads_packed(in, bound) && !bound[in->kernel.packed].packed;
 }
 
 /* run.c */

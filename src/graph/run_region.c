@@ -56,7 +56,7 @@ static int run_product_rows(const instruction *in, const binding *bound, int64_t
     task.addend = task.addend ? (const char *)task.addend + begin * task.addend_row * size : NULL;
     if (!gemm_has_few_rows(&task))
         return gemm_run(&task);
-    gemm_run_columns(&task, 0, task.n);
+    gemm_run_columns(&task, 0, task.n, task.n);
     return 0;
 }
 
@@ -106,11 +106,11 @@ int run_small_product(const instruction *in, const binding *bound)
 {
     enum { SHORT = 1 << 16 }; /* elements of a factor that one thread reads in the time that it takes to call others */
     int64_t rows = in->kernel.out.layout->sizes[0];
-    if (in->kernel.packs && reads_packed(in, bound))
+    if (packs_factor(in, bound))
         pack_factor(in, bound);
     const gemm_task task = product_task(in, bound);
     if (gemm_has_few_rows(&task) && in->kernel.in[1].layout->numel <= SHORT)
-        gemm_run_columns(&task, 0, task.n);
+        gemm_run_columns(&task, 0, task.n, task.n);
     else if (gemm_run(&task) < 0)
         return -1;
     if (in->kernel.epilogue.program && rows)
@@ -149,7 +149,7 @@ static void pack_factors(const region_run *r)
 {
     for (int32_t i = r->region->first; i < r->region->end; i++) {
         const instruction *in = &r->plan->code[i];
-        if (in->kind == DO_KERNEL && in->kernel.packs && reads_packed(in, r->bound))
+        if (in->kind == DO_KERNEL && packs_factor(in, r->bound))
             pack_factor(in, r->bound);
     }
 }

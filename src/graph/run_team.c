@@ -94,13 +94,11 @@ static void run_product(const instruction *in, const binding *bound, const share
 {
     const gemm_task task = product_task(in, bound);
     fetch_row(&task);
-    for (int64_t at = 0; at < s->columns; at += s->step) {
-        if (in->kernel.packs && task.packed_b)
-            gemm_pack_columns(&task, at + s->begin, at + s->end, bound[in->kernel.packed].base);
-        gemm_run_columns(&task, at + s->begin, at + s->end);
-        if (in->kernel.epilogue.program)
-            run_elements(&in->kernel.epilogue, bound, task.m, at + s->begin, at + s->end);
-    }
+    for (int64_t at = 0; packs_factor(in, bound) && at < s->columns; at += s->step)
+        gemm_pack_columns(&task, at + s->begin, at + s->end, bound[in->kernel.packed].base);
+    gemm_run_columns(&task, s->begin, s->end, s->step);
+    for (int64_t at = 0; in->kernel.epilogue.program && at < s->columns; at += s->step)
+        run_elements(&in->kernel.epilogue, bound, task.m, at + s->begin, at + s->end);
 }
 
 /* What member `who` of `size` does of an instruction. */

@@ -109,7 +109,9 @@ bk_tensor *bk_huber_loss(const bk_tensor *x, const bk_tensor *target, double del
     if (!(delta > 0))
         return error_null(BK_RUNTIME_ERROR, "huber_loss does not support non-positive values for delta.");
     enter();
-    return leave(reduced(bent_square(x, target, delta, "huber_cpu"), reduction));
+    bk_tensor *loss = bent_square(x, target, delta, "huber_cpu");
+    bool alike = loss && loss->layout->plain == x->layout->plain;
+    return leave(reduced(alike ? laid_like(loss, x) : loss, reduction));
 }
 
 /* --- classes ------------------------------------------------------------------------------------------------------ */
@@ -406,7 +408,7 @@ bk_tensor *bk_binary_cross_entropy(const bk_tensor *x, const bk_tensor *target, 
     enter();
     if (check_binary(x, target) < 0 || check_constant(weight, "binary_cross_entropy", "weight") < 0)
         return leave(NULL);
-    bk_tensor *loss = binary_loss(x, target);
+    bk_tensor *loss = laid_like(binary_loss(x, target), x);
     return leave(reduced(weight ? bk_mul(loss, weight) : loss, reduction));
 }
 
@@ -426,5 +428,7 @@ bk_tensor *bk_binary_cross_entropy_with_logits(const bk_tensor *x, const bk_tens
     if (pos_weight) /* (p - 1) y + 1 */
         yes = bk_mul(yes, ew_with(EW_add, bk_mul(ew_with(EW_sub, pos_weight, number_int(1)), target), number_int(1)));
     bk_tensor *loss = bk_sub(bk_mul(complement(target), x), yes);
+    if (loss && loss->layout->plain == target->layout->plain) /* in the memory of PyTorch's 1 - target */
+        loss = laid_as(loss, strides_of_result(&target->layout, 1, target->layout->plain));
     return leave(reduced(weight ? bk_mul(loss, weight) : loss, reduction));
 }

@@ -6,6 +6,8 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "nn/shapes.h"
+#include "ops/compose.h"
+#include "ops/elementwise.h"
 #include "ops/normalise.h"
 
 static bk_tensor *widen(const bk_tensor *x)
@@ -65,7 +67,10 @@ bk_tensor *bk_rms_norm(const bk_tensor *x, int count, const int64_t *sizes, cons
     if (!x || !normalizes(x, count, sizes))
         return NULL;
     bk_scope_push();
-    return scope_return(finish(standardised_rows(widen(x), count, eps, false), weight, NULL, false, x));
+    bk_tensor *y = standardised_rows(widen(x), count, eps, false);
+    const layout *plain = x->layout->plain; /* PyTorch multiplies a row-major copy, unless x is row-major */
+    y = laid_as(y, strides_of_result(x->layout->contiguous ? &x->layout : &plain, 1, plain));
+    return scope_return(finish(y, weight, NULL, false, x));
 }
 
 bk_tensor *bk_group_norm(const bk_tensor *x, int64_t groups, const bk_tensor *weight, const bk_tensor *bias, double eps)

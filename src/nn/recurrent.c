@@ -4,10 +4,18 @@
  * sequences last that long (never more than the step before). A plain batch is the case of equal steps. The product
  * with the input is one for the whole sequence; the steps add the product with the state. */
 #include "core/error.h"
+#include "core/lock.h"
 #include "core/memory.h"
 #include "core/scope.h"
 #include "core/tensor.h"
+#include "graph/repeat.h"
+#include "ops/join.h"
 #include "ops/products.h"
+
+static bk_tensor *rows(const bk_tensor *t, int64_t from, int64_t to)
+{
+    return t && (from || to != t->layout->sizes[0]) ? bk_slice(t, 0, from, to, 1) : (bk_tensor *)t;
+}
 
 /* Columns [i size, (i + 1) size) of the last dimension. */
 static bk_tensor *gate(const bk_tensor *gates, int i, int64_t size)
@@ -15,40 +23,53 @@ static bk_tensor *gate(const bk_tensor *gates, int i, int64_t size)
     return gates ? bk_slice(gates, gates->layout->ndim - 1, i * size, (i + 1) * size, 1) : NULL;
 }
 
-/* The state's share of the gates. A weight without a bias is read transposed as it is, without a view for each step. */
-static bk_tensor *state_share(const bk_tensor *h, const bk_rnn_weights *w)
+/* The same of rows [from, to), in one view: a view of a view has one place more on the tape. */
+static bk_tensor *gate_of_rows(const bk_tensor *gates, int64_t from, int64_t to, int i, int64_t size)
 {
-    bk_dtype d = tensor_dtype(h);
-    const layout *l = w->hidden->layout;
-    bool plain = !w->hidden_bias && (d == BK_FLOAT32 || d == BK_FLOAT64) && tensor_dtype(w->hidden) == d &&
-                 h->layout->ndim == 2 && l->ndim == 2 && h->layout->sizes[1] == l->sizes[1];
-    return plain ? product_turned(h, w->hidden, TURNED_B) : bk_linear(h, w->hidden, w->hidden_bias);
+    if (!gates || gates->layout->ndim != 2)
+        return gate(gates, i, size);
+    const int64_t *strides = gates->layout->strides;
+    lock_take();
+    const layout *l = layout_get(2, (int64_t[]){ to - from, size }, strides);
+    bk_tensor *v = tensor_alias(gates, l, gates->offset + from * strides[0] + i * size * strides[1], true);
+    lock_give();
+    return made_by(v, VIEW_slice);
 }
 
-/* The state after a step, from the input's share of the gates. */
-static bk_tensor *advance(bk_rnn_kind kind, const bk_tensor *of_input, const bk_tensor *h, bk_tensor **c,
-                          const bk_rnn_weights *w)
+/* A linear layer. A weight without a bias is read transposed as it is, without a view for each step. */
+static bk_tensor *linear(const bk_tensor *h, const bk_tensor *weight, const bk_tensor *bias)
 {
-    bk_tensor *of_state = state_share(h, w);
+    if (!h)
+        return NULL;
+    bk_dtype d = tensor_dtype(h);
+    const layout *l = weight->layout;
+    bool plain = !bias && (d == BK_FLOAT32 || d == BK_FLOAT64) && tensor_dtype(weight) == d && h->layout->ndim == 2 &&
+                 l->ndim == 2 && h->layout->sizes[1] == l->sizes[1];
+    return plain ? product_turned(h, weight, TURNED_B) : bk_linear(h, weight, bias);
+}
+
+/* The state after a step, from the input's share of the gates: rows [from, to) of it. */
+static bk_tensor *advance(bk_rnn_kind kind, const bk_tensor *of_input, int64_t from, int64_t to, const bk_tensor *h,
+                          bk_tensor **c, const bk_rnn_weights *w)
+{
+    bk_tensor *of_state = linear(h, w->hidden, w->hidden_bias);
     int64_t size = w->hidden->layout->sizes[0];
-    if (kind == BK_RNN_TANH)
-        return bk_tanh(bk_add(of_input, of_state));
-    if (kind == BK_RNN_RELU)
-        return bk_relu(bk_add(of_input, of_state));
-    if (kind == BK_LSTM) {
-        size /= 4;
-        bk_tensor *gates = bk_add(of_input, of_state);
-        bk_tensor *i = bk_sigmoid(gate(gates, 0, size)), *f = bk_sigmoid(gate(gates, 1, size));
-        bk_tensor *g = bk_tanh(gate(gates, 2, size)), *o = bk_sigmoid(gate(gates, 3, size));
-        *c = bk_add(bk_mul(f, *c), bk_mul(i, g));
-        bk_tensor *next = bk_mul(o, bk_tanh(*c));
-        return w->projection ? bk_linear(next, w->projection, NULL) : next;
+    if (kind == BK_GRU) {
+        size /= 3;
+        bk_tensor *r = bk_sigmoid(bk_add(gate_of_rows(of_input, from, to, 0, size), gate(of_state, 0, size)));
+        bk_tensor *z = bk_sigmoid(bk_add(gate_of_rows(of_input, from, to, 1, size), gate(of_state, 1, size)));
+        bk_tensor *n = bk_tanh(bk_add_scaled(gate_of_rows(of_input, from, to, 2, size), r, gate(of_state, 2, size)));
+        return bk_add_scaled(n, bk_sub(h, n), z);
     }
-    size /= 3;
-    bk_tensor *r = bk_sigmoid(bk_add(gate(of_input, 0, size), gate(of_state, 0, size)));
-    bk_tensor *z = bk_sigmoid(bk_add(gate(of_input, 1, size), gate(of_state, 1, size)));
-    bk_tensor *n = bk_tanh(bk_add(gate(of_input, 2, size), bk_mul(r, gate(of_state, 2, size))));
-    return bk_add(bk_mul(bk_sub(h, n), z), n);
+    bk_tensor *gates = bk_add(rows(of_input, from, to), of_state);
+    if (kind != BK_LSTM)
+        return kind == BK_RNN_TANH ? bk_tanh(gates) : bk_relu(gates);
+    size /= 4;
+    bk_tensor *i = bk_sigmoid(gate(gates, 0, size)), *f = bk_sigmoid(gate(gates, 1, size));
+    bk_tensor *g = bk_tanh(gate(gates, 2, size)), *o = bk_sigmoid(gate(gates, 3, size));
+    *c = bk_add_scaled(bk_mul(i, g), f, *c);
+    bk_tensor *next = bk_mul(o, bk_tanh(*c));
+    return w->projection ? linear(next, w->projection, NULL) : next;
 }
 
 bk_tensor *bk_rnn_step(bk_rnn_kind kind, const bk_tensor *x, const bk_tensor *h, const bk_tensor *c,
@@ -57,8 +78,8 @@ bk_tensor *bk_rnn_step(bk_rnn_kind kind, const bk_tensor *x, const bk_tensor *h,
     if (!x || !h || (kind == BK_LSTM && !c))
         return NULL;
     bk_scope_push();
-    bk_tensor *cell = (bk_tensor *)c;
-    bk_tensor *next = advance(kind, bk_linear(x, w->input, w->input_bias), h, &cell, w);
+    bk_tensor *cell = (bk_tensor *)c, *of_input = bk_linear(x, w->input, w->input_bias);
+    bk_tensor *next = of_input ? advance(kind, of_input, 0, of_input->layout->sizes[0], h, &cell, w) : NULL;
     if (kind == BK_LSTM && c_out)
         *c_out = next ? bk_scope_keep(cell) : NULL;
     return scope_return(next);
@@ -70,11 +91,6 @@ typedef struct course {
     bk_tensor **ended;
     int ended_count;
 } course;
-
-static bk_tensor *rows(const bk_tensor *t, int64_t from, int64_t to)
-{
-    return t && (from || to != t->layout->sizes[0]) ? bk_slice(t, 0, from, to, 1) : (bk_tensor *)t;
-}
 
 /* The state has `count` rows from here on. */
 static void set_rows(course *s, int64_t count)
@@ -104,23 +120,106 @@ static bk_tensor *last_states(course *s)
     return bk_cat(s->ended, s->ended_count, 0);
 }
 
-static bk_tensor *run_steps(bk_rnn_kind kind, const bk_tensor *of_input, const int64_t *batch_sizes, int steps,
-                            course *h, course *c, const bk_rnn_weights *w, bool reverse, bk_tensor **outputs)
+/* Steps that were recorded one after the other, as many records each. */
+typedef struct run {
+    int count, first, length; /* first: the first record of the last of them */
+    uint32_t epoch;           /* of the log that they are in */
+} run;
+
+static void end_step(run *r, int first, uint32_t epoch)
 {
-    int64_t row = reverse ? of_input->layout->sizes[0] : 0;
-    for (int k = 0; k < steps; k++) {
-        int t = reverse ? steps - 1 - k : k;
-        int64_t count = batch_sizes[t], from = reverse ? row - count : row;
-        set_rows(h, count);
-        set_rows(c, count);
-        if (!h->now)
-            return NULL;
-        h->now = advance(kind, rows(of_input, from, from + count), h->now, &c->now, w);
-        if (!(outputs[t] = h->now))
-            return NULL;
-        row = reverse ? from : from + count;
+    const bool whole = epoch == the_log.epoch; /* else the log was evaluated on the way */
+    const int length = whole ? the_log.count - first : 0;
+    const bool alike = r->epoch == epoch && r->length == length;
+    *r = (run){ .count = whole ? alike ? r->count + 1 : 1 : 0, .first = first, .length = length, .epoch = epoch };
+}
+
+/* Whether t is what the last step has made. */
+static bool is_made(const run *r, const bk_tensor *t)
+{
+    const node *n = t->cell->value;
+    return tensor_whole(t) && n->flags & NODE_PENDING && n->slot >= r->first;
+}
+
+/* A state `times` steps later. */
+static bk_tensor *later(const bk_tensor *t, const run *r, int times)
+{
+    return t ? tensor_from_node(node_retain(log_repeated(t->cell->value, r->length, times))) : NULL;
+}
+
+/* Goes on with up to `times` more steps. How many it were; -1: out of memory. */
+static int repeat_steps(const run *r, int times, course *h, course *c, bk_tensor *outputs)
+{
+    enum { STEPS = 3 }; /* two to compare, and one that the first of them reads */
+    if (r->count != STEPS || !is_made(r, h->now) || (c->now && !is_made(r, c->now)) || !is_made(r, outputs))
+        return 0;
+    lock_take();
+    const int done = log_repeat(r->length, times);
+    int status = done;
+    if (done > 0) {
+        node *written = node_retain(log_repeated(outputs->cell->value, r->length, done));
+        status = tensor_move(outputs, written) < 0 ? -1 : done;
+        c->now = later(c->now, r, done);
+        h->now = later(h->now, r, done);
     }
-    return bk_cat(outputs, steps, 0);
+    lock_give();
+    return h->now ? status : -1;
+}
+
+/* How many steps follow step t that have as many rows. */
+static int steps_alike(const int64_t *batch_sizes, int steps, int t, bool reverse)
+{
+    int last = t;
+    while (last >= 0 && last < steps && batch_sizes[last] == batch_sizes[t])
+        last += reverse ? -1 : 1;
+    return (last > t ? last - t : t - last) - 1;
+}
+
+typedef struct sequence {
+    const bk_tensor *of_input;
+    const int64_t *batch_sizes;
+    int steps;
+    bool reverse;
+    bk_tensor *outputs; /* rows as in of_input; NULL before the first step */
+} sequence;
+
+/* The rows of step t, which begin at `from`. -1: out of memory. */
+static int run_step(bk_rnn_kind kind, sequence *s, int t, int64_t from, course *h, course *c, const bk_rnn_weights *w)
+{
+    const int64_t count = s->batch_sizes[t], total = s->of_input->layout->sizes[0];
+    set_rows(h, count);
+    set_rows(c, count);
+    h->now = h->now ? advance(kind, s->of_input, from, from + count, h->now, &c->now, w) : NULL;
+    if (!h->now)
+        return -1;
+    const int64_t *sizes = h->now->layout->sizes;
+    if (!s->outputs)
+        s->outputs = join_begin(tensor_dtype(h->now), layout_get(2, (int64_t[]){ total, sizes[1] }, NULL));
+    return s->outputs ? join_part(s->outputs, 0, from, h->now, sizes) : -1;
+}
+
+/* Steps that are like those before are recorded all at once. */
+static bk_tensor *run_steps(bk_rnn_kind kind, sequence *s, course *h, course *c, const bk_rnn_weights *w)
+{
+    int64_t row = s->reverse ? s->of_input->layout->sizes[0] : 0;
+    run r = { 0 };
+    for (int k = 0; k < s->steps; k++) {
+        const int t = s->reverse ? s->steps - 1 - k : k, begun = the_log.count;
+        const int64_t count = s->batch_sizes[t];
+        const uint32_t epoch = the_log.epoch;
+        row -= s->reverse ? count : 0;
+        if (run_step(kind, s, t, row, h, c, w) < 0)
+            return NULL;
+        row += s->reverse ? 0 : count;
+        end_step(&r, begun, epoch);
+        const int done = repeat_steps(&r, steps_alike(s->batch_sizes, s->steps, t, s->reverse), h, c, s->outputs);
+        if (done < 0)
+            return NULL;
+        row += s->reverse ? -count * done : count * done;
+        k += done;
+    }
+    tensor_written_by(s->outputs, WRITE_cat);
+    return s->outputs;
 }
 
 /* Both biases in one, where the gates are nothing but the sum of both shares: then no step has a bias to add, and none
@@ -148,15 +247,16 @@ bk_tensor *bk_rnn_layer(bk_rnn_kind kind, const bk_tensor *x, const int64_t *bat
         return NULL;
     if (steps < 1)
         return error_null(BK_RUNTIME_ERROR, "Expected sequence length to be larger than 0 in RNN");
-    bk_tensor **work = mem_alloc(sizeof *work * 3 * ((size_t)steps + 1));
+    bk_tensor **work = mem_alloc(sizeof *work * 2 * ((size_t)steps + 1));
     if (!work)
         return NULL;
     bk_scope_push();
     int64_t first = batch_sizes[reverse ? steps - 1 : 0];
-    course h = start(h0, first, work + steps + 1), c = start(c0, first, work + 2 * (steps + 1));
+    course h = start(h0, first, work), c = start(kind == BK_LSTM ? c0 : NULL, first, work + steps + 1);
     bk_rnn_weights own = *w;
-    bk_tensor *of_input = join_biases(kind, &own) ? bk_linear(x, own.input, own.input_bias) : NULL;
-    bk_tensor *out = of_input ? run_steps(kind, of_input, batch_sizes, steps, &h, &c, &own, reverse, work) : NULL;
+    sequence s = { .batch_sizes = batch_sizes, .steps = steps, .reverse = reverse };
+    s.of_input = join_biases(kind, &own) ? bk_linear(x, own.input, own.input_bias) : NULL;
+    bk_tensor *out = s.of_input ? run_steps(kind, &s, &h, &c, &own) : NULL;
     bk_tensor *last_h = out ? last_states(&h) : NULL, *last_c = out && kind == BK_LSTM ? last_states(&c) : NULL;
     /* Of their own: the output holds the same rows. */
     bk_tensor *own_h = last_h ? bk_clone(last_h) : NULL, *own_c = last_c ? bk_clone(last_c) : NULL;

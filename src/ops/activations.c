@@ -51,7 +51,7 @@ bk_tensor *act_hardtanh(const bk_tensor *x, operand lo, operand hi)
     if (operand_of(still, &in))
         bounded = clamp_between(in, &lo, &hi);
     bk_tensor *inside = bk_logical_and(ew_with(EW_gt, x, lo), ew_with(EW_lt, x, hi));
-    return scope_return(operand_of(bounded, &in) ? choose(inside, x, in) : NULL);
+    return scope_return(laid_like(operand_of(bounded, &in) ? choose(inside, x, in) : NULL, x));
 }
 
 bk_tensor *act_threshold(const bk_tensor *x, operand threshold, operand value)
@@ -193,7 +193,7 @@ bk_tensor *bk_prelu(const bk_tensor *x, const bk_tensor *weight)
     bk_tensor *w = bk_reshape(weight, l->ndim, sizes), *bent = bk_mul(x, w);
     operand in;
     bk_tensor *y = operand_of(bent, &in) ? choose(bk_gt_s(x, 0), x, in) : NULL;
-    y = scope_return(y);
+    y = scope_return(laid_like(y, x));
     lock_give();
     return y;
 }

@@ -46,12 +46,24 @@ bk_tensor *ew_choose(const bk_tensor *condition, operand x, operand y)
     return operand_of(condition, &in[0]) ? ew_apply(EW_where, in) : NULL;
 }
 
+bk_tensor *laid_as(bk_tensor *t, const layout *l)
+{
+    return !t || !l ? NULL : t->layout == l ? t : copy_as(t, l, tensor_dtype(t));
+}
+
+bk_tensor *laid_like(bk_tensor *t, const bk_tensor *x) { return laid_as(t, layout_packed(x->layout)); }
+
 static bool is_half(bk_dtype d) { return d == BK_FLOAT16 || d == BK_BFLOAT16; }
 
-/* The operand in the dtype that arithmetic for results of `dtype` is done in. */
+/* The operand, rounded to a dtype, in the one that arithmetic for results of that dtype is done in. */
 static bk_tensor *as_computed(operand o, bk_dtype dtype)
 {
-    owned cast = operand_cast(o, is_half(dtype) ? BK_FLOAT32 : dtype);
+    owned cast = operand_cast(o, dtype);
+    if (cast.value && is_half(dtype)) {
+        owned narrow = cast;
+        cast = operand_cast(owned_operand(narrow), BK_FLOAT32);
+        owned_release(narrow);
+    }
     if (!cast.value)
         return NULL;
     bk_tensor *t = tensor_at(cast.value, cast.edge);
@@ -286,6 +298,43 @@ bk_tensor *replace_nan(const bk_tensor *x, const double *nan, const double *posi
     t = operand_of(x, &in) ? ew_choose(t, number_float(bottom), in) : NULL;
     t = operand_of(t, &in) ? ew_choose(bk_isposinf(x), number_float(top), in) : NULL;
     t = operand_of(t, &in) ? ew_choose(bk_isnan(x), number_float(nan ? *nan : 0), in) : NULL;
+    return scope_return(laid_like(t, x));
+}
+
+/* These are one row each; PyTorch's have steps in between, which show in the strides of dimensions of one element. */
+
+bk_tensor *is_infinite(const bk_tensor *x)
+{
+    bk_scope_push();
+    bk_tensor *t = bk_isinf(x); /* |x| == inf; of integers zeros like x */
+    if (t && dtype_is_float(tensor_dtype(x)))
+        t = laid_as(t, strides_of_result(&t->layout, 1, t->layout->plain));
+    else if (t)
+        t = laid_like(t, x);
+    return scope_return(t);
+}
+
+bk_tensor *is_finite(const bk_tensor *x)
+{
+    bk_scope_push();
+    bk_tensor *t = bk_isfinite(x); /* (x == x) * (|x| != inf); of integers ones like x */
+    if (t && dtype_is_float(tensor_dtype(x))) {
+        const layout *plain = t->layout->plain, *in[] = { t->layout, strides_of_result(&t->layout, 1, plain) };
+        t = in[1] ? laid_as(t, strides_of_equals(in, 2, plain)) : NULL;
+    } else if (t) {
+        t = laid_like(t, x);
+    }
+    return scope_return(t);
+}
+
+bk_tensor *soft_sign(const bk_tensor *x)
+{
+    bk_scope_push();
+    bk_tensor *t = bk_softsign(x); /* x / (|x| + 1) */
+    if (t) {
+        const layout *plain = t->layout->plain, *in[] = { x->layout, strides_of_result(&t->layout, 1, plain) };
+        t = in[1] ? laid_as(t, strides_of_equals(in, 2, plain)) : NULL;
+    }
     return scope_return(t);
 }
 
@@ -328,7 +377,8 @@ static bk_tensor *scaled(const bk_tensor *x, double factor)
     if (!x)
         return NULL;
     lock_take();
-    bk_tensor *t = ew_with(EW_mul, x, number_float(factor));
+    bk_scope_push();
+    bk_tensor *t = scope_return(laid_like(ew_with(EW_mul, x, number_float(factor)), x));
     lock_give();
     return t;
 }
@@ -375,11 +425,25 @@ bk_tensor *bk_isclose(const bk_tensor *x, const bk_tensor *y, double rtol, doubl
     return t;
 }
 
+/* (-1)^(n + 1) n! zeta(n + 1, x) */
+static bk_tensor *polygamma_from_2(int64_t n, const bk_tensor *x)
+{
+    operand in[MAX_INPUTS] = { number_float((double)n + 1) };
+    in[0].beside = true;
+    lock_take();
+    bk_scope_push();
+    bk_tensor *sum = operand_of(x, &in[1]) ? ew_apply(EW_zeta, in) : NULL;
+    double factor = (n % 2 ? 1 : -1) * tgamma((double)n + 1);
+    bk_tensor *t = scope_return(sum ? ew_with(EW_mul, sum, number_float(factor)) : NULL);
+    lock_give();
+    return t;
+}
+
 bk_tensor *bk_polygamma(int64_t n, const bk_tensor *x)
 {
     if (n < 0)
         return error_null(BK_RUNTIME_ERROR, "polygamma(n, x) does not support negative n.");
-    if (n > 1)
-        return error_null(BK_NOT_IMPLEMENTED, "polygamma(n, x) is there for n = 0 and n = 1, got %lld", (long long)n);
-    return n ? bk_trigamma(x) : bk_digamma(x);
+    if (n < 2)
+        return n ? bk_trigamma(x) : bk_digamma(x);
+    return polygamma_from_2(n, x);
 }

@@ -221,8 +221,9 @@ static bool note_size(sum *s, int label, int64_t size, int operand, int dim)
            false;
 }
 
-/* t with one dimension per label: repeated labels add their strides, sizes of 1 go. */
-static bool make_part(sum *s, const bk_tensor *t, const term *written, int operand, part *p)
+/* t with one dimension per label: repeated labels add their strides; sizes of 1 go, unless t is alone, whose view the
+ * result may be. */
+static bool make_part(sum *s, const bk_tensor *t, const term *written, int operand, bool alone, part *p)
 {
     const layout *l = t->layout;
     int8_t label[BK_MAX_NDIM];
@@ -241,7 +242,7 @@ static bool make_part(sum *s, const bk_tensor *t, const term *written, int opera
                    false;
         if (!note_size(s, label[d], l->sizes[d], operand, d))
             return false;
-        if (l->sizes[d] == 1)
+        if (l->sizes[d] == 1 && !alone)
             continue;
         int at = 0;
         while (at < n && p->label[at] != label[d])
@@ -291,7 +292,7 @@ static bool read_equation(sum *s, const char *equation, bk_tensor *const *tensor
         s->output_set |= bit(s->output[k]);
     }
     for (int i = 0; i < count; i++)
-        if (!make_part(s, tensors[i], &terms[i], i, &s->parts[i]))
+        if (!make_part(s, tensors[i], &terms[i], i, count == 1, &s->parts[i]))
             return false;
     s->count = count;
     return true;

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "autograd/function.h"
 #include "autograd/replay.h"
 #include "core/error.h"
 #include "core/lock.h"
@@ -49,10 +50,11 @@ bk_dtype operands_promote(const operand *in, int count)
     return (bk_dtype)combine(sized, combine(zero, number));
 }
 
-/* A 16-bit float meets a number at the precision the op is computed in, where PyTorch has it so. */
+/* A 16-bit float is multiplied and divided by a number at the precision the op is computed in; what is added is rounded
+ * first. So it is in PyTorch. */
 static bk_dtype number_precision(int op, bk_dtype d)
 {
-    bool keeps = op == EW_add || op == EW_sub || op == EW_mul || op == EW_div;
+    bool keeps = op == EW_mul || op == EW_div;
     return keeps && (d == BK_FLOAT16 || d == BK_BFLOAT16) ? BK_FLOAT32 : d;
 }
 
@@ -159,8 +161,10 @@ static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_IN
         return refuse_dtype(row->name, common);
     for (int k = 0; k < row->arity; k++)
         want[k] = common;
-    if (row->arity == 2 && is_number(in[1]) && !is_number(in[0]))
+    if (row->arity == 2 && is_number(in[1]) && (in[1].value ? !is_number(in[0]) : in[0].value != NULL))
         want[1] = number_precision(op, common);
+    if (op == EW_mul && !in[0].value)
+        want[0] = number_precision(op, common);
     if (first)
         want[0] = BK_BOOL;
     *result = ew_gives_bool((ew_op)op) ? BK_BOOL : common;
@@ -359,6 +363,12 @@ static const layout *strides_alike(const layout *const *in, int count, const lay
     return channels_last ? layout_channels_last(plain) : same && in[0]->dense ? in[0] : NULL;
 }
 
+const layout *strides_of_equals(const layout *const *in, int count, const layout *plain)
+{
+    const layout *quick = strides_alike(in, count, plain);
+    return quick ? quick : strides_of_result(in, count, plain);
+}
+
 /* PyTorch's TensorIterator again: operands of other sizes, numbers among them, take the long way. */
 static const layout *result_layout(int op, const operand *in, const operand *given, int count, const layout *plain)
 {
@@ -406,6 +416,8 @@ node *elementwise_now(int op, bk_dtype dtype, node *const *in, const layout *pla
         x[k] = in[k]->data;
     n->data = (char *)&n->attr;
     ew_kernels()->op[op][compute](1, n->data, x[0], x[1], x[2]);
+    if (forwards_under_way)
+        forward_carry(n, op, in, row->arity);
     replay_made(n, op, row->arity, in);
     return n;
 }
@@ -513,7 +525,7 @@ static inline __attribute__((always_inline)) node *apply_alike(int op, int arity
             node_input(n, k, in[k].value, differentiable ? in[k].edge : NULL);
             continue;
         }
-        n->in[k] = number_node(in[k], k ? number_precision(op, dtype) : dtype);
+        n->in[k] = number_node(in[k], k || op == EW_mul ? number_precision(op, dtype) : dtype);
         if (!n->in[k]) {
             node_release(n);
             return NULL;
@@ -587,6 +599,8 @@ static node *apply_elements(int op, int arity, const operand *in)
         return NULL;
     n->data = (char *)&n->attr;
     ew_kernels()->op[op][dtypes[d].compute](1, n->data, x[0], x[arity - 1], x[0]);
+    if (forwards_under_way)
+        forward_carry(n, op, (node *[]){ in[0].value, arity > 1 ? in[1].value : NULL }, arity);
     return n;
 }
 

@@ -9,6 +9,7 @@
 #include "core/scope.h"
 #include "graph/log.h"
 #include "ops/elementwise.h"
+#include "ops/join.h"
 
 /* A 1-d empty tensor joins with anything: PyTorch's old rule. */
 static bool skipped(const bk_tensor *t) { return t->layout->ndim == 1 && t->layout->numel == 0; }
@@ -78,8 +79,12 @@ static const layout *joint_layout(bk_tensor *const *tensors, int count, int64_t 
     return plain && plain->ndim > 3 ? joint_format(tensors, count, plain) : plain;
 }
 
-/* The part of `whole` that starts at `from` along dim takes the tensor's elements. */
-static int write_part(bk_tensor *whole, int dim, int64_t from, const bk_tensor *part, const int64_t *sizes)
+bk_tensor *join_begin(bk_dtype dtype, const layout *whole)
+{
+    return whole ? tensor_from_node(record_node(node_new(OP_empty, dtype, whole))) : NULL;
+}
+
+int join_part(bk_tensor *whole, int dim, int64_t from, const bk_tensor *part, const int64_t *sizes)
 {
     const layout *l = layout_get(whole->layout->ndim, sizes, whole->layout->strides);
     bk_tensor *region = l ? tensor_alias(whole, l, from * whole->layout->strides[dim], true) : NULL;
@@ -105,7 +110,7 @@ static int write_nothing(bk_tensor *whole, int dim, int64_t from, const bk_tenso
     memcpy(sizes, whole->layout->sizes, sizeof sizes);
     sizes[dim] = 0;
     bk_tensor *empty = bk_view(part, whole->layout->ndim, sizes);
-    return empty ? write_part(whole, dim, from, empty, sizes) : -1;
+    return empty ? join_part(whole, dim, from, empty, sizes) : -1;
 }
 
 /* Of tensors as joint_layout has checked them. */
@@ -113,7 +118,7 @@ static bk_tensor *join(bk_tensor *const *tensors, int count, int dim, const layo
 {
     if (!l)
         return NULL;
-    bk_tensor *whole = tensor_from_node(record_node(node_new(OP_empty, joint_dtype(tensors, count), l)));
+    bk_tensor *whole = join_begin(joint_dtype(tensors, count), l);
     int64_t from = 0;
     for (int i = 0; whole && i < count; i++) {
         if (skipped(tensors[i]) && l->ndim != 1) {
@@ -121,7 +126,7 @@ static bk_tensor *join(bk_tensor *const *tensors, int count, int dim, const layo
                 return NULL;
             continue;
         }
-        if (write_part(whole, dim, from, tensors[i], tensors[i]->layout->sizes) < 0)
+        if (join_part(whole, dim, from, tensors[i], tensors[i]->layout->sizes) < 0)
             return NULL;
         from += tensors[i]->layout->sizes[dim];
     }

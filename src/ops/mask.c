@@ -8,6 +8,7 @@
 #include "core/lock.h"
 #include "core/scope.h"
 #include "cpu/index.h"
+#include "ops/compose.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/numbers.h"
@@ -59,7 +60,8 @@ static bk_tensor *filled(const bk_tensor *x, const bk_tensor *mask, operand valu
 static bk_tensor *filled_copy(const bk_tensor *x, const bk_tensor *mask, operand value)
 {
     bk_scope_push();
-    return scope_return(bk_contiguous(filled(x, mask, value, "masked_fill")));
+    bk_tensor *t = filled(x, mask, value, "masked_fill");
+    return scope_return(t ? laid_as(t, t->layout->plain) : NULL);
 }
 
 int masked_fill_operand(bk_tensor *x, const bk_tensor *mask, operand value)

@@ -15,6 +15,7 @@
 #include "core/lock.h"
 #include "core/memory.h"
 #include "core/scope.h"
+#include "ops/compose.h"
 #include "ops/create.h"
 #include "ops/elementwise.h"
 #include "ops/read.h"
@@ -310,7 +311,7 @@ int bk_bernoulli_tensor_(bk_tensor *t, const bk_tensor *p, bk_generator *g)
     return status;
 }
 
-/* A tensor like `from`, drawn by its elements. */
+/* A row-major tensor of the sizes of `from`, drawn by its elements. */
 static bk_tensor *drawn_by(int (*fill)(const draw *, rng *, bk_dtype, void *, int64_t), const bk_tensor *from,
                            bk_generator *g)
 {
@@ -318,8 +319,9 @@ static bk_tensor *drawn_by(int (*fill)(const draw *, rng *, bk_dtype, void *, in
         return NULL;
     lock_take();
     bk_scope_push();
-    draw d = { fill, .from = ordered(from, from->layout), .from_dtype = tensor_dtype(from) };
-    bk_tensor *t = d.from ? tensor_from_node(drawn_node(d, from->layout, tensor_dtype(from), g)) : NULL;
+    const layout *plain = from->layout->plain;
+    draw d = { fill, .from = ordered(from, plain), .from_dtype = tensor_dtype(from) };
+    bk_tensor *t = d.from ? tensor_from_node(drawn_node(d, plain, tensor_dtype(from), g)) : NULL;
     t = scope_return(t);
     lock_give();
     return t;
@@ -393,7 +395,7 @@ static bk_tensor *scaled_normal(const bk_tensor *mean, const bk_tensor *std, bk_
     bk_tensor *t = bk_randn(l->ndim, l->sizes, dtype, g);
     if (std)
         t = bk_mul(t, std);
-    return mean && t ? bk_add(t, mean) : t;
+    return laid_as(mean && t ? bk_add(t, mean) : t, l);
 }
 
 bk_tensor *bk_normal(const bk_tensor *mean, const bk_tensor *std, bk_generator *g)

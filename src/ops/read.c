@@ -8,6 +8,7 @@
 #include "core/lock.h"
 #include "core/memory.h"
 #include "graph/log.h"
+#include "graph/packed.h"
 #include "ops/settings.h"
 
 int tensor_view(const bk_tensor *t, view *out)
@@ -54,6 +55,7 @@ int tensor_pin(bk_tensor *t)
 {
     if (!tensor_data(t) || own_memory(t->cell) < 0)
         return -1;
+    packed_drop(t->cell->value->memory);
     t->cell->value->memory->pinned = true;
     return 0;
 }
@@ -63,6 +65,7 @@ storage *tensor_export(bk_tensor *t)
     if (log_flush() < 0 || !tensor_data(t) || own_memory(t->cell) < 0)
         return NULL;
     storage *s = t->cell->value->memory;
+    packed_drop(s);
     s->exports++;
     s->refs++;
     return s;

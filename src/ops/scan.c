@@ -88,7 +88,7 @@ bk_tensor *bk_diff(const bk_tensor *t, int64_t times, int at)
         return NULL;
     if (times < 0)
         return error_null(BK_RUNTIME_ERROR, "order must be non-negative but got %lld", (long long)times);
-    if (times == 0)
+    if (times == 0 || !t->layout->sizes[dim])
         return bk_clone(t);
     bk_scope_push();
     bk_tensor *r = (bk_tensor *)t;

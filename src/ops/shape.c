@@ -58,7 +58,7 @@ bk_tensor *bk_select(const bk_tensor *t, int dim, int64_t index)
                     VIEW_select);
     }
     lock_give();
-    return v;
+    return v && tensor_shares(t) ? apart_close(v, bk_select(apart_open(t), dim, index)) : v;
 }
 
 static int64_t clip(int64_t at, int64_t size)
@@ -90,7 +90,7 @@ bk_tensor *bk_slice(const bk_tensor *t, int dim, int64_t start, int64_t end, int
         v = made_by(alias(t, l->ndim, sizes, strides, first * l->strides[d]), VIEW_slice);
     }
     lock_give();
-    return v;
+    return v && tensor_shares(t) ? apart_close(v, bk_slice(apart_open(t), dim, start, end, step)) : v;
 }
 
 bk_tensor *bk_permute(const bk_tensor *t, int ndim, const int *dims)
@@ -123,7 +123,7 @@ bk_tensor *bk_permute(const bk_tensor *t, int ndim, const int *dims)
     if (d == ndim)
         v = made_by(alias(t, ndim, sizes, strides, 0), VIEW_permute);
     lock_give();
-    return v;
+    return v && tensor_shares(t) ? apart_close(v, bk_permute(apart_open(t), ndim, dims)) : v;
 }
 
 bk_tensor *bk_transpose(const bk_tensor *t, int dim0, int dim1)
@@ -146,7 +146,7 @@ bk_tensor *bk_transpose(const bk_tensor *t, int dim0, int dim1)
         v = made_by(alias(t, t->layout->ndim, sizes, strides, 0), VIEW_transpose);
     }
     lock_give();
-    return v;
+    return v && tensor_shares(t) ? apart_close(v, bk_transpose(apart_open(t), dim0, dim1)) : v;
 }
 
 bk_tensor *bk_expand(const bk_tensor *t, int ndim, const int64_t *sizes)
@@ -194,7 +194,7 @@ bk_tensor *bk_expand(const bk_tensor *t, int ndim, const int64_t *sizes)
     if (d < 0)
         v = made_by(alias(t, ndim, to, strides, 0), VIEW_expand);
     lock_give();
-    return v;
+    return v && tensor_shares(t) ? apart_close(v, bk_expand(apart_open(t), ndim, sizes)) : v;
 }
 
 /* --- view and reshape ----------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ bk_tensor *bk_view(const bk_tensor *t, int ndim, const int64_t *sizes)
                        "dimension spans across two contiguous subspaces). Use .reshape(...) instead.");
     }
     lock_give();
-    return v;
+    return v && tensor_shares(t) ? apart_close(v, bk_view(apart_open(t), ndim, sizes)) : v;
 }
 
 bk_tensor *bk_reshape(const bk_tensor *t, int ndim, const int64_t *sizes)
@@ -266,6 +266,8 @@ bk_tensor *bk_reshape(const bk_tensor *t, int ndim, const int64_t *sizes)
     if (infer_sizes(t->layout, ndim, sizes, to)) {
         if (layout_view_strides(t->layout, ndim, to, strides)) {
             v = alias(t, ndim, to, strides, 0);
+            if (v && tensor_shares(t))
+                v = apart_close(v, bk_view(apart_open(t), ndim, to));
         } else {
             bk_scope_push();
             bk_tensor *dense = bk_contiguous(t);
@@ -297,7 +299,7 @@ bk_tensor *bk_squeeze(const bk_tensor *t, int dim)
         v = made_by(alias(t, n, sizes, strides, 0), only == BK_MAX_NDIM ? VIEW_squeeze : VIEW_squeeze_dim);
     }
     lock_give();
-    return v;
+    return v && tensor_shares(t) ? apart_close(v, bk_squeeze(apart_open(t), dim)) : v;
 }
 
 bk_tensor *bk_unsqueeze(const bk_tensor *t, int dim)
@@ -320,7 +322,7 @@ bk_tensor *bk_unsqueeze(const bk_tensor *t, int dim)
     }
     bk_tensor *v = made_by(alias(t, l->ndim + 1, sizes, strides, 0), VIEW_unsqueeze);
     lock_give();
-    return v;
+    return v && tensor_shares(t) ? apart_close(v, bk_unsqueeze(apart_open(t), dim)) : v;
 }
 
 /* --- copies ---------------------------------------------------------------------------------------------------------

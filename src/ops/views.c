@@ -147,7 +147,10 @@ bk_tensor *bk_t(const bk_tensor *t)
         return error_null(BK_RUNTIME_ERROR, "t() expects a tensor with <= 2 dimensions, but self is %dD",
                           t->layout->ndim);
     const layout *l = t->layout;
-    return made_by(l->ndim < 2 ? alias(t, l->ndim, l->sizes, l->strides, 0) : bk_transpose(t, 0, 1), VIEW_t);
+    if (l->ndim == 2)
+        return made_by(bk_transpose(t, 0, 1), VIEW_t);
+    bk_tensor *v = made_by(alias(t, l->ndim, l->sizes, l->strides, 0), VIEW_t);
+    return v && tensor_shares(t) ? apart_close(v, bk_t(apart_open(t))) : v;
 }
 
 bk_tensor *bk_squeeze_dims(const bk_tensor *t, int count, const int *dims)
@@ -175,7 +178,7 @@ bk_tensor *bk_squeeze_dims(const bk_tensor *t, int count, const int *dims)
     lock_take();
     bk_tensor *v = made_by(alias(t, n, sizes, strides, 0), VIEW_squeeze_dims);
     lock_give();
-    return v;
+    return v && tensor_shares(t) ? apart_close(v, bk_squeeze_dims(apart_open(t), count, dims)) : v;
 }
 
 /* --- parts
@@ -298,7 +301,7 @@ bk_tensor *bk_unfold(const bk_tensor *t, int dim, int64_t size, int64_t step)
     lock_take();
     bk_tensor *v = made_by(alias(t, n + 1, sizes, strides, 0), VIEW_unfold);
     lock_give();
-    return v;
+    return v && tensor_shares(t) ? apart_close(v, bk_unfold(apart_open(t), dim, size, step)) : v;
 }
 
 bk_tensor *bk_diagonal(const bk_tensor *t, int64_t offset, int dim1, int dim2)
@@ -329,7 +332,7 @@ bk_tensor *bk_diagonal(const bk_tensor *t, int64_t offset, int dim1, int dim2)
     lock_take();
     bk_tensor *v = made_by(alias(t, n, sizes, strides, start), VIEW_diagonal);
     lock_give();
-    return v;
+    return v && tensor_shares(t) ? apart_close(v, bk_diagonal(apart_open(t), offset, dim1, dim2)) : v;
 }
 
 /* --- other dtypes over the same memory -------------------------------------------------------------------------

@@ -1,10 +1,17 @@
 /* test_emit.c: emitted code gives, bit for bit, what the interpreter gives.
  *
  * Programs are thrown at random over every op that has code (and some that have none), in every type, over ports that
- * are lines, one element for all, rows of fewer sizes and parts of wider rows, at every level the machine has. */
+ * are lines, one element for all, rows of fewer sizes and parts of wider rows, some outputs in the memory of an input,
+ * at every level the machine has. */
+#define _GNU_SOURCE
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "brisk.h"
 #include "core/memory.h"
@@ -76,6 +83,7 @@ typedef struct program_data {
     ew_step step[STEPS + OUTPUTS];
     bk_dtype dtype[PORTS + REGISTERS]; /* what a place holds now; of ports, for good */
     bool has[PORTS + REGISTERS];
+    bool aliased; /* an output is written over an input */
 } program_data;
 
 /* A place of this dtype that has a value; -1 when there is none. */
@@ -214,6 +222,26 @@ static int64_t extent(const view *v)
     return last + 1;
 }
 
+/* An input that output o may be written over, as the planner does it: of its dtype, whole, and read by no step after
+ * the first that writes o. -1: none. */
+static int over(const program_data *d, const view *views, int o)
+{
+    int last[PORTS] = { 0 }, first = d->p.steps;
+    for (int i = 0; i < d->p.steps; i++) {
+        const ew_step *s = &d->step[i];
+        const int32_t read[] = { s->x, s->y, s->z };
+        for (int k = 0; k < 3; k++)
+            if (read[k] >= 0 && read[k] < PORTS)
+                last[read[k]] = i;
+        if (s->to == o && i < first)
+            first = i;
+    }
+    for (int i = 0; i < INPUTS; i++)
+        if (last[i] <= first && d->dtype[i] == d->dtype[o] && views[i].strides[0] && views[i].strides[1])
+            return i;
+    return -1;
+}
+
 /* Runs it both ways, whole or in ranges; returns whether all memory is the same. */
 static bool run_both(program_data *d, isa_level level, int64_t rows, int64_t columns, memory *m)
 {
@@ -228,6 +256,13 @@ static bool run_both(program_data *d, isa_level level, int64_t rows, int64_t col
     char *ours[PORTS], *theirs[PORTS];
     memcpy(ours, m->ours, sizeof ours);
     memcpy(theirs, m->theirs, sizeof theirs);
+    const int o = INPUTS + dice(OUTPUTS), under = dice(3) ? -1 : over(d, views, o);
+    if (under >= 0) {
+        views[o] = views[under];
+        ours[o] = ours[under];
+        theirs[o] = theirs[under];
+        d->aliased = true;
+    }
     program_shape(&d->p, views, writes, NULL);
     int64_t numel = rows * columns;
     program_run(&d->p, theirs);
@@ -261,7 +296,7 @@ static void random_programs(isa_level level, int types, const char *name)
 {
     memory m;
     take_memory(&m);
-    int different = 0, coded = 0, straight = 0;
+    int different = 0, coded = 0, straight = 0, aliased = 0;
     enum { ROUNDS = 3000 };
     for (int round = 0; round < ROUNDS; round++) {
         program_data d;
@@ -271,6 +306,7 @@ static void random_programs(isa_level level, int types, const char *name)
         bool same = run_both(&d, level, rows, columns, &m);
         coded += emit_runs(&d.p);
         straight += emit_runs(&d.p) && d.p.straight;
+        aliased += emit_runs(&d.p) && d.aliased;
         if (!same && !different++)
             describe(&d);
         emit_release(&d.p);
@@ -278,8 +314,9 @@ static void random_programs(isa_level level, int types, const char *name)
     tap_ok(different == 0, "%s: programs in %s give the interpreter's bits (%d differ)", isa_name(level), name,
            different);
     int least = types == 3 && level == ISA_AVX2 ? ROUNDS / 20 : ROUNDS / 2; /* AVX2 has no masks of two widths */
-    tap_ok(coded > least && straight > least / 4, "%s: and many of them are code (%d, straight %d)", isa_name(level),
-           coded, straight);
+    tap_ok(coded > least && straight > least / 4 && aliased > least / 20,
+           "%s: and many of them are code (%d, straight %d, over an operand %d)", isa_name(level), coded, straight,
+           aliased);
     give_memory(&m);
 }
 
@@ -582,6 +619,71 @@ static void without_memory(void)
     give_memory(&m);
 }
 
+/* --- forks, and systems that allow no code ------------------------------------------------------------------------ */
+
+static int refusals = -1; /* of memory that is to be run, so far; -1: none are made */
+
+/* Stands before the C library's. */
+int mprotect(void *at, size_t bytes, int protection)
+{
+    if (refusals >= 0 && protection & PROT_EXEC) {
+        refusals++;
+        errno = EACCES;
+        return -1;
+    }
+    return (int)syscall(SYS_mprotect, at, bytes, protection);
+}
+
+static bool in_child(bool (*holds)(void))
+{
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(holds() ? 0 : 1);
+    int status = -1;
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+enum { LARGE = 1 << 20 }; /* has code for its first run */
+
+static bool uses_the_parents_code(void)
+{
+    const emit_counts before = emit_count();
+    return evaluate(LARGE) == 34 && emit_count().made == before.made && before.pieces > 0;
+}
+
+static bool makes_code(void)
+{
+    const emit_counts before = emit_count();
+    cache_clear();
+    return evaluate(LARGE) == 34 && evaluate(LARGE) == 34 && emit_count().made > before.made;
+}
+
+static bool does_without_code(void)
+{
+    cache_clear();
+    const emit_counts before = emit_count();
+    refusals = 0;
+    bool right = evaluate(LARGE) == 34 && evaluate(LARGE) == 34;
+    cache_clear();
+    right &= evaluate(LARGE) == 34 && evaluate(LARGE - 1) == 34;
+    return right && refusals == 1 && emit_count().bytes == before.bytes;
+}
+
+static void forks_and_refusals(void)
+{
+    if (isa_current() == ISA_BASELINE)
+        return;
+    cache_clear();
+    bool right = evaluate(LARGE) == 34;
+    tap_ok(right && in_child(uses_the_parents_code), "a forked child runs the code of its parent");
+    tap_ok(in_child(makes_code), "and makes code of its own");
+    tap_ok(in_child(does_without_code),
+           "where no memory can be made executable all is interpreted, and it is asked once");
+    const int64_t made = emit_count().made;
+    tap_ok(evaluate(LARGE) == 34 && emit_count().made == made, "which the parent does not notice");
+}
+
 int main(void)
 {
     bk_set_num_threads(2);
@@ -596,5 +698,6 @@ int main(void)
     }
     when_code_is_made();
     without_memory();
+    forks_and_refusals();
     return tap_done();
 }

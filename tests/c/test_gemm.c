@@ -350,15 +350,24 @@ static void test_bits(void)
     }
 }
 
-/* Columns of a product of few rows, range by range, from b as it is or packed the same way; c begins as it was. */
+/* Columns of a product of few rows, range by range, from b as it is or packed the same way; c begins as it was. Where
+ * they come out even every second range is computed by one call, then the others. */
 static void run_ranges(gemm_task t, int64_t width, char *packed)
 {
+    if (t.n % (2 * width) == 0) {
+        for (int64_t at = 0; packed && at < t.n; at += width)
+            gemm_pack_columns(&t, at, at + width, packed);
+        t.packed_b = packed;
+        gemm_run_columns(&t, 0, width, 2 * width);
+        gemm_run_columns(&t, width, 2 * width, 2 * width);
+        return;
+    }
     for (int64_t at = 0; at < t.n; at += width) {
         const int64_t end = at + width < t.n ? at + width : t.n;
         if (packed)
             gemm_pack_columns(&t, at, end, packed);
         t.packed_b = packed;
-        gemm_run_columns(&t, at, end);
+        gemm_run_columns(&t, at, end, t.n);
     }
 }
 

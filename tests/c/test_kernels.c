@@ -18,12 +18,30 @@ static real ref_rsqrt(real x) { return 1 / sqrtl(x); }
 static real ref_reciprocal(real x) { return 1 / x; }
 static real ref_square(real x) { return x * x; }
 static real ref_sigmoid(real x) { return x < 0 ? expl(x) / (1 + expl(x)) : 1 / (1 + expl(-x)); }
-static real ref_gelu(real x) { return x / 2 * erfcl(-x * M_SQRT1_2l); }
-static real ref_gelu_slope(real x)
+/* What a rounded argument of exp loses is made good: |x| in the exponent magnifies it. */
+static real exp_of(real high, real low) { return high > -11400 ? expl(high) * (1 + low) : expl(high); }
+static real exp_of_square(real x) { return exp_of(-x * x / 2, -fmal(x, x, -(x * x)) / 2); }
+/* Phi(x) */
+static real ref_normal(real x)
 {
-    return erfcl(-x * M_SQRT1_2l) / 2 + x * expl(-x * x / 2) * M_2_SQRTPIl * M_SQRT1_2l / 2;
+    real a = -x * M_SQRT1_2l, lost = fmal(-x, M_SQRT1_2l, -a) - x * 1.89503255889325708e-20l;
+    return erfcl(a) / 2 - (isfinite(x) ? lost * exp_of_square(x) / sqrtl(M_PIl) : 0);
 }
-static real ref_gelu_tanh(real x) { return x * ref_sigmoid(2 * sqrtl(M_2_PIl) * (x + 0.044715l * x * x * x)); }
+static real ref_gelu(real x) { return x * ref_normal(x); }
+static real ref_gelu_slope(real x) { return ref_normal(x) + x * exp_of_square(x) * M_2_SQRTPIl * M_SQRT1_2l / 2; }
+/* x sigmoid(v), v = x (c + 0.044715 c x^2), c = 2 sqrt(2 / pi) */
+static real ref_gelu_tanh(real x)
+{
+    const real c = 1.595769121605730711706272l, c_low = 5.35117775572047829e-20l;
+    const real k = 0.07135481627260024877721376l, k_low = -8.75006214400898496e-22l;
+    real z = x * x, kz = k * z, kz_low = fmal(k, z, -kz) + k * fmal(x, x, -z) + k_low * z;
+    real sum = c + kz, part = sum - c, v = x * sum;
+    real v_low = fmal(x, sum, -v) + x * ((c - (sum - part)) + (kz - part) + kz_low + c_low);
+    if (!isfinite(v))
+        return x * ref_sigmoid(v);
+    real e = exp_of(-fabsl(v), v < 0 ? v_low : -v_low);
+    return x * (v < 0 ? e : 1) / (1 + e);
+}
 static real ref_silu(real x) { return x * ref_sigmoid(x); }
 static real ref_mish(real x) { return x * tanhl(log1pl(expl(x))); }
 static real ref_logsigmoid(real x) { return (x < 0 ? x : 0) - log1pl(expl(-fabsl(x))); }
@@ -70,6 +88,17 @@ static real ref_trigamma(real x)
         sum += 1 / (x * x);
     real z = 1 / (x * x);
     return sum + 1 / x + z / 2 + z / x * (1 / 6.l - z * (1 / 30.l - z * (1 / 42.l - z * (1 / 30.l - z * 5 / 66))));
+}
+
+/* Beyond 25 by a continued fraction, which the kernel does not use. */
+static real ref_erfcx(real x)
+{
+    if (!(x > 25))
+        return expl(x * x) * erfcl(x);
+    real fraction = x;
+    for (int k = 12; k > 0; k--)
+        fraction = x + k / 2.l / fraction;
+    return 1 / (fraction * 1.77245385090551602729817l);
 }
 
 static real ref_lgamma(real x)
@@ -120,10 +149,11 @@ static const function functions[] = {
     { EW_round, rintl, 1, 0, -9, 9, 0 },
     { EW_trunc, truncl, 1, 0, -9, 9, 0 },
     { EW_frac, ref_frac, 0, 0, -9, 9, 0 },
-    { EW_gelu, ref_gelu, 0, 8, -2, 9, 0 },
-    { EW_gelu_slope, ref_gelu_slope, 0, 8, -0.4, 9, -0.4 },
-    { EW_gelu_tanh, ref_gelu_tanh, 0, 8, -2, 9, 0 },
-    { EW_silu, ref_silu, 0, 2, -40, 40, 0 },
+    { EW_gelu, ref_gelu, 0, 2, -40, 10, 0 },
+    { EW_gelu_slope, ref_gelu_slope, 0, 2, -0.4, 10, -0.4 },
+    { EW_gelu_slope, ref_gelu_slope, 0, 2, -40, -1.2, -0.4 },
+    { EW_gelu_tanh, ref_gelu_tanh, 0, 2, -25, 10, 0 },
+    { EW_silu, ref_silu, 0, 2, -760, 40, 0 },
     { EW_mish, ref_mish, 0, 2, -40, 40, 0 },
     { EW_logsigmoid, ref_logsigmoid, 0, 2, -40, 40, 0 },
     { EW_softsign, ref_softsign, 1, 2, -9, 9, 0 },
@@ -131,6 +161,7 @@ static const function functions[] = {
     { EW_lgamma, ref_lgamma, 0, 2, -30, 30, 2.5 },
     { EW_digamma, ref_digamma, 0, 2, 1.75, 30, 1.6 },
     { EW_trigamma, ref_trigamma, 0, 2, .01, 30, 1e-19 },
+    { EW_erfcx, ref_erfcx, 0, 2, -26, 40, 0 },
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 

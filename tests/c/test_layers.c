@@ -4,8 +4,9 @@
 
 #include "brisk.h"
 #include "core/memory.h"
-#include "core/node.h"
+#include "core/tensor.h"
 #include "graph/plan.h"
+#include "graph/repeat.h"
 #include "tap.h"
 
 /* 0, 1, 2 ... scaled, in the given sizes. */
@@ -81,6 +82,100 @@ static void recurrence(void)
     bk_scope_pop();
 }
 
+/* A weight that is read again and again stays packed, until somebody writes to it. */
+static void packed_weight(void)
+{
+    bk_scope_push();
+    bk_tensor *x = bk_ones(2, (int64_t[]){ 40, 64 }, BK_FLOAT32), *w = bk_ones(2, (int64_t[]){ 48, 64 }, BK_FLOAT32);
+    bk_sync();
+    const int64_t before = pool_bytes_in_use();
+    bool same = true;
+    for (int i = 0; i < 10; i++) {
+        bk_scope_push();
+        same = same && total(bk_linear(x, w, NULL)) == 40 * 48 * 64;
+        bk_scope_pop();
+    }
+    tap_ok(same && pool_bytes_in_use() > before, "a weight that was packed a few times is kept so");
+    bk_tensor *first = bk_select(bk_select(w, 0, 0), 0, 0);
+    bk_fill_(first, 11);
+    bk_sync();
+    tap_ok(pool_bytes_in_use() == before, "and let go of when it is written");
+    tap_ok(total(bk_linear(x, w, NULL)) == 40 * (48 * 64 + 10), "then products read what was written");
+    bk_scope_pop();
+}
+
+/* The sum of a layer's outputs over many steps, and that of the gradient of its input. */
+static double of_many_steps(bk_rnn_kind kind, const int64_t *counts, int steps, int64_t rows, bool reverse, bool grad)
+{
+    static const int gates[] = { 1, 1, 4, 3 };
+    bk_scope_push();
+    const int64_t all = gates[kind] * 3;
+    bk_rnn_weights w = { ramp(2, (int64_t[]){ all, 2 }, 0.01), ramp(2, (int64_t[]){ all, 3 }, -0.02),
+                         ramp(1, (int64_t[]){ all }, 0.03), ramp(1, (int64_t[]){ all }, 0.02), NULL };
+    bk_tensor *x = ramp(2, (int64_t[]){ rows, 2 }, 0.01), *h = ramp(2, (int64_t[]){ counts[0], 3 }, 0.1);
+    bk_tensor *last_h = NULL, *last_c = NULL;
+    bk_set_requires_grad(x, grad);
+    bk_tensor *out = bk_rnn_layer(kind, x, counts, steps, h, h, &w, reverse, &last_h, &last_c);
+    double sum = total(bk_mul(out, out)) + 3 * total(last_h) + (kind == BK_LSTM ? 5 * total(last_c) : 0);
+    if (grad && bk_backward(bk_sum(bk_mul(out, last_h ? out : NULL), 0, false), NULL, false, false) == 0)
+        sum += 7 * total(bk_mul(bk_grad_of(x), x));
+    bk_scope_pop();
+    return sum;
+}
+
+/* Evaluated op by op, no step is recorded as a repetition of those before. */
+static void repeated_steps(void)
+{
+    static const int64_t even[40] = { 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,
+                                      2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2 };
+    static const int64_t ragged[20] = { 5, 5, 5, 5, 5, 5, 5, 4, 4, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1 };
+    for (int kind = BK_RNN_TANH; kind <= BK_GRU; kind++)
+        for (int way = 0; way < 4; way++) {
+            const bool reverse = way & 1, grad = way & 2;
+            double lazy[2], eager[2];
+            const int64_t before = log_repeats();
+            lazy[0] = of_many_steps(kind, even, 40, 80, reverse, grad);
+            tap_ok(log_repeats() - before >= 36 || log_is_eager, "most steps of kind %d are recorded at once%s%s", kind,
+                   reverse ? ", backwards" : "", grad ? ", with gradients" : "");
+            lazy[1] = of_many_steps(kind, ragged, 20, 61, reverse, grad);
+            const bool was = log_is_eager;
+            log_is_eager = true;
+            eager[0] = of_many_steps(kind, even, 40, 80, reverse, grad);
+            eager[1] = of_many_steps(kind, ragged, 20, 61, reverse, grad);
+            log_is_eager = was;
+            tap_ok(fabs(lazy[0] / eager[0] - 1) < 1e-5 && fabs(lazy[1] / eager[1] - 1) < 1e-5,
+                   "steps of kind %d recorded at once are those recorded one by one%s%s", kind,
+                   reverse ? ", backwards" : "", grad ? ", with gradients" : "");
+        }
+}
+
+/* tanh(a[i] + state), whose state is that of the step before, `steps` times, and then by repetition up to `all`. */
+static double chain(int steps, int all, int *repeated)
+{
+    bk_scope_push();
+    bk_tensor *state = bk_ones(1, (int64_t[]){ 8 }, BK_FLOAT32), *a = ramp(2, (int64_t[]){ all, 8 }, 0.01);
+    bk_sync();
+    a = bk_mul_s(a, 2);
+    for (int i = 0; i < steps; i++)
+        state = bk_tanh(bk_add(bk_select(a, 0, i), state));
+    const node *last = state->cell->value;
+    *repeated = log_repeat(3, all - steps);
+    double sum = total(tensor_from_node(node_retain(log_repeated(last, 3, *repeated))));
+    bk_scope_pop();
+    return sum;
+}
+
+static void repetition(void)
+{
+    int none, few, most;
+    if (log_is_eager) /* nothing stays in the log that could be repeated */
+        return;
+    const double one_by_one = chain(20, 20, &none), at_once = chain(3, 20, &most);
+    tap_ok(!none && most == 17 && one_by_one == at_once, "a step is repeated with what it reads and where");
+    chain(2, 20, &few);
+    tap_ok(!few, "a step whose state comes from elsewhere is not");
+}
+
 static void rest(void)
 {
     bk_scope_push();
@@ -119,7 +214,7 @@ static double scenario(void)
 {
     double result = NAN;
     bk_scope_push();
-    int64_t one[] = { 1 }, counts[] = { 2, 1 };
+    int64_t one[] = { 1 }, counts[] = { 2, 1, 1, 1, 1, 1, 1 };
     bk_tensor *x = ramp(3, (int64_t[]){ 2, 3, 5 }, 0.1), *w = ramp(3, (int64_t[]){ 4, 3, 3 }, 0.02);
     if (x && w && bk_set_requires_grad(w, true) == 0) {
         bk_tensor *y = bk_conv(x, w, NULL, one, one, one, 1);
@@ -128,9 +223,9 @@ static double scenario(void)
         bk_rnn_weights weights = { ramp(2, (int64_t[]){ 12, 5 }, 0.01), ramp(2, (int64_t[]){ 12, 3 }, 0.01), NULL, NULL,
                                    NULL };
         bk_tensor *h0 = bk_zeros(2, (int64_t[]){ 2, 3 }, BK_FLOAT32), *h = NULL, *c = NULL;
-        bk_tensor *in = y ? bk_slice(bk_reshape(y, 2, (int64_t[]){ 8, 5 }), 0, 0, 3, 1) : NULL;
+        bk_tensor *in = y ? bk_reshape(y, 2, (int64_t[]){ 8, 5 }) : NULL;
         bool ready = weights.input && weights.hidden && h0;
-        bk_tensor *out = ready ? bk_rnn_layer(BK_LSTM, in, counts, 2, h0, h0, &weights, false, &h, &c) : NULL;
+        bk_tensor *out = ready ? bk_rnn_layer(BK_LSTM, in, counts, 7, h0, h0, &weights, false, &h, &c) : NULL;
         bk_tensor *sum = out && h && c ? bk_add(bk_sum(out, 0, false), bk_sum(c, 0, false)) : NULL;
         if (sum && bk_backward(sum, NULL, false, false) == 0 && bk_grad_of(w))
             result = total(bk_mul(bk_grad_of(w), w));
@@ -172,6 +267,9 @@ int main(void)
     norms();
     convolutions();
     recurrence();
+    repeated_steps();
+    repetition();
+    packed_weight();
     rest();
     initial_values();
     faults();

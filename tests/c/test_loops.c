@@ -151,24 +151,7 @@ static void run_loop(const form *f, sizes n, bk_dtype dtype, bool batch_first, b
     bk_scope_pop();
 }
 
-static double element(bk_tensor *t, int64_t i)
-{
-    return bk_dtype_of(t) == BK_FLOAT64 ? ((const double *)bk_data(t))[i] : ((const float *)bk_data(t))[i];
-}
-
-/* Within rounding of the largest element: sums over time have as many terms as there are steps and rows. */
-static bool close_to(bk_tensor *a, bk_tensor *b)
-{
-    if (!a || !b || bk_numel(a) != bk_numel(b))
-        return false;
-    double largest = 0, apart = 0, epsilon = bk_dtype_of(a) == BK_FLOAT64 ? 1e-13 : 2e-5;
-    for (int64_t i = 0; i < bk_numel(a); i++) {
-        double x = element(a, i), y = element(b, i);
-        largest = fabs(y) > largest ? fabs(y) : largest;
-        apart = !(fabs(x - y) <= apart) ? fabs(x - y) : apart;
-    }
-    return apart <= epsilon * (largest + 1e-30);
-}
+static bool close_to(bk_tensor *a, bk_tensor *b) { return within(a, b, 1e-13, 2e-5); }
 
 static bool same_bits(bk_tensor *a, bk_tensor *b)
 {

@@ -485,6 +485,56 @@ static void sums_of_joined_gradients(void)
     bk_scope_pop();
 }
 
+/* Tiles of a matrix, 4 by 3 of them, by the numbers of their places in the order in which gradients come to them. */
+typedef struct tiling {
+    int count, places[13];
+    bool covered;
+} tiling;
+
+static const tiling *tiles;
+static plan_report of_tiles;
+
+static bk_tensor *gradient_of_tiles(const operands *o)
+{
+    const layout *l = layout_get(2, (int64_t[]){ 5, 4 }, (int64_t[]){ 12, 1 });
+    bk_tensor *x = bk_clone(o->x), *sum = NULL;
+    bk_set_requires_grad(x, true);
+    bk_tensor *y = bk_exp(x);
+    for (int k = tiles->count - 1; k >= 0; k--) { /* the reverse pass comes to the last one first */
+        const int row = tiles->places[k] / 3 * 5, column = tiles->places[k] % 3 * 4;
+        bk_tensor *part = bk_tanh(tensor_alias(y, l, row * 12 + column, true)), *own = bk_sum(part, 0, false);
+        sum = sum ? bk_add(sum, own) : own;
+    }
+    bk_backward(sum, NULL, false, false);
+    if (!log_is_eager)
+        of_tiles = report_last();
+    return bk_clone(bk_grad_of(x));
+}
+
+static void gradients_of_tiles(void)
+{
+    static const tiling tilings[] = {
+        { 12, { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 }, true },
+        { 12, { 2, 1, 0, 5, 4, 3, 8, 7, 6, 11, 10, 9 }, true },
+        { 12, { 6, 7, 8, 9, 10, 11, 3, 4, 5, 0, 1, 2 }, true },
+        { 12, { 0, 2, 1, 3, 5, 4, 6, 7, 8, 9, 10, 11 }, false }, /* one between others may have been written */
+        { 12, { 0, 1, 2, 6, 7, 8, 3, 4, 5, 9, 10, 11 }, false },
+        { 11, { 0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11 }, false },
+        { 13, { 0, 1, 2, 3, 4, 5, 4, 6, 7, 8, 9, 10, 11 }, false },
+    };
+    bk_scope_push();
+    operands o = { .x = sample(2, (int64_t[]){ 20, 12 }, BK_FLOAT32, 1) };
+    bool same = true, found = true;
+    for (size_t k = 0; k < sizeof tilings / sizeof *tilings; k++) {
+        tiles = &tilings[k];
+        same = lazy_is_eager(gradient_of_tiles, &o) && same;
+        found = found && (of_tiles.count[FACT_UNFILLED] > 0) == tiles->covered;
+    }
+    tap_ok(same, "the gradient of tiles that cover a matrix, or leave gaps, or meet, is that of eager mode");
+    tap_ok(log_is_eager || found, "zeros are not filled in that tiles cover, one row of tiles after the other");
+    bk_scope_pop();
+}
+
 int main(void)
 {
     blocks();
@@ -497,6 +547,7 @@ int main(void)
     shares();
     gradients_of_a_stack();
     gradients_of_heads();
+    gradients_of_tiles();
     sums_of_joined_gradients();
     return tap_done();
 }

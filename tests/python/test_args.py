@@ -138,6 +138,6 @@ def test_functions_do_not_bind_and_methods_do(x):
 def test_every_signature_compiles():
     for owner in (bk, bk.Tensor):
         for name in dir(owner):
-            f = getattr(owner, name)
+            f = getattr(owner, name, None)  # what is not there says so
             if type(f).__name__ in ("builtin_function", "builtin_method"):
                 assert f.overloads and all(s.startswith("(") for s in f.overloads), name

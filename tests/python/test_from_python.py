@@ -217,3 +217,16 @@ def test_tolist_gives_python_numbers_nested():
     assert bk.zeros(0, 3).tolist() == [] and bk.zeros(2, 0).tolist() == [[], []]
     assert bk.tensor([1.5], dtype=bk.bfloat16).tolist() == [1.5]
     assert [type(v) for v in (bk.tensor(1).tolist(), bk.tensor(1.0).tolist())] == [int, float]
+
+
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="sanitizers take their time")
+def test_importing_the_package_takes_less_than_a_tenth_of_a_second_and_no_numpy():
+    code = """
+import sys, time
+begin = time.process_time()
+import brisk
+print(time.process_time() - begin)
+assert "numpy" not in sys.modules and "brisk.optim" not in sys.modules
+"""
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(7)]
+    assert min(float(run.stdout) for run in runs) < 0.1

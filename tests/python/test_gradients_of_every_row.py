@@ -89,7 +89,7 @@ def check(fn, arrays, smooth=None):
 
 # --- elementwise rows ------------------------------------------------------------------------------------------------
 
-# Where one range does not serve all operands, or the second derivative is that of another row without a gradient.
+# Where one range does not serve all operands.
 RANGES = {
     "pow": [(0.5, 2), (-1.5, 2.5)],
     "clamp": [(-4, 4), (-2, -1), (1, 2)],
@@ -107,7 +107,7 @@ RANGES = {
     "hardswish": [(-4, 4)],
     "hardsigmoid": [(-4, 4)],
 }
-FIRST_ONLY = {"digamma"}  # its slope is a row without a gradient, as PyTorch's polygamma is here
+NO_SLOPE = {"zeta": {0}, "igamma": {0}, "igammac": {0}}  # by these operands nobody has a derivative: an error says so
 SMOOTH = [(number, *row) for number, row in enumerate(ROWS) if row[4]]
 
 
@@ -127,12 +127,10 @@ def test_the_derivatives_of_an_elementwise_row(number, name, arity, lo, hi, smoo
         return row(*[t[::2].t() if t.dim() == 2 else t[1:] for t in tensors])
 
     plain = operands(name, arity, lo, hi, [(2, 3)] * 3)
-    if name in FIRST_ONLY:
-        _, found = gradients(row, plain, smooth)
-        for k, g in zip(smooth, found):
-            numeric = differences(lambda a: weighted(row(*map(brisk.tensor, a)), "first").item(), plain, k)
-            agree(values(g), numeric, f"operand {k}")
-        return
+    for k in NO_SLOPE.get(name, ()):
+        with pytest.raises(NotImplementedError, match=f"the derivative for '{name}"):
+            gradients(row, plain, [k])
+    smooth = [k for k in smooth if k not in NO_SLOPE.get(name, ())]
     check(row, plain, smooth)
     check(strided, operands(name, arity, lo, hi, [(4, 2)] * 3), smooth)
     if arity > 1:

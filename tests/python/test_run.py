@@ -173,6 +173,19 @@ def test_without_install_torch_is_not_brisk(tmp_path):
     assert execute([sys.executable, "plain.py"], tmp_path).stdout == "apart\n"
 
 
+def test_a_program_can_ask_which_pytorch_it_can_count_on(tmp_path):
+    program = """
+        import torch
+        from torch.torch_version import TorchVersion
+        v = torch.__version__
+        print(v, isinstance(v, TorchVersion), v >= "1.8", v >= (2, 9), v < "2.14", v == "2.13", torch.version.cuda)
+        print(TorchVersion("2.13.0") == (2, 13), TorchVersion("2.10") > "2.9", TorchVersion("2.0rc1") < "2.0")
+        """
+    write(tmp_path, {"program.py": program})
+    got = brisk_run("program.py", directory=tmp_path)
+    assert got.stdout == "2.13.0+brisk True True True True False None\nTrue True True\n", got.stderr
+
+
 def test_a_child_process_resolves_torch_too(tmp_path):
     parent = """
         import subprocess, sys

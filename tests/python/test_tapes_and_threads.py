@@ -169,6 +169,34 @@ def forward_mode():
         brisk.autograd.forward_ad.unpack_dual(d.sin().sum())
 
 
+def forward_mode_without_gradients():
+    fw = brisk.autograd.forward_ad
+    with brisk.no_grad(), fw.dual_level():
+        d = fw.make_dual(brisk.ones(50), brisk.ones(50))
+        fw.unpack_dual((d**3).sin() * d)
+
+
+def parts_of_an_expanded_view():
+    x = brisk.ones(4, requires_grad=True)
+    e = (x * 1).expand(4, 4)
+    e.retain_grad()
+    (e[2].sum() + e[:, 1:][1].sum() + e.t()[[0, 1]].sum()).backward()
+
+
+def names_on_the_tape():
+    x = brisk.ones(4, requires_grad=True)
+    loss = brisk.nn.functional.cross_entropy(brisk.stack([x, x]) * 2, brisk.tensor([1, 0]))
+    work = [loss.grad_fn]
+    while work:
+        work.extend(f for f, _ in work.pop().next_functions if f)
+    loss.backward()
+
+
+def checkpointed():
+    x = brisk.ones(4, requires_grad=True)
+    brisk.utils.checkpoint.checkpoint(lambda t: (t * t).sin(), x, use_reentrant=False).sum().backward()
+
+
 def refused():
     class Way(brisk.autograd.Function):
         @staticmethod
@@ -187,8 +215,12 @@ def refused():
         g.sum().backward()
 
 
-@pytest.mark.parametrize("program", [hooked, packed, packed_and_left, looked_at, forward_mode, refused],
-                         ids=lambda p: p.__name__)  # fmt: skip
+@pytest.mark.parametrize(
+    "program",
+    [hooked, packed, packed_and_left, looked_at, forward_mode, forward_mode_without_gradients,
+     parts_of_an_expanded_view, names_on_the_tape, checkpointed, refused],
+    ids=lambda p: p.__name__,
+)  # fmt: skip
 def test_nodes_and_bytes_in_use_are_afterwards_what_they_were(program):
     for _ in range(2):  # constants stay warm
         program()

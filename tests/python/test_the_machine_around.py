@@ -412,6 +412,35 @@ def test_an_allocation_that_cannot_succeed_leaves_everything_as_it_was(torch):
     assert x.tolist() == [2, 2, 2] and y.tolist() == [2, 2, 2]
 
 
+def test_an_error_for_want_of_memory_names_the_line_that_asked_for_it(torch):
+    out = run_script("""
+        import resource
+
+        def record(x):
+            small = x + 1
+            return small, [
+                x * k for k in range(40)  # line 8
+            ]
+
+        x = torch.ones(4_000_000)
+        x.sum().item()
+        in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (in_use + 200_000_000, resource.RLIM_INFINITY))
+        small, many = record(x)
+        for kind in (MemoryError, RuntimeError):
+            try:
+                many[3].sum().item()
+            except kind as error:
+                print(error)
+        del many
+        print(small[0].item())
+    """)
+    first, again, value = out.splitlines()
+    assert first == again
+    assert first.startswith("brisk: out of memory in mul, recorded in ") and first.endswith(", line 8, in <listcomp>")
+    assert value == "2.0"  # everything is as it was, and what fits is computed
+
+
 def test_nothing_is_left_behind_at_exit(torch):
     out = run_script("""
         x = torch.ones(3, requires_grad=True)

@@ -10,7 +10,7 @@ import time
 import warnings
 from collections import Counter
 
-from tests.torch import mutants, programs
+from tests.torch import agreement, mutants, programs
 from tests.torch.compare import REF
 from tests.torch.rehearse import rehearse
 
@@ -21,11 +21,11 @@ def run_one(seed, around=None, module=None, grad=False, rehearsed=False):
     program = programs.generate(seed, grad=grad)
     if rehearsed:
         rehearse(program)
-    failure = programs.failure_of(program, **how)
+    failure = agreement.failure_of(program, **how)
     if failure is None:
         return program, None
-    smaller = programs.shrink(program, failure, **how)
-    return smaller, programs.failure_of(smaller, **how) or failure
+    smaller = agreement.shrink(program, failure, **how)
+    return smaller, agreement.failure_of(smaller, **how) or failure
 
 
 def main(arguments=None):

@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from tests.torch.compare import REF, SUT, check_tensor
+from tests.torch.compare import REF, SUT, check_same, check_tensor, outcome
 
 
 @pytest.mark.parametrize("arguments", [{"split_size": [2, 4]}, {"split_size": 4}, {"split_size": (1, 5), "dim": -1}])
@@ -160,3 +160,76 @@ def test_choices_that_change_nothing_are_accepted():
     ours, theirs = program(SUT), program(REF)
     check_tensor(ours[0], theirs[0], "attention")
     assert ours[1:] == theirs[1:]
+
+
+SIZES = (
+    """
+torch.zeros(b, c) ; torch.ones((b, c)) ; torch.zeros(b) ; torch.empty(b, 2).shape ; torch.full((b, c), 1.0)
+torch.rand(b, c).shape ; torch.randint(5, (b, c)).shape ; torch.randint(b, (3,)).shape ; torch.randperm(b).shape
+x.view(b, c) ; x.view(-1, b) ; x.reshape((c, b)) ; x.expand(b, 6) ; x.repeat(b, c) ; x.new_zeros(b, c) ; torch.eye(b)
+x.view(2, 3).sum((b - 1, 0)) ; x.view(2, 3).permute(b - 1, b - 2) ; x.topk(b)[0] ; torch.zeros(b[None], 2)
+torch.zeros(2, torch.tensor([2, 3])) ; torch.zeros(2, torch.tensor(2.0)) ; torch.zeros(2, torch.tensor([]))
+torch.zeros((2, torch.tensor([2, 3]))) ; x.view(2, 3).transpose(b - 1, 0) ; x.unsqueeze(b - 2) ; torch.zeros(b, 2.0)
+""".replace("\n", " ; ")
+    .strip(" ;")
+    .split(" ; ")
+)
+
+
+@pytest.mark.parametrize("line", SIZES)
+def test_a_size_may_be_a_tensor_that_holds_one_number(line):
+    def ask(m):
+        return eval(line, {"torch": m, "x": m.arange(6.0), "b": m.tensor([2]), "c": m.tensor(3)})
+
+    check_same(outcome(ask, SUT), outcome(ask, REF), line)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU"])
+@pytest.mark.parametrize("both_ways", [False, True])
+def test_the_output_of_a_recurrent_layer_has_pytorchs_place_on_the_tape(kind, both_ways):
+    def ask(m):
+        output, state = getattr(m.nn, kind)(3, 4, bidirectional=both_ways)(m.ones(5, 2, 3))
+        return output.grad_fn.name(), state.grad_fn.name()
+
+    assert ask(SUT) == ask(REF)
+
+
+def test_a_name_of_torchscript_can_be_imported_for_annotations():
+    from brisk._C import Value
+
+    assert not hasattr(SUT, "Value") and not isinstance(SUT.ones(2), Value)
+
+
+def test_the_package_is_reached_through_a_module_that_imports_it():
+    assert SUT.sparse.torch.eye(2).tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("line", """
+    x + s ; x - s ; s + x ; s - x ; x * s ; s * x ; x / s ; s / x ; x.add(s, alpha=2) ; x.sub(s)
+    x[0] + s ; x[0] * s ; s * x[0]
+    x + z ; x - z ; z + x ; z - x ; x * z ; z * x ; x / z ; z / x ; x + i ; x * i ; x - z.double() ; x * z.double()
+    torch.addcmul(x, z, z) ; torch.addcdiv(x, z, z) ; torch.addcmul(x, i, i) ; torch.where(x > 0, x, z) ; x.clamp(max=z)
+    """.replace("\n", " ; ").split(" ; "))  # fmt: skip
+def test_numbers_beside_16_bit_floats_are_rounded_where_pytorch_rounds_them(line, dtype):
+    """What is added is rounded to 16 bits first; what multiplies or divides is not."""
+
+    def result(m):
+        x = (m.arange(1, 1000) / 7).to(getattr(m, dtype))
+        names = {"torch": m, "x": x, "s": 3.188123, "z": m.tensor(3.188123), "i": m.tensor(12345)}
+        return eval(line.strip(), names)
+
+    if line.strip():
+        check_tensor(result(SUT), result(REF), line, rtol=0.0, atol=0.0)
+
+
+def test_ldexp_of_a_float_and_an_integer_keeps_the_floats_dtype():
+    def program(m):
+        x = m.tensor([1.5, 2.0**-140])
+        kinds = [m.ldexp(m.ones(2, dtype=d), m.tensor([1, 2])).dtype for d in (m.float16, m.bfloat16, m.float64)]
+        return m.ldexp(x, m.tensor([3, 200])).tolist(), [str(d) for d in kinds]
+
+    assert program(SUT) == program(REF)
+    for m in (SUT, REF):
+        with pytest.raises(NotImplementedError):
+            m.ldexp(m.ones(2), m.tensor([True, False]))

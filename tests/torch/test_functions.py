@@ -2,8 +2,6 @@
 
 Every test is one program, run in both libraries; what it returns is compared, or the words of what it raises."""
 
-import os
-
 import pytest
 
 from tests.torch.compare import REF, SUT, Raised, check_same, outcome
@@ -198,6 +196,18 @@ def test_a_function(fn):
 # --- tensors saved on the way: PyTorch takes them for constants, brisk says so
 
 
+def evaluated(t):
+    t.sum().item()
+    return t
+
+
+def filled_by_elements(x):
+    out = SUT.zeros(len(x))
+    for i in range(len(x)):
+        out[i] = x[i].exp() * 2
+    return out
+
+
 def exp_by_the_way(ctx, x):
     e = x.exp()
     ctx.save_for_backward(e)
@@ -218,6 +228,8 @@ def second_derivative(forward, backward=lambda ctx, g: g * ctx.saved_tensors[0])
         lambda ctx, x: ctx.save_for_backward(x.detach()) or x * x,
         lambda ctx, x: ctx.save_for_backward(x.view(1, 2)[0]) or x * x,
         lambda ctx, x: ctx.save_for_backward(SUT.tensor([1.0, 1.0]) + x * (x > 1)) or x * x,
+        lambda ctx, x: ctx.save_for_backward(evaluated(x.exp())[:2].flip(0)) or x * x,
+        lambda ctx, x: ctx.save_for_backward(filled_by_elements(evaluated(x))) or x * x,
     ],
 )
 def test_a_second_derivative_through_a_tensor_saved_on_the_way_is_refused(forward):
@@ -225,7 +237,6 @@ def test_a_second_derivative_through_a_tensor_saved_on_the_way_is_refused(forwar
         second_derivative(forward)
 
 
-@pytest.mark.skipif(os.environ.get("BRISK_EAGER") == "1", reason="what a value was computed from is not known")
 @pytest.mark.parametrize(
     "forward",
     [
@@ -233,10 +244,20 @@ def test_a_second_derivative_through_a_tensor_saved_on_the_way_is_refused(forwar
         lambda ctx, x: ctx.save_for_backward(x.sign()) or x.abs(),
         lambda ctx, x: ctx.save_for_backward(SUT.ones_like(x) * 3) or x * 3,
         lambda ctx, x: ctx.save_for_backward(SUT.arange(2.0).exp()) or x,
+        lambda ctx, x: ctx.save_for_backward(evaluated((x * x).sign() + SUT.arange(2.0).exp())) or x,
     ],
 )
 def test_constants_and_masks_are_no_tensors_on_the_way(forward):
     assert second_derivative(forward) == [6.0, 12.0]
+
+
+def test_a_number_saved_on_the_way_is_refused_too():
+    x = SUT.tensor(1.5, requires_grad=True)
+    assert x.item() == 1.5  # so that forward computes at once
+    f = make(SUT, exp_by_the_way, lambda ctx, g: g * ctx.saved_tensors[0]).apply
+    (g,) = SUT.autograd.grad(f(x), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="computed on the way"):
+        g.backward()
 
 
 def test_what_is_not_differentiated_again_is_not_refused():

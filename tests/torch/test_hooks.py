@@ -52,6 +52,133 @@ def hooks_run_in_the_order_of_pytorch(m):
 
 
 @program
+def a_leaf_takes_its_gradient_as_soon_as_it_is_complete(m):
+    log, weights, h = [], [leaf(m) for _ in range(4)], m.ones(3)
+    for i, w in enumerate(weights):
+        w.register_hook(lambda g, i=i: log.append(f"w{i}"))
+        w.register_post_accumulate_grad_hook(lambda p, i=i: log.append(f"took w{i}"))
+        h = h * w if i % 2 else (w * h) * weights[0]
+        h.register_hook(lambda g, i=i: log.append((f"h{i}", [w.grad is None for w in weights])))
+    h.sum().backward()
+    return str(log)
+
+
+@program
+def the_layers_of_a_model_and_their_weights_take_turns(m):
+    log = []
+    model = m.nn.Sequential(m.nn.Linear(2, 2), m.nn.Tanh(), m.nn.Linear(2, 2))
+    for name, p in model.named_parameters():
+        p.register_post_accumulate_grad_hook(lambda p, name=name: log.append(name))
+    model.register_full_backward_hook(lambda *a: log.append("model"))
+    for name, layer in model.named_children():
+        layer.register_full_backward_hook(lambda *a, name=name: log.append(("after", name)))
+        layer.register_full_backward_pre_hook(lambda *a, name=name: log.append(("before", name)))
+    x = m.ones(3, 2, requires_grad=True)
+    x.register_hook(lambda g: log.append("x"))
+    model(x).sum().backward()
+    return str(log)
+
+
+@program
+def a_view_has_its_turn_where_it_was_made(m):
+    log = []
+    u = leaf(m).unsqueeze(-1)
+    turned = u.t()  # read after what follows, but made before it
+    wide = u.double()
+    product = u @ turned
+    for name, t in {"u": u, "turned": turned, "wide": wide, "product": product}.items():
+        t.register_hook(lambda g, name=name: log.append((name, g.tolist())))
+    (wide.sum() * 5 + product.sum() * 7).backward()
+    return str(log)
+
+
+@program
+def gradients_of_a_view_are_added_up_in_the_order_of_pytorch(m):
+    found = []
+    for a, b, c in [(1.0, 2.0**24, -(2.0**24)), (2.0**24, 1.0, -(2.0**24)), (2.0**24, -(2.0**24), 1.0)]:
+        x = m.ones(1, requires_grad=True)
+        u = x.unsqueeze(-1)
+        turned = u.t()
+        both = u * a + turned * b
+        (both.sum().double() + (u.double() * c).sum()).backward()
+        found.append(x.grad.tolist())
+    return found
+
+
+@program
+def a_bfloat16_gradient_of_a_product_has_the_roundings_of_pytorch(m):
+    x = (m.arange(1025) * 7 % 11 - 5).to(m.bfloat16).requires_grad_()
+    u = x.unsqueeze(-1)
+    p = u @ u.t()
+    ((x + p).clamp(-4, 4).double().sum() + p.erf().double().sum() + u.double().sum()).backward()
+    return x.grad.tolist()
+
+
+@program
+def a_part_of_an_overlapping_view_made_before_a_write_leads_to_the_base_afterwards(m):
+    base = m.ones(5, 7, requires_grad=True)
+    line = base.diagonal(1)
+    pairs = line.unfold(0, 2, 1)
+    with m.no_grad():
+        base[...].mul_(0.5)
+    line.retain_grad()
+    part, again = pairs.unfold(0, 1, 1), line[...]
+    (line.sum() + pairs.sum() + part.sum() + again.sum() + again.expand(5).sum()).backward()
+    return line.grad.tolist(), base.grad.tolist()
+
+
+PARTS = {
+    "an element": lambda e: e[1, 2],
+    "a row": lambda e: e[2],
+    "a column": lambda e: e.select(1, -1),
+    "rows": lambda e: e[1:4],
+    "every other column": lambda e: e[:, ::2],
+    "turned": lambda e: e.t(),
+    "rows of one more dimension": lambda e: e[None, 1:],
+    "one more dimension": lambda e: e.unsqueeze(1).squeeze(1),
+    "expanded again": lambda e: e.expand(2, *e.shape),
+    "windows": lambda e: e.unfold(0, 2, 1),
+    "the diagonal": lambda e: e.diagonal(),
+    "by indices": lambda e: e[[0, 2, 2]],
+    "by a mask": lambda e: e[e > 1],
+    "all": lambda e: e[...],
+    "a chunk": lambda e: e.chunk(2)[1],
+    "unbound": lambda e: e.unbind(0)[1],
+    "in a line": lambda e: e.reshape(-1),
+}
+SHARING = {
+    "expanded": lambda b: b.expand(4, 4),
+    "one element": lambda b: b[:1].expand(4, 4),
+    "windows": lambda b: b.unfold(0, 2, 1),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("sharing", SHARING)
+def test_a_view_whose_elements_share_memory_gets_the_gradients_of_its_parts(sharing, part):
+    def gradients(m):
+        found = []
+        for again in PARTS.values():
+            x = m.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+            view = SHARING[sharing](x * 1)
+            view.retain_grad()
+            if view.shape[1] < 3 and part == "an element":
+                return None
+            one = PARTS[part](view)
+            two = again(one) if one.dim() == 2 and min(one.shape) > 2 else one
+            weights = m.arange(1.0, two.numel() + 1).reshape(two.shape)
+            loss = (two * weights).sum() + (one * one).sum()
+            found.append(values(m.autograd.grad(loss, [one, view], create_graph=True)))
+            second = m.autograd.grad((two**3).sum(), view, create_graph=True)[0]
+            found.append(values(m.autograd.grad(second.sum(), [view, x], retain_graph=True)))
+            loss.backward()
+            found.append(values([view.grad, x.grad]))
+        return found
+
+    assert gradients(SUT) == gradients(REF)
+
+
+@program
 def a_post_accumulate_hook_may_use_up_the_gradient(m):
     w = leaf(m)
 

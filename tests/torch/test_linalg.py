@@ -87,7 +87,7 @@ def test_functions_of_a_square_matrix_have_pytorchs_values_and_gradients(name, d
     compare(SQUARE[name], regular(2, 3, 2, dtype=dtype), smooth=name != "matrix_rank")
 
 
-@pytest.mark.parametrize("n", [1, 2, 17, 64])
+@pytest.mark.parametrize("n", [1, 2, 17, 33, 64, 70])
 def test_matrices_of_other_sizes_are_factored_as_well(n):
     compare(lambda m, a: [m.linalg.inv(a), m.linalg.slogdet(a)[1], m.linalg.qr(a)[1]], regular(3, n))
     compare(lambda m, a: m.linalg.cholesky(a), positive(4, n))

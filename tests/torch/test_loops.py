@@ -247,3 +247,49 @@ def test_a_random_cell_has_the_values_and_gradients_of_pytorch(seed):
     for a, b in zip(ours, theirs, strict=True):
         scale = max(1.0, float(b.detach().abs().max()))
         np.testing.assert_allclose(a.detach().numpy() / scale, b.detach().numpy() / scale, rtol=1e-3, atol=5e-5)
+
+
+LAYERS = {
+    "RNN": {},
+    "RNN_relu": {"nonlinearity": "relu"},
+    "LSTM": {},
+    "LSTM_projected": {"proj_size": 3, "bidirectional": True},
+    "LSTM_without_bias": {"bias": False, "num_layers": 2},
+    "GRU": {"bidirectional": True},
+}
+
+
+def over_sequence(m, kind, lengths, grad=True):
+    """A recurrent layer over sequences of these lengths: its results, gradients, and gradients of gradients."""
+    layer = getattr(m.nn, kind.split("_")[0])(I, H, **LAYERS[kind])
+    with m.no_grad():
+        for k, p in enumerate(layer.parameters()):
+            p.copy_(m.from_numpy(data(*p.shape, seed=k)))
+    x = m.from_numpy(data(max(lengths), len(lengths), I, seed=99)).requires_grad_(grad)
+    packed = len(set(lengths)) > 1
+    with m.set_grad_enabled(grad):
+        given = m.nn.utils.rnn.pack_padded_sequence(x, m.tensor(lengths), enforce_sorted=False) if packed else x
+        out, state = layer(given)
+        found = [out.data if packed else out, *(state if isinstance(state, tuple) else [state])]
+        if not grad:
+            return found
+        loss = sum((v * v).mean() for v in found)
+        first = m.autograd.grad(loss, [x, *layer.parameters()], create_graph=True)
+        return found + [*first, *m.autograd.grad(sum((g * g).sum() for g in first), [x, *layer.parameters()])]
+
+
+@pytest.mark.parametrize("lengths", [[1], [4] * 3, [25], [40] * 2, [30, 30, 12, 11, 5]], ids=str)
+@pytest.mark.parametrize("kind", LAYERS)
+def test_a_layer_over_a_sequence_has_the_values_and_both_gradients_of_pytorch(kind, lengths):
+    for ours, theirs in zip(over_sequence(SUT, kind, lengths), over_sequence(REF, kind, lengths), strict=True):
+        scale = max(1e-6, float(theirs.detach().abs().max()))
+        np.testing.assert_allclose(ours.detach().numpy() / scale, theirs.detach().numpy() / scale, rtol=1e-3, atol=2e-5)
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_a_layer_off_the_tape_has_the_values_of_pytorch(kind):
+    lengths = [30, 30, 12, 11, 5]
+    for ours, theirs in zip(
+        over_sequence(SUT, kind, lengths, False), over_sequence(REF, kind, lengths, False), strict=True
+    ):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-4, atol=1e-5)

@@ -89,11 +89,23 @@ def train(m, row, dtype, steps=20):
 @pytest.mark.parametrize("row", ROWS)
 def test_twenty_steps_end_where_pytorch_ends(row, dtype):
     close = {"rtol": 1e-6 if dtype == "float32" else 1e-11, "atol": 1e-6 if dtype == "float32" else 1e-12}
-    if dtype == "float32" and row.startswith("RMSprop") and "momentum" in row:
-        close = {"rtol": 1e-5, "atol": 1e-5}  # quotients of small numbers, which a last bit of the gradient moves
     if "lr=torch" in row:
         close["rtol"] = 2e-6  # PyTorch divides a tensor of float32 then, not a number
-    check_same(train(SUT, row, dtype), train(REF, row, dtype), row, **close)
+    (ours, our_state), (theirs, their_state) = train(SUT, row, dtype), train(REF, row, dtype)
+    check_same(ours, theirs, row, **close)
+    if dtype == "float32" and row.startswith("RMSprop") and "momentum" in row:
+        close = {"rtol": 3e-6, "atol": 4e-6}  # see "multiply-adds round twice" in docs/DECISIONS.md
+    check_same(our_state, their_state, row, **close)
+
+
+def test_a_run_in_float32_is_as_near_to_the_run_in_float64_as_pytorch_s_is():
+    row = "RMSprop(lr=0.02, momentum=0.9)"  # of all rows the one where the two are furthest apart
+    exact = train(REF, row, "float64")[0]
+    ours, theirs = (
+        max((p.double() - m.tensor(e.numpy())).abs().max().item() for p, e in zip(train(m, row, "float32")[0], exact))
+        for m in (SUT, REF)
+    )
+    assert ours <= 1.2 * theirs
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -110,8 +122,7 @@ def test_twenty_steps_of_given_gradients_are_the_same_to_a_few_last_bits(row):
             optimizer.step()
         return [p.detach() for p in params]
 
-    atol = 1e-6 if row.startswith("RMSprop") and "momentum" in row else 5e-7  # of numbers of the order of one
-    check_same(run(SUT), run(REF), row, rtol=5e-7, atol=atol)
+    check_same(run(SUT), run(REF), row, rtol=5e-7, atol=5e-7)
 
 
 @pytest.mark.parametrize("row", ROWS)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.torch import fuzz, mutants, programs
-from tests.torch.compare import SUT
+from tests.torch import agreement, fuzz, mutants, programs
+from tests.torch.compare import REF, SUT, Difference
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = int(os.environ.get("BRISK_PROGRAMS", "2000"))
@@ -66,7 +66,7 @@ def test_random_programs_agree_with_pytorch_when_their_backward_passes_are_repla
 def test_hypothesis_finds_no_program_that_differs(rng, length, grad):
     """Hypothesis looks for short programs: it drives every choice of the generator, and shrinks through them."""
     program = programs.Generator(rng, length, grad).program(seed=-1)
-    failure = programs.failure_of(program)
+    failure = agreement.failure_of(program)
     assert failure is None, f"{failure}\n{program.source()}"
 
 
@@ -76,7 +76,7 @@ def test_one_program_after_another_in_one_process_with_shared_plans():
     for seed in range(max(PROGRAMS * 3 // 40, 1)):
         program = programs.generate(10**9 + seed)
         for attempt in range(2):
-            failure = programs.failure_of(program)
+            failure = agreement.failure_of(program)
             assert failure is None, f"run {attempt + 1}: {failure}\n{program.source()}"
 
 
@@ -86,7 +86,7 @@ def test_the_comparison_notices(name):
     """A broken PyTorch is found out within some hundred programs; the reproducer is short."""
     around = mutants.MUTANTS[name]()
     for seed in range(3000):
-        program, failure = fuzz.run_one(seed, around, module=programs.REF)
+        program, failure = fuzz.run_one(seed, around, module=REF)
         if failure:
             assert len(program.steps) <= 12, program.source()
             return
@@ -98,10 +98,46 @@ def test_the_comparison_does_not_mind_the_last_digit_of_functions_that_round():
     around = mutants.MUTANTS["ulp"]()
     for seed in range(300):
         program = programs.generate(seed)
-        failure = programs.failure_of(program, around=around, module=programs.REF)
+        failure = agreement.failure_of(program, around=around, module=REF)
         assert failure is None, f"{failure}\n{program.source()}"
 
 
 def test_programs_are_the_same_for_the_same_seed():
     seeds = random.Random(5).sample(range(10**6), 5)
     assert [programs.generate(s).source() for s in seeds] == [programs.generate(s).source() for s in seeds]
+
+
+STEPS = [
+    programs.Step("x = torch.tensor([1.0, 2.0, -9.0])"),
+    programs.Step("y = x.exp()", rounds=True),
+    programs.Step("d = y - torch.tensor([2.7182818, 7.0, 0.0])"),
+    programs.Step("g = torch.nn.functional.gelu(x)", rounds=True),
+]
+
+
+@pytest.mark.parametrize(
+    "name, place, apart, close",
+    [
+        ("y", 0, 0.9e-5, True),
+        ("y", 0, 1.1e-5, False),  # relative to itself, not to its largest neighbour
+        ("d", 1, 0.9e-5, True),
+        ("d", 0, 2.0, True),  # two units of e, what is left of e - e
+        ("d", 0, 100.0, False),
+        ("g", 2, -1.0, True),  # PyTorch's is 0, and -1e-18 is right
+        ("g", 2, -3.0, False),
+    ],
+)
+def test_rough_values_are_within_1e_5_or_within_what_rounding_moves_them_by(name, place, apart, close):
+    scope = {"torch": REF}
+    for step in STEPS:
+        exec(step.line, scope)
+    theirs = scope[name]
+    unit = {"d": 2.0**-22, "g": 1.0157e-18}.get(name) if place != 1 else None
+    ours = theirs.double()
+    ours[place] += apart * (unit or float(theirs[place]))
+    ours = ours.float()
+    if close:
+        agreement.check_rough(ours, theirs, name, name, STEPS)
+    else:
+        with pytest.raises(Difference):
+            agreement.check_rough(ours, theirs, name, name, STEPS)

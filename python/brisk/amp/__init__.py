@@ -7,6 +7,7 @@ import functools
 import warnings
 
 from brisk import _C
+from brisk._missing import finder
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
@@ -19,6 +20,21 @@ def is_autocast_enabled(device_type=None):
 def get_autocast_dtype(device_type):
     """What PyTorch would compute in, on that device."""
     return _C.bfloat16 if device_type == "cpu" else _C.float16
+
+
+def is_autocast_cpu_enabled():
+    """False, as is_autocast_enabled."""
+    return False
+
+
+def get_autocast_cpu_dtype():
+    """What PyTorch would compute in."""
+    return _C.bfloat16
+
+
+def get_autocast_gpu_dtype():
+    """What PyTorch would compute in, on a GPU."""
+    return _C.float16
 
 
 def is_autocast_cache_enabled():
@@ -128,3 +144,6 @@ class GradScaler:
 
     def load_state_dict(self, state_dict):
         """Nothing to take over."""
+
+
+__getattr__ = finder(__name__)

@@ -4,6 +4,7 @@ import threading
 
 from brisk import _C
 from brisk._C import Tensor
+from brisk._missing import finder
 from brisk.autograd import anomaly_mode, forward_ad, function, functional, graph, hooks
 from brisk.autograd import gradcheck as _gradcheck
 from brisk.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
@@ -88,7 +89,7 @@ def grad(
         )
     outputs, inputs = _listed(outputs), _listed(inputs)
     if not inputs:
-        raise ValueError("grad requires non-empty inputs.")
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     retain = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         return _batched(outputs, inputs, grad_outputs, retain, create_graph, allow_unused, materialize_grads)
@@ -109,3 +110,6 @@ def Variable(data, requires_grad=False, volatile=False):
     """A tensor: the name is from before tensors had gradients of their own."""
     v = data.detach()
     return v.requires_grad_(requires_grad) if requires_grad else v
+
+
+__getattr__ = finder(__name__, later=("profiler",))

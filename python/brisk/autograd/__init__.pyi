@@ -14,6 +14,7 @@ from brisk.autograd import functional as functional
 from brisk.autograd import grad_mode as grad_mode
 from brisk.autograd import graph as graph
 from brisk.autograd import hooks as hooks
+from brisk.autograd import profiler as profiler
 from brisk.autograd.function import Function as Function
 from brisk.autograd.gradcheck import GradcheckError as GradcheckError
 from brisk import Tensor as Tensor

@@ -27,6 +27,11 @@ def _set(enabled, nan):
     _C._set_anomaly_check(_check if _enabled else None)
 
 
+def set_anomaly_enabled(enabled, check_nan=True):
+    """Anomaly mode on or off."""
+    _set(enabled, check_nan)
+
+
 def _check(name, line, gradients):
     """Called after every gradient function of a pass."""
     if not _nan:

@@ -2,10 +2,11 @@
 
 A dual tensor is a place on the tape whose tangent its level knows. The tangent of what was computed from it is the
 product of the Jacobian with those tangents, taken when it is asked for: the reverse pass is linear in the vector it
-starts from, so differentiating it by that vector gives the product. Hence ops must be recorded: inside no_grad a dual
-tensor loses its tangent, and make_dual refuses to make one there.
+starts from, so differentiating it by that vector gives the product. Hence ops must be recorded: while a level is open
+they are inside no_grad too, where only passes for tangents find them.
 """
 
+import contextlib
 import threading
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ def enter_dual_level():
     if _duals() is not None:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     _here.duals = []
+    _C._forward_mode(True)
     return 0
 
 
@@ -46,6 +48,7 @@ def exit_dual_level(*, level=None):
             "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
         )
     _here.duals = None
+    _C._forward_mode(False)
 
 
 class dual_level:
@@ -71,24 +74,34 @@ def _check(primal, tangent):
 
 
 def make_dual(tensor, tangent, *, level=None):
-    """The tensor with a tangent: a copy that the tape knows."""
+    """The tensor with a tangent: the same memory, which the tape knows by a place of its own."""
     if _duals() is None:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
     _check(tensor, tangent)
-    if not _C.is_grad_enabled():
-        raise RuntimeError("brisk's forward mode records what it differentiates: make_dual needs grad mode to be on")
-    place = tensor.clone() if tensor.requires_grad else tensor.detach().clone().requires_grad_()
-    _duals().append((place, tangent.to(tensor.dtype)))
-    return place.clone()  # no leaf: it may be written to
+    if _C.is_inference_mode_enabled():  # where tensors have no tangents
+        return tensor.view_as(tensor)
+    with enable_grad():
+        place = tensor.clone() if tensor.requires_grad else _C.zeros_like(tensor).requires_grad_()
+        _duals().append((place, tangent.to(tensor.dtype)))
+        return _C._placed_at(tensor, place.clone())  # no leaf: it may be written to
+
+
+@contextlib.contextmanager
+def tangents_taken():
+    was = _C._take_tangents(True)
+    try:
+        yield
+    finally:
+        _C._take_tangents(was)
 
 
 def _pushed(tensor, places, tangents):
     """The Jacobian of tensor by places, times tangents; None where it depends on none of them."""
     from brisk.autograd import grad
 
-    with enable_grad():
+    with enable_grad(), tangents_taken():
         probe = _C.zeros_like(tensor, requires_grad=True)
         gradients = grad(tensor, places, probe, retain_graph=True, create_graph=True, allow_unused=True)
         if all(g is None for g in gradients):

@@ -285,7 +285,7 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
         raise RuntimeError(f"torch.autograd.functional.jacobian: `strict=True` and {other} are not supported together.")
     if forward and not vectorize:
         raise NotImplementedError(
-            "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for "
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for "
             "`vectorize=True`."
         )
     with enable_grad():

@@ -51,8 +51,7 @@ def _check_inputs(inputs):
             )
     if not found:
         raise ValueError(
-            "gradcheck expects at least one input tensor to require gradient, but none of the them have "
-            "requires_grad=True."
+            "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
         )
     for x in _wanted(inputs):
         if not x.is_leaf:

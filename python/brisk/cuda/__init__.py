@@ -2,6 +2,7 @@
 
 import contextlib
 
+from brisk._missing import finder
 from brisk.cuda import amp
 
 __all__ = [
@@ -79,3 +80,6 @@ def stream(stream):
     if stream is not None:
         raise AssertionError(_MISSING)
     yield
+
+
+__getattr__ = finder(__name__)

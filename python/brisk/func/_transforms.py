@@ -6,10 +6,12 @@ captured that requires gradients); a result that depends on nothing but the leve
 Forward products differentiate the reverse pass, which is linear in the vector it starts from.
 """
 
+import contextlib
 import functools
 
 from brisk import _C
 from brisk._C import Tensor
+from brisk.autograd.forward_ad import tangents_taken
 from brisk.autograd.functional import _grad
 from brisk.autograd.grad_mode import enable_grad
 from brisk.utils._pytree import tree_flatten, tree_map, tree_unflatten
@@ -23,7 +25,7 @@ class _Level:
         self.leaves, self.structure = tree_flatten(trees)
         for t in self.leaves:
             if not isinstance(t, Tensor):
-                raise RuntimeError(f"{caller}: Expected all inputs to be tensors, got a value of type {type(t)}")
+                raise ValueError(f"Thing passed to transform API must be Tensor, got {type(t)}")
             if not (t.dtype.is_floating_point or t.is_complex()):
                 raise RuntimeError(
                     f"{caller}: only tensors of floating point or complex dtype can require gradients, got {t.dtype}"
@@ -36,6 +38,10 @@ class _Level:
     @property
     def arguments(self):
         return tree_unflatten(self.places, self.structure)
+
+    def passed_on(self):
+        """The arguments of a function in forward mode: no leaves, whose tangents no_grad would stop."""
+        return tree_unflatten([p.view_as(p) for p in self.places], self.structure)
 
     def leads_outside(self, tensors):
         """Whether gradients of these would reach anything but this level's arguments."""
@@ -99,10 +105,10 @@ def grad_and_value(func, argnums=0, has_aux=False):
         with enable_grad():
             value, aux = _parted(func(*_replaced(args, places, level.arguments), **kwargs), has_aux, caller)
             if not isinstance(value, Tensor):
-                raise RuntimeError(f"{caller}: Expected f(*args) to return a single tensor, got {type(value)} instead.")
+                raise RuntimeError(f"{caller}: Expected f(*args) to return a Tensor, got {type(value)}")
             if value.dim() != 0:
                 raise RuntimeError(
-                    f"{caller}: Expected f(*args) to return a scalar tensor, got tensor with {value.dim()} dims. Maybe "
+                    f"{caller}: Expected f(*args) to return a scalar Tensor, got tensor with {value.dim()} dims. Maybe "
                     "you wanted to use the vjp or jacrev APIs instead?"
                 )
             gradients = tree_unflatten(level.gradients((value,)), level.structure)
@@ -134,14 +140,24 @@ def _tensors(tree, caller):
     return leaves, structure
 
 
+def _mismatch(what, k, v, t):
+    if not isinstance(v, Tensor):
+        return f"Expected {what} to be tensors, got {type(v)}"
+    if what == "tangents":
+        return (
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(t.shape)} while the given forward gradient is of size {list(v.shape)}."
+        )
+    return f"Mismatch in shape: grad_output[{k}] has a shape of {v.shape} and output[{k}] has a shape of {t.shape}."
+
+
 def _check_like(vectors, structure, tensors, what):
     leaves, given = tree_flatten(vectors)
     if len(leaves) != len(tensors):
         raise RuntimeError(f"Expected {what} to have the same structure: {len(tensors)} tensors, got {len(leaves)}")
-    for v, t in zip(leaves, tensors):
+    for k, (v, t) in enumerate(zip(leaves, tensors)):
         if not isinstance(v, Tensor) or v.shape != t.shape:
-            got = tuple(v.shape) if isinstance(v, Tensor) else type(v)
-            raise RuntimeError(f"Expected {what} to have shape {tuple(t.shape)}, got {got}")
+            raise RuntimeError(_mismatch(what, k, v, t))
     return leaves
 
 
@@ -164,10 +180,20 @@ def vjp(func, *primals, has_aux=False):
     return (result, product, level.leave(aux)) if has_aux else (result, product)
 
 
+@contextlib.contextmanager
+def _forward_mode():
+    _C._forward_mode(True)
+    try:
+        with enable_grad():
+            yield
+    finally:
+        _C._forward_mode(False)
+
+
 def _pushed(level, outputs, tangents, create_graph):
     """The Jacobian times tangents, for each output."""
     probe = tuple(_C.zeros_like(o, requires_grad=True) for o in outputs)
-    with enable_grad():
+    with enable_grad(), tangents_taken():
         gradients = level.gradients(outputs, probe, True, True)
         found = _grad(gradients, probe, tuple(tangents), create_graph, True)
     return [_C.zeros_like(o) if t is None else t for t, o in zip(found, outputs)]
@@ -183,8 +209,8 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         raise RuntimeError(f"{caller}: Expected primals to be a non-empty tuple")
     level = _Level(primals, caller)
     vectors = _check_like(tangents, level.structure, level.places, "tangents")
-    with enable_grad():
-        out, aux = _parted(func(*level.arguments), has_aux, caller)
+    with _forward_mode():
+        out, aux = _parted(func(*level.passed_on()), has_aux, caller)
         outputs, structure = _tensors(out, caller)
     create = level.outer and (level.leads_outside(outputs) or any(v.requires_grad for v in vectors))
     pushed = level.leave(tree_unflatten(_pushed(level, outputs, vectors, create), structure))
@@ -195,8 +221,8 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
 def linearize(func, *primals):
     """(func(*primals), the function that takes tangents to the Jacobian times them)"""
     level = _Level(primals, "linearize(f, *primals)")
-    with enable_grad():
-        out = func(*level.arguments)
+    with _forward_mode():
+        out = func(*level.passed_on())
         outputs, structure = _tensors(out, "linearize(f, *primals)")
 
     def push(*tangents):

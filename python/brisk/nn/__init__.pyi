@@ -181,4 +181,3 @@ from brisk.nn.modules.shapes import UpsamplingNearest2d as UpsamplingNearest2d
 from brisk.nn.modules.shapes import ZeroPad1d as ZeroPad1d
 from brisk.nn.modules.shapes import ZeroPad2d as ZeroPad2d
 from brisk.nn.modules.shapes import ZeroPad3d as ZeroPad3d
-from brisk._missing import finder as finder

@@ -8,6 +8,7 @@ import warnings
 
 from brisk import _C
 from brisk._C import Tensor, _nn
+from brisk._composed import looks_like
 from brisk.autograd.grad_mode import no_grad
 
 __all__ = [
@@ -203,6 +204,7 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
     return _reduced(loss.sum(-1) / input.size(-1), code)
 
 
+@looks_like("soft_margin_loss")
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """log(1 + exp(-target input)), for targets of 1 and -1."""
     code = _code(reduction, size_average, reduce)

@@ -3,6 +3,7 @@
 import math
 
 from brisk import _C
+from brisk._composed import looks_like
 from brisk.nn._windows import _each
 
 __all__ = [
@@ -115,6 +116,7 @@ def _cubic_samples(input, places, confine):
     return total
 
 
+@looks_like(lambda input, *a, **k: f"_grid_sample_{input.dim() - 2}d", 2)
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
     """input at the places of grid, whose last dimension is x, y (and z) from -1 to 1."""
     if mode not in ("bilinear", "nearest", "bicubic"):

@@ -6,6 +6,7 @@ import warnings
 
 from brisk import _C
 from brisk._C import _nn
+from brisk._composed import looks_like
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
@@ -36,6 +37,11 @@ def _places(size, before, after, mode):
     return (size - 1 - ((size - 1) - at.abs()).abs()).abs()
 
 
+def _padding(input, pad, mode="constant", value=None):
+    return f"_{mode}_{len(pad) // 2}d"
+
+
+@looks_like(_padding)
 def pad(input, pad, mode="constant", value=None):
     """Adds elements before and after, the last dimension first: a value, or by mirroring, repeating, going round."""
     pad = [int(p) for p in pad]
@@ -165,11 +171,13 @@ def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+@looks_like("_max_pool_2d")
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest element of each window."""
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+@looks_like("_max_pool_3d")
 def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest element of each window."""
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
@@ -182,6 +190,7 @@ def max_pool1d_with_indices(
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
+@looks_like("_max_pool_2d")
 def max_pool2d_with_indices(
     input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=True
 ):
@@ -189,6 +198,7 @@ def max_pool2d_with_indices(
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
+@looks_like("_max_pool_3d")
 def max_pool3d_with_indices(
     input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=True
 ):
@@ -235,6 +245,7 @@ def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
+@looks_like("_avg_pool_2d")
 def avg_pool2d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
 ):
@@ -242,6 +253,7 @@ def avg_pool2d(
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
+@looks_like("_avg_pool_3d")
 def avg_pool3d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
 ):
@@ -313,11 +325,13 @@ def adaptive_max_pool1d(input, output_size, return_indices=False):
     return _adaptive_max(1, input, output_size, return_indices)
 
 
+@looks_like("_adaptive_max_pool_2d")
 def adaptive_max_pool2d(input, output_size, return_indices=False):
     """The largest elements of as many windows as asked for."""
     return _adaptive_max(2, input, output_size, return_indices)
 
 
+@looks_like("_adaptive_max_pool_3d")
 def adaptive_max_pool3d(input, output_size, return_indices=False):
     """The largest elements of as many windows as asked for."""
     return _adaptive_max(3, input, output_size, return_indices)
@@ -399,6 +413,7 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
 # --- folding ---------------------------------------------------------------------------------------------------------
 
 
+@looks_like("_im2col")
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """The windows of an image as columns."""
     kernel, dilation, padding, stride = (_each(v, 2) for v in (kernel_size, dilation, padding, stride))
@@ -416,6 +431,7 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     return columns if input.dim() == 4 else columns.squeeze(0)
 
 
+@looks_like("_col2im")
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     """Adds columns up into an image: the reverse of unfold."""
     out, kernel, dilation, padding, stride = (
@@ -450,6 +466,7 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     return image if input.dim() == 3 else image.squeeze(0)
 
 
+@looks_like("pixel_shuffle")
 def pixel_shuffle(input, upscale_factor):
     """(C r^2, H, W) to (C, H r, W r)."""
     r, (c, h, w) = upscale_factor, input.shape[-3:]
@@ -465,6 +482,7 @@ def pixel_shuffle(input, upscale_factor):
     return x.reshape(*lead, c // (r * r), h * r, w * r)
 
 
+@looks_like("pixel_unshuffle")
 def pixel_unshuffle(input, downscale_factor):
     """(C, H r, W r) to (C r^2, H, W)."""
     r, (c, h, w) = downscale_factor, input.shape[-3:]
@@ -536,6 +554,11 @@ def _cubic(input, dim, count, scale, align_corners, a=-0.75):
 _LINEAR_DIMS = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
 
 
+def _resizing(input, size=None, scale_factor=None, mode="nearest", *args, **kwargs):
+    return f"_{mode.replace('-', '_')}_{input.dim() - 2}d"
+
+
+@looks_like(_resizing)
 def interpolate(
     input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None,
     antialias=False,

@@ -7,6 +7,7 @@ from brisk import _C
 from brisk._C import _nn
 from brisk._C._nn import *  # noqa: F403  (the rows of the extension)
 from brisk._C._nn import leaky_relu
+from brisk._composed import looks_like as _looks_like
 from brisk._missing import finder
 from brisk.autograd.function import Function
 from brisk.autograd.grad_mode import no_grad
@@ -25,13 +26,22 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _row_major(t):
+    """t in memory in the order of its dimensions, those of one element too."""
+    made = _C.empty(t.shape, dtype=t.dtype)
+    return t if t.stride() == made.stride() else made.copy_(t)
+
+
+@_looks_like("rrelu")
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """leaky_relu with a slope drawn between two bounds; their mean when not training."""
     if not training:
-        return leaky_relu(input, (lower + upper) / 2, inplace)
-    slopes = _C.ones_like(input)
-    drawn = _C.empty_like(slopes).uniform_(lower, upper)  # (PyTorch draws only where it needs a slope)
-    result = _C.where(input <= 0, input * drawn, input)
+        result = leaky_relu(input, (lower + upper) / 2, inplace)
+        return result if inplace else _row_major(result)
+    slopes, bent = _C.ones(input.shape, dtype=input.dtype), input.detach() <= 0
+    bounds = _C.tensor([lower, upper], dtype=input.dtype).tolist()
+    slopes[bent] = _C.empty(int(bent.sum()), dtype=_C.float64).uniform_(*bounds).to(input.dtype)
+    result = _row_major(input * slopes)
     return input.copy_(result) if inplace else result
 
 
@@ -314,7 +324,7 @@ def one_hot(tensor, num_classes=-1):
         raise RuntimeError("num_classes should be positive")
     elif highest >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return (tensor.unsqueeze(-1) == _C.arange(num_classes)).long()
+    return _row_major((tensor.unsqueeze(-1) == _C.arange(num_classes)).long())
 
 
 def _softmax_dim(name, ndim, stacklevel):

@@ -40,7 +40,6 @@ from brisk import cosine_similarity as cosine_similarity
 from brisk.nn._losses import cross_entropy as cross_entropy
 from brisk.nn._losses import ctc_loss as ctc_loss
 from brisk import embedding_bag as embedding_bag
-from brisk._missing import finder as finder
 from brisk.nn._windows import fold as fold
 from brisk.nn._sampling import fractional_max_pool2d as fractional_max_pool2d
 from brisk.nn._sampling import fractional_max_pool2d_with_indices as fractional_max_pool2d_with_indices

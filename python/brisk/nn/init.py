@@ -6,6 +6,7 @@ import warnings
 
 from brisk import _C
 from brisk._C import _nn
+from brisk._missing import finder
 from brisk.autograd.grad_mode import no_grad
 
 __all__ = [
@@ -231,3 +232,5 @@ kaiming_uniform = _older(kaiming_uniform_)
 kaiming_normal = _older(kaiming_normal_)
 orthogonal = _older(orthogonal_)
 sparse = _older(sparse_)
+
+__getattr__ = finder(__name__)

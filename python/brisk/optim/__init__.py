@@ -1,5 +1,6 @@
 """Optimizers and schedules of their learning rates."""
 
+from brisk._missing import finder
 from brisk.optim import lr_scheduler, swa_utils
 from brisk.optim.adadelta import Adadelta
 from brisk.optim.adafactor import Adafactor
@@ -22,3 +23,5 @@ __all__ = [
     "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "Optimizer",
     "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
+
+__getattr__ = finder(__name__)

@@ -12,6 +12,7 @@ from collections import Counter
 from copy import copy
 
 from brisk._C import Tensor
+from brisk._missing import finder
 from brisk.optim.optimizer import Optimizer
 
 __all__ = [
@@ -713,3 +714,6 @@ class ChainedScheduler(_Several):
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = self._rates()
+
+
+__getattr__ = finder(__name__)

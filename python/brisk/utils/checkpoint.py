@@ -119,6 +119,7 @@ class _Recomputed(Function):
                     "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
                     f"during the forward pass: output {k} had shape {g.shape}, now {o.shape}."
                 )
+        ctx.again.compare(outputs)
         pairs = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Tensor) and o.requires_grad and g is not None]
         if not pairs:
             return (None, None) + (None,) * len(ctx.ends)
@@ -126,7 +127,42 @@ class _Recomputed(Function):
         return (None, None, *_C._run_backward(outputs, grads, ctx.ends, create, create, False, True))
 
 
-def _without_reentrance(function, preserve_rng_state, context_fn, args, kwargs):
+class _Again:
+    """The second run of a function, and what it has to agree with."""
+
+    def __init__(self, function, args, kwargs, state, context, count, at, saved):
+        self.call = function, args, kwargs
+        self.state, self.context = state, context
+        self.count, self.at = count, at  # how many results there were, and which of them are on the tape
+        self.saved, self.start = saved, 0
+
+    def __call__(self):
+        function, args, kwargs = self.call
+        self.start = _C._tape_position()
+        with _random_state(self.state), enable_grad(), self.context:
+            found = tree_leaves(function(*args, **kwargs))
+        return [found[k] for k in self.at] if len(found) == self.count else found
+
+    def compare(self, outputs):
+        """What the second run has for backward must begin with what the first one had."""
+        before, metadata = self.saved
+        now = _C._tape_saved([o for o in outputs if isinstance(o, Tensor) and o.requires_grad], self.start)
+        if len(now) < len(before):
+            raise CheckpointError(
+                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
+                f"recomputation.\nNumber of tensors saved during forward: {len(before)}\n"
+                f"Number of tensors saved during recomputation: {len(now)}."
+            )
+        for k, (old, new) in enumerate(zip(before, now)):
+            if metadata and old != new:
+                raise CheckpointError(
+                    "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
+                    f"during the forward pass.\ntensor at position {k}:\nsaved metadata: {old}\n"
+                    f"recomputed metadata: {new}\n."
+                )
+
+
+def _without_reentrance(function, preserve_rng_state, context_fn, determinism_check, args, kwargs):
     forward_context, again_context = context_fn()
     state = _C.get_rng_state() if preserve_rng_state else None
     start = _C._tape_position()
@@ -136,14 +172,10 @@ def _without_reentrance(function, preserve_rng_state, context_fn, args, kwargs):
     at = [k for k, t in enumerate(leaves) if isinstance(t, Tensor) and t.requires_grad]
     if not at or not _C.is_grad_enabled():
         return result
-
-    def again():
-        with _random_state(state), enable_grad(), again_context:
-            found = tree_leaves(function(*args, **kwargs))
-        return [found[k] if k < len(found) else None for k in at] if len(found) == len(leaves) else found
-
     taped = [leaves[k] for k in at]
+    saved = _C._tape_saved(taped, start), determinism_check != "none"
     ends = _C._tape_ends(taped, start)
+    again = _Again(function, args, kwargs, state, again_context, len(leaves), at, saved)
     outputs = _Recomputed.apply(again, tuple(t.detach() for t in taped), *ends)
     for k, o in zip(at, outputs):
         leaves[k] = o
@@ -167,7 +199,7 @@ def checkpoint(
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if not use_reentrant:
-        return _without_reentrance(function, preserve, context_fn, args, kwargs)
+        return _without_reentrance(function, preserve, context_fn, determinism_check, args, kwargs)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if context_fn is not noop_context_fn or debug:

@@ -1,4 +1,4 @@
-"""SummaryWriter: numbers, texts, histograms and pictures in event files, which TensorBoard reads.
+"""SummaryWriter: numbers, texts, histograms, pictures, sound, embeddings in files that TensorBoard reads.
 
 An event file is a row of records, each with its length and two checksums; a record is an Event in protocol buffers'
 encoding, of which the few fields needed are written here. Neither tensorboard nor protobuf need be installed. A record
@@ -153,8 +153,8 @@ def _png(pixels):
     return parts
 
 
-def _image(pixels, dataformats):
-    """Summary.Image of floats in [0, 1] or bytes, whose dimensions are named by dataformats."""
+def _pixels(pixels, dataformats):
+    """Bytes, height by width by three or four channels, of floats in [0, 1] or bytes."""
     import numpy as np
 
     pixels = _array(pixels)
@@ -166,17 +166,77 @@ def _image(pixels, dataformats):
         pixels = pixels.transpose([names.index("H"), names.index("W"), 2]).repeat(3, axis=2)
     if pixels.dtype != np.uint8:
         pixels = (pixels.astype(np.float32) * 255).clip(0, 255).astype(np.uint8)
-    if pixels.shape[2] == 1:
-        pixels = pixels.repeat(3, axis=2)
+    return pixels.repeat(3, axis=2) if pixels.shape[2] == 1 else pixels
+
+
+def _image(pixels, dataformats):
+    """Summary.Image of a picture whose dimensions are named by dataformats."""
+    pixels = _pixels(pixels, dataformats)
     height, width, channels = pixels.shape
     return _integer(1, height) + _integer(2, width) + _integer(3, channels) + _bytes(4, _png(pixels))
+
+
+def _grid(pictures, dataformats, square=False):
+    """Pictures of one size in one: rows of eight, or as many as make a square. HWC."""
+    import numpy as np
+
+    pictures, names = _array(pictures), dataformats.upper()
+    if pictures.ndim != len(names):
+        raise AssertionError(f"size of input tensor and input format are different: {pictures.shape}, {dataformats}")
+    if "C" not in names:
+        pictures, names = pictures[..., None], names + "C"
+    pictures = pictures.transpose([names.index(c) for c in "NHWC"])
+    count, height, width, channels = pictures.shape
+    across = int(np.ceil(count**0.5)) if square else min(count, 8)
+    down = across if square else -(-count // across)
+    canvas = np.zeros((down * height, across * width, channels), pictures.dtype)
+    for n, picture in enumerate(pictures):
+        top, left = n // across * height, n % across * width
+        canvas[top : top + height, left : left + width] = picture
+    return canvas
+
+
+def _drawn(figure, close):
+    """The pixels of a figure of matplotlib, HWC."""
+    import numpy as np
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    pixels = np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
+    if close:
+        import matplotlib.pyplot as plt
+
+        plt.close(figure)
+    return pixels
+
+
+def _precision_and_recall(labels, predictions, thresholds, weights):
+    """(6, thresholds): true and false positives, true and false negatives, precision, recall."""
+    import numpy as np
+
+    labels, predictions = labels.reshape(-1).astype(bool), predictions.reshape(-1)
+    weights = np.ones(labels.shape) if weights is None else np.broadcast_to(_array(weights), labels.shape)
+    bucket = np.clip(np.floor(predictions * (thresholds - 1)), 0, thresholds - 1).astype(int)
+    true, false = (
+        np.bincount(bucket, weights * chosen, thresholds)[::-1].cumsum()[::-1] for chosen in (labels, ~labels)
+    )
+    missed, right = true[0] - true, false[0] - false
+    precision, recall = true / np.maximum(1e-7, true + false), true / np.maximum(1e-7, true + missed)
+    return np.stack([true, false, right, missed, precision, recall])
+
+
+def _write_rows(path, rows):
+    """A table, columns by tabs."""
+    with open(path, "w", encoding="utf-8") as f:
+        f.writelines("\t".join(map(str, row)) + "\n" for row in rows)
 
 
 class SummaryWriter:
     """Writes what a training program tells into an event file under log_dir (runs/<time>_<host> when not given).
 
-    Numbers, texts, histograms and pictures. What else PyTorch's writer takes (figures, graphs, embeddings, sound)
-    raises NotImplementedError."""
+    Numbers, texts, histograms, pictures and figures, sound, curves of precision and recall, embeddings, and parameters
+    of a run. Graphs, meshes and videos raise NotImplementedError."""
 
     def __init__(
         self, log_dir=None, comment="", purge_step=None, max_queue=10, flush_secs=120, filename_suffix=""
@@ -235,6 +295,76 @@ class SummaryWriter:
     def add_image(self, tag, img_tensor, global_step=None, walltime=None, dataformats="CHW"):
         """A picture of floats in [0, 1] or of bytes."""
         self._write(tag, _bytes(4, _image(img_tensor, dataformats)), global_step, walltime)
+
+    def add_images(self, tag, img_tensor, global_step=None, walltime=None, dataformats="NCHW"):
+        """Pictures of one size, side by side in one."""
+        self._write(tag, _bytes(4, _image(_grid(img_tensor, dataformats), "HWC")), global_step, walltime)
+
+    def add_figure(self, tag, figure, global_step=None, close=True, walltime=None):
+        """A figure of matplotlib, or a list of them, as a picture."""
+        if not isinstance(figure, (list, tuple)):
+            return self.add_image(tag, _drawn(figure, close), global_step, walltime, "HWC")
+        import numpy as np
+
+        drawn = np.stack([_drawn(one, close) for one in figure])
+        return self.add_images(tag, drawn, global_step, walltime, "NHWC")
+
+    def add_audio(self, tag, snd_tensor, global_step=None, sample_rate=44100, walltime=None):
+        """Sound of one channel, between -1 and 1, with 16 bits a sample."""
+        samples = (_array(snd_tensor).reshape(-1).clip(-1, 1) * 32767).astype("<i2").tobytes()
+        shape = (16, 1, 1, sample_rate, 2 * sample_rate, 2, 16)
+        head = struct.pack("<4sI4s4sIHHIIHH", b"RIFF", 36 + len(samples), b"WAVE", b"fmt ", *shape)
+        wav = head + struct.pack("<4sI", b"data", len(samples)) + samples
+        sound = _float(1, sample_rate) + _integer(2, 1) + _integer(3, len(samples) // 2) + _bytes(4, wav)
+        self._write(tag, _bytes(6, sound + _bytes(5, "audio/wav")), global_step, walltime)
+
+    def add_pr_curve(self, tag, labels, predictions, global_step=None, num_thresholds=127, weights=None, walltime=None):
+        """Precision and recall of predictions in [0, 1] of labels that are 0 or 1, at thresholds between."""
+        rows = _precision_and_recall(_array(labels), _array(predictions), min(num_thresholds, 127), weights)
+        size = b"".join(_bytes(2, _integer(1, n)) for n in rows.shape)
+        content = struct.pack(f"<{rows.size}f", *rows.reshape(-1))
+        plugin = _bytes(9, _bytes(1, _bytes(1, "pr_curves") + _bytes(2, _integer(1, 0) + _integer(2, rows.shape[1]))))
+        tensor = _bytes(8, _integer(1, 1) + _bytes(2, size) + _bytes(5, content))
+        self._write(tag, plugin + tensor, global_step, walltime)
+
+    def add_embedding(self, mat, metadata=None, label_img=None, global_step=None, tag="default", metadata_header=None):
+        """Points for the projector: tables beside the event file, and an entry in projector_config.pbtxt."""
+        points, step = _array(mat), f"{0 if global_step is None else global_step:05}"
+        if points.ndim != 2:
+            raise AssertionError("mat should be 2D, where mat.size(0) is the number of data points")
+        if metadata is not None and len(metadata) != len(points):
+            raise AssertionError("#labels should equal with #data points")
+        where = f"{step}/{tag.replace('/', '_')}"
+        folder = os.path.join(self.log_dir, where)
+        os.makedirs(folder, exist_ok=True)
+        entry = [f'tensor_name: "{tag}:{step}"', f'tensor_path: "{where}/tensors.tsv"']
+        _write_rows(os.path.join(folder, "tensors.tsv"), points.tolist())
+        if metadata is not None:
+            rows = [metadata_header, *metadata] if metadata_header else [[label] for label in metadata]
+            _write_rows(os.path.join(folder, "metadata.tsv"), rows)
+            entry.append(f'metadata_path: "{where}/metadata.tsv"')
+        if label_img is not None:
+            with open(os.path.join(folder, "sprite.png"), "wb") as f:
+                f.write(_png(_pixels(_grid(label_img, "NCHW", square=True), "HWC")))
+            sides = "".join(f" single_image_dim: {n}" for n in _array(label_img).shape[:1:-1])
+            entry.append(f'sprite {{ image_path: "{where}/sprite.png"{sides} }}')
+        with open(os.path.join(self.log_dir, "projector_config.pbtxt"), "a") as f:
+            f.write("embeddings {\n  " + "\n  ".join(entry) + "\n}\n")
+
+    def add_hparams(self, hparam_dict, metric_dict, hparam_domain_discrete=None, run_name=None, global_step=None):
+        """The parameters of a run as a text, and what it came to as numbers, in a directory of their own."""
+        if not isinstance(hparam_dict, dict) or not isinstance(metric_dict, dict):
+            raise TypeError("hparam_dict and metric_dict should be dictionary.")
+        folder = os.path.join(self.log_dir, str(time.time()) if run_name is None else run_name)
+        table = "".join(f"| {name} | {value} |\n" for name, value in hparam_dict.items())
+        with SummaryWriter(folder) as writer:
+            writer.add_text("hparams", "| parameter | value |\n|---|---|\n" + table, global_step)
+            for name, value in metric_dict.items():
+                writer.add_scalar(name, value, global_step)
+
+    def add_graph(self, model, input_to_model=None, verbose=False, use_strict_trace=True):
+        """Not there: a model runs as it is written, and no graph of it is kept."""
+        raise NotImplementedError("SummaryWriter.add_graph is not there: no graph of a model is kept; see add_text")
 
     def flush(self):
         """Every record is with the operating system already; this has them put on the disk."""

@@ -26,7 +26,14 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(LocalResponseNorm):
-    """LocalResponseNorm under an older name."""
+    """LocalResponseNorm as it was first: the squares of the first channel count for every channel."""
+
+    def forward(self, input):
+        reach, channels = int((self.size - 1) / 2 + 1), _C.arange(input.shape[1])
+        counts = ((channels[:, None] - channels).abs() < reach) | (channels == 0)
+        squares = counts.to(input.dtype) @ input.square().flatten(2)
+        scale = self.k + squares.view(input.shape) * (self.alpha / self.size)
+        return input * scale.pow(-self.beta)
 
 
 def _shape(normalized_shape):

@@ -223,7 +223,7 @@ class RNNBase(Module):
         steps, batch = input.shape[:2]
         h, c = self._states(hx, batch, input, alone, None)
         data, h, c = self._run(input.reshape(steps * batch, -1), [batch] * steps, h, c)
-        output = data.view(steps, batch, -1)
+        output = _nn._steps(data, steps, batch, self.bidirectional)
         if alone:
             output = output.squeeze(1)
         elif self.batch_first:

@@ -1,5 +1,6 @@
 """Helpers around modules."""
 
+from brisk._missing import finder
 from brisk.nn.utils import parametrizations, parametrize, rnn
 from brisk.nn.utils.clip_grad import (
     clip_grad_norm,
@@ -25,3 +26,5 @@ __all__ = [
     "parametrizations", "parametrize", "remove_spectral_norm", "remove_weight_norm", "rnn", "skip_init",
     "spectral_norm", "vector_to_parameters", "weight_norm",
 ]  # fmt: skip
+
+__getattr__ = finder(__name__)

@@ -4,6 +4,7 @@ from collections import namedtuple
 
 from brisk import _C
 from brisk._C import Tensor
+from brisk._missing import finder
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
@@ -183,3 +184,6 @@ def unpack_sequence(packed_sequences):
     """The tensors that pack_sequence was given."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)
+
+
+__getattr__ = finder(__name__)

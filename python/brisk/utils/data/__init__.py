@@ -1,5 +1,6 @@
 """Datasets, samplers and the loader that makes batches of them. The same seed gives the order that PyTorch gives."""
 
+from brisk._missing import finder
 from brisk._places import also_at
 from brisk.utils.data import sampler
 from brisk.utils.data._workers import get_worker_info
@@ -32,3 +33,5 @@ __all__ = [
 ]  # fmt: skip
 
 also_at(__name__, {sampler: "distributed"})
+
+__getattr__ = finder(__name__)

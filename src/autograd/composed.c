@@ -1,0 +1,135 @@
+/* composed.c: what the tape shows of functions that are made of several records. */
+#include "autograd/composed.h"
+
+#include <string.h>
+
+#include "autograd/function.h"
+#include "core/lock.h"
+#include "core/memory.h"
+
+const composed composed_rows[] = {
+#define X(function, name, arguments) { #function, name, arguments },
+#include "autograd/composed.def"
+#undef X
+};
+const int composed_count = sizeof composed_rows / sizeof *composed_rows;
+
+int composed_find(const char *function)
+{
+    for (int i = 0; i < composed_count; i++)
+        if (strcmp(composed_rows[i].function, function) == 0)
+            return i;
+    return -1;
+}
+
+void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached)
+{
+    lock_take();
+    node *place = tensor_tracked(t) ? tensor_edge(t) : NULL;
+    if (place && place->op != OP_leaf && place->op != OP_output && place->sequence >= start && !place->composed) {
+        place->composed = (uint16_t)(number + 1);
+        place->reached = reached;
+        place->span = (uint32_t)(place->sequence - start);
+    }
+    lock_give();
+}
+
+static const composed *row_of(const node *place)
+{
+    return place->composed ? &composed_rows[place->composed - 1] : NULL;
+}
+
+const char *composed_name(const node *place)
+{
+    const composed *row = row_of(place);
+    return row && *row->name ? row->name : NULL;
+}
+
+typedef struct trail {
+    node **nodes; /* those met, and still to be looked at: a stack */
+    int count, capacity;
+} trail;
+
+static bool push(trail *t, node *n)
+{
+    if (t->count == t->capacity) {
+        int capacity = t->capacity ? 2 * t->capacity : 32;
+        node **nodes = mem_resize(t->nodes, (size_t)capacity * sizeof *nodes);
+        if (!nodes)
+            return false;
+        t->nodes = nodes;
+        t->capacity = capacity;
+    }
+    t->nodes[t->count++] = n;
+    return true;
+}
+
+/* The places outside of the function that its records lead to, in the order in which they are met: once each, or
+ * (`all`) as often as they are. */
+static bool find_outside(const node *place, bool all, trail *found)
+{
+    trail work = { 0 }, seen = { 0 };
+    uint64_t start = place->sequence - place->span;
+    bool good = push(&work, (node *)place);
+    while (good && work.count) {
+        node *n = work.nodes[--work.count];
+        bool inside = n->op != OP_leaf && n->sequence >= start;
+        if (n->flags & NODE_MARK)
+            continue;
+        if (!inside && !(good = push(found, n)))
+            break;
+        if (inside || !all) {
+            n->flags |= NODE_MARK;
+            good = push(&seen, n);
+        }
+        int count = n->op == OP_function ? function_inputs(n) : MAX_INPUTS;
+        node *const *edges = n->op == OP_function ? function_edges(n) : n->edge;
+        for (int k = inside ? count - 1 : -1; good && k >= 0; k--)
+            good = !edges[k] || push(&work, edges[k]);
+    }
+    for (int i = 0; i < seen.count; i++)
+        seen.nodes[i]->flags &= (uint8_t)~NODE_MARK;
+    mem_free(work.nodes);
+    mem_free(seen.nodes);
+    return good;
+}
+
+/* What was found belongs to the arguments that gradients go to, one after the other as the row says; one place may be
+ * that of several. */
+static int arrange(const composed *row, uint8_t reached, const trail *found, node ***out)
+{
+    int count = (int)strcspn(row->arguments, ":"), last = 0;
+    node *of[8] = { 0 };
+    for (int i = 0; i < count && found->count; i++) {
+        if (!(reached >> i & 1))
+            continue;
+        of[i] = found->nodes[last < found->count ? last : found->count - 1];
+        last++;
+    }
+    *out = mem_alloc_zero(8 * sizeof **out);
+    if (!*out)
+        return -1;
+    int n = 0;
+    for (int argument = 0; argument < 10; argument++)
+        for (int i = 0; i < count; i++)
+            if (row->arguments[i] == '0' + argument || row->arguments[i] == 'a' + argument)
+                (*out)[n++] = of[i];
+    return n;
+}
+
+int composed_edges(const node *place, node ***out)
+{
+    const composed *row = row_of(place);
+    bool all = row->arguments[0] == '*';
+    trail found = { 0 };
+    lock_take();
+    bool good = find_outside(place, all, &found);
+    lock_give();
+    if (good && all) {
+        *out = found.nodes;
+        return found.count;
+    }
+    int count = good ? arrange(row, place->reached, &found, out) : -1;
+    mem_free(found.nodes);
+    return count;
+}

@@ -1,0 +1,27 @@
+/* composed.h: functions of several records that look like one on the tape (composed.def).
+ *
+ * Gradients go through the records as through any others. Only who looks at the tape is shown one function: its name,
+ * and the places of its arguments, which a walk finds from the last record through all that were made since the
+ * function was called. */
+#ifndef BK_AUTOGRAD_COMPOSED_H
+#define BK_AUTOGRAD_COMPOSED_H
+#include "core/tensor.h"
+
+typedef struct composed {
+    const char *function, *name, *arguments;
+} composed;
+extern const composed composed_rows[];
+extern const int composed_count;
+
+/* The first row of a function; -1: it has none. */
+int composed_find(const char *function);
+/* t is what a call of row `number` gave, which began when next_sequence was `start`; reached: a bit for each of the
+ * row's arguments that requires gradients. */
+void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached);
+/* The name that a place has from its row; NULL: none. */
+const char *composed_name(const node *place);
+/* Where a place that has a row leads to, in the order of the arguments; NULL where no gradient goes. The count, or -1
+ * when memory is out; *out is the caller's to free. */
+int composed_edges(const node *place, node ***out);
+
+#endif
