@@ -25,9 +25,12 @@ typedef struct choice {
     int64_t wide_columns, pair_columns;
 } choice;
 
-static choice choose(const gemm_kernels *kernels, int64_t rows)
+static choice choose(const few *f)
 {
-    const choice c = { kernels->wide[rows], kernels->pair[rows], kernels->tile[rows],
+    const gemm_kernels *kernels = f->kernels;
+    const int64_t rows = f->rows;
+    const bool lean = kernels->lean[0][0][rows] && f->steps.a_col == 1;
+    const choice c = { kernels->wide[rows], kernels->pair[rows], lean ? kernels->lean[0][0][rows] : kernels->tile[rows],
                        kernels->wide_panels[rows] * kernels->nr, 2 * kernels->nr };
     return c;
 }
@@ -91,7 +94,7 @@ static void run_step(few *f, int64_t begin, int64_t end, int64_t apart)
         f->row = i ? t->m * i / tiles : 0;
         f->rows = (i + 1 < tiles ? t->m * (i + 1) / tiles : t->m) - f->row;
         f->a = (const char *)t->a + (f->row * t->a_row + f->at * t->a_col) * f->kernels->size;
-        const choice kernel = choose(f->kernels, f->rows);
+        const choice kernel = choose(f);
         for (int64_t at = 0; at < t->n; at += apart)
             run_columns(f, &kernel, at + begin, at + end);
     }

@@ -6,8 +6,9 @@
 #include <stdatomic.h>
 
 enum {
-    GEMM_STEP_K = 256, /* a panel's 32 KB at most, beside 14 KB of a's tile, in 48 KB of L1; half with AVX2 */
-    GEMM_A_PAD = 16,   /* keeps copied rows off the same cache sets */
+    GEMM_STEP_K =
+        512, /* a slice of 64 KB at most, half with AVX2: L2 is near enough, and tiles begin and end less often */
+    GEMM_A_PAD = 16, /* keeps copied rows off the same cache sets */
     GEMM_SLICE_BYTES = GEMM_STEP_K * GEMM_MAX_PANEL_BYTES,
 };
 
@@ -37,6 +38,10 @@ void gemm_factor_start(gemm_factor *f, char *memory);
 
 /* The slice at row k (a multiple of STEP_K) and column `col`: for good, or in `own` while another thread packs it. */
 const char *gemm_slice(const gemm_factor *f, int64_t k, int64_t col, char *own);
+/* Where the caller is to pack that slice: in place if he is the first, else in `own`. Once it is there gemm_slice_done
+ * says so. */
+char *gemm_slice_claim(const gemm_factor *f, int64_t k, int64_t col, char *own);
+void gemm_slice_done(const gemm_factor *f, int64_t k, int64_t col, const char *slice);
 bool gemm_slice_is_packed(const gemm_factor *f, int64_t k, int64_t col);
 static inline char *gemm_slice_place(const gemm_factor *f, int64_t k, int64_t col)
 {

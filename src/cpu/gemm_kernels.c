@@ -23,7 +23,14 @@
 #define VECTOR_BYTES 64
 #define TILE_ROWS    14
 #define SPEED        1.0
-#define PIN(v)       __asm__("" : "+v"(v))
+#define PIN(v)       __asm__ volatile("" : "+v"(v))
+/* sum += left * right, of vectors and of an element in memory; gcc would let the sums change registers, and run out. */
+#define ADD_PRODUCT_F32(sum, left, right) __asm__ volatile("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(right), "v"(left))
+#define ADD_PRODUCT_F64(sum, left, right) __asm__ volatile("vfmadd231pd %2, %1, %0" : "+v"(sum) : "v"(right), "v"(left))
+#define ADD_SCALED_F32(sum, left, right)                                                                               \
+    __asm__ volatile("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(right), "m"(left))
+#define ADD_SCALED_F64(sum, left, right)                                                                               \
+    __asm__ volatile("vfmadd231pd %2%{1to8%}, %1, %0" : "+v"(sum) : "v"(right), "m"(left))
 /* clang-format off */
 #define TILES                                                                                                          \
     TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1) TILE(7, 1)                                       \
@@ -46,6 +53,13 @@
 #define WIDE_TILES   WIDE_TILE(1, 4) WIDE_TILE(2, 2)
 #endif
 
+#define ADD_PLAIN(sum, left, right) (sum) += (left) * (right)
+#ifndef ADD_PRODUCT_F32
+#define ADD_PRODUCT_F32 ADD_PLAIN
+#define ADD_PRODUCT_F64 ADD_PLAIN
+#define ADD_SCALED_F32  ADD_PLAIN
+#define ADD_SCALED_F64  ADD_PLAIN
+#endif
 #define PAIR_TILES   PAIR_TILE(1, 2) /* a row of half as many columns as the wide tile: what a core is left with */
 #define TURNED_TILES TURNED_TILE(1) TURNED_TILE(2) TURNED_TILE(3) TURNED_TILE(4)
 #if VECTOR_BYTES == 64
@@ -62,18 +76,25 @@
 #define ELEM         float
 #define STAGES       STAGES_WORDS
 #define NAME(x)      x##_f32
+#define LEAN_TILES   1
+#define ADD_PRODUCT  ADD_PRODUCT_F32
+#define ADD_SCALED   ADD_SCALED_F32
 #define FLOPS_PER_NS (120 * SPEED)
 #include "cpu/gemm_micro.h"
 
 #define ELEM         double
 #define STAGES       STAGES_LONGS
 #define NAME(x)      x##_f64
+#define LEAN_TILES   1
+#define ADD_PRODUCT  ADD_PRODUCT_F64
+#define ADD_SCALED   ADD_SCALED_F64
 #define FLOPS_PER_NS (60 * SPEED)
 #include "cpu/gemm_micro.h"
 
 #define ELEM         uint64_t /* the arithmetic of int64, with defined overflow */
 #define STAGES       STAGES_LONGS
 #define NAME(x)      x##_i64
+#define LEAN_TILES   0 /* a multiplication is several instructions, whatever is saved around it */
 #define FLOPS_PER_NS (10 * SPEED)
 #include "cpu/gemm_micro.h"
 

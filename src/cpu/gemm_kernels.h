@@ -10,6 +10,8 @@ enum {
     GEMM_MAX_ROWS = 14,
     GEMM_MAX_TURNED_ROWS = 4,
     GEMM_MAX_PANEL_BYTES = 128, /* one row of a panel */
+    GEMM_PACK_SPILL = 128,
+    GEMM_LEAN_FETCH = 2, /* k for each address that a lean tile fetches */
 };
 
 typedef struct gemm_steps { /* strides in elements; columns of b and c are contiguous */
@@ -19,6 +21,7 @@ typedef struct gemm_steps { /* strides in elements; columns of b and c are conti
     int64_t c_row, from_row;
     const void *addend; /* of the tile: added to what is stored, after all else; or NULL */
     int64_t addend_row;
+    void *keep; /* where a tile that keeps b puts it: rows of a panel, contiguous */
     /* What to bring into L2 meanwhile, an address for each k: `next_run` of them next_step bytes apart, then as many
      * again next_jump bytes further on. */
     const char *next;
@@ -32,6 +35,8 @@ typedef void (*gemm_dots_fn)(int64_t rows, int64_t k, const void *a, int64_t a_r
 
 /* Copies `rows` rows of a whole panel, b_row elements apart, to contiguous ones. */
 typedef void (*gemm_pack_fn)(int64_t rows, const void *b, int64_t b_row, void *to);
+/* Copies `rows` rows of a, k elements each, side by side for each k. It may write GEMM_PACK_SPILL bytes beyond. */
+typedef void (*gemm_pack_a_fn)(int rows, int64_t k, const void *a, int64_t a_row, int64_t a_col, void *to);
 /* c = (c +) a tile of contiguous panel rows, its first `cols` columns. */
 typedef void (*gemm_store_fn)(int rows, int64_t cols, const void *tile, void *c, int64_t c_row, int64_t c_col,
                               bool add);
@@ -41,8 +46,11 @@ typedef void (*gemm_add_up_fn)(int64_t m, int64_t steps, const void *sums, void 
 typedef struct gemm_kernels {
     int size; /* bytes per element */
     int mr, nr;
-    double flops_per_ns;                    /* of one thread, roughly: what the thread pool is told */
-    gemm_tile_fn tile[GEMM_MAX_ROWS + 1];   /* by rows, one panel wide */
+    double flops_per_ns;                  /* of one thread, roughly: what the thread pool is told */
+    gemm_tile_fn tile[GEMM_MAX_ROWS + 1]; /* by rows, one panel wide */
+    /* One panel wide, faster where rows of a are contiguous [0], or a packed by pack_a [1]; [][1] packs b on the way:
+     * it reads b where it lies and leaves it at steps->keep. By rows; NULL for integers. */
+    gemm_tile_fn lean[2][2][GEMM_MAX_ROWS + 1];
     gemm_tile_fn narrow[GEMM_MAX_ROWS + 1]; /* by rows, the first half of a panel: for the last columns */
     gemm_tile_fn wide[GEMM_MAX_ROWS + 1];   /* by rows, wide_panels wide: few rows need more columns in flight */
     uint8_t wide_panels[GEMM_MAX_ROWS + 1];
@@ -51,6 +59,7 @@ typedef struct gemm_kernels {
     gemm_tile_fn turned[GEMM_MAX_TURNED_ROWS + 1];
     gemm_dots_fn dots;
     gemm_pack_fn pack;
+    gemm_pack_a_fn pack_a;
     gemm_store_fn store;
     gemm_add_up_fn add_up;
 } gemm_kernels;

@@ -1,7 +1,9 @@
 /* gemm_micro.h: the micro-kernels for one element type; gemm_kernels.c includes it once per type.
  *
  * Before: ELEM (element type), NAME(x) (x with a suffix for the type), STAGES(v) (transposes the LANES vectors of v),
- * FLOPS_PER_NS. The shape of the tiles comes from gemm_kernels.c. Everything here is undefined again at the end. */
+ * FLOPS_PER_NS, ADD_PRODUCT and ADD_SCALED (sum += left * right, of vectors, of an element and a vector),
+ * LEAN_TILES (whether there are any). The shape of the tiles comes from gemm_kernels.c. Everything here is undefined
+ * again at the end. */
 
 typedef ELEM NAME(vec) __attribute__((vector_size(VECTOR_BYTES)));
 typedef ELEM NAME(vec_loose) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(ELEM)), may_alias));
@@ -9,16 +11,38 @@ typedef ELEM NAME(vec_loose) __attribute__((vector_size(VECTOR_BYTES), aligned(s
 #define LOOSE NAME(vec_loose)
 #define LANES ((int)(VECTOR_BYTES / sizeof(ELEM)))
 
+/* Stores the sums of a tile, increased by what they are added to: one after the other, which makes short code. */
+ALWAYS_INLINE void NAME(increase)(const int rows, const int wide, VEC sum[][8], const ELEM *by, int64_t row)
+{
+    if (!by)
+        return;
+    UNROLL for (int i = 0; i < rows; i++)
+    {
+        UNROLL for (int j = 0; j < wide; j++) sum[i][j] += (VEC) * (const LOOSE *)(by + i * row + j * LANES);
+    }
+}
+
+ALWAYS_INLINE void NAME(finish)(const int rows, const int wide, const gemm_steps *s, VEC sum[][8], const ELEM *from,
+                                ELEM *c)
+{
+    NAME(increase)(rows, wide, sum, from, s->from_row);
+    NAME(increase)(rows, wide, sum, s->addend, s->addend_row);
+    UNROLL for (int i = 0; i < rows; i++)
+    {
+        UNROLL for (int j = 0; j < wide; j++) * (LOOSE *)(c + i * s->c_row + j * LANES) = (LOOSE)sum[i][j];
+    }
+}
+
 /* A tile of `rows` x `wide` vectors, two of them from each panel, all of them in registers: the two counts are
  * constants wherever this is inlined, and every loop over them is unrolled. */
 ALWAYS_INLINE void NAME(tile)(const int rows, const int wide, const gemm_steps *s, const ELEM *a, const ELEM *b,
                               const ELEM *from, ELEM *c)
 {
-    const int64_t a_col = s->a_col, b_row = s->b_row, b_panel = s->b_panel, c_row = s->c_row, from_row = s->from_row;
+    const int64_t a_col = s->a_col, b_row = s->b_row, b_panel = s->b_panel;
     /* Columns of a that are apart come from L2: asked for when read, they hold up the loads after them. */
     const int64_t ahead = 8 * a_col;
-    /* Rows of a: three pointers and multiples of the stride that an address can hold. Left alone, gcc keeps one offset
-     * per row, runs out of integer registers, and moves them through the vector unit. */
+    /* Rows of a: three pointers and multiples of the stride that an address can hold. Left alone, gcc packs_b one
+     * offset per row, runs out of integer registers, and moves them through the vector unit. */
     const int64_t row = s->a_row;
     int64_t row3 = 3 * s->a_row;
     const ELEM *rows0 = a, *rows5 = a + 5 * s->a_row, *rows10 = a + 10 * s->a_row;
@@ -61,20 +85,7 @@ ALWAYS_INLINE void NAME(tile)(const int rows, const int wide, const gemm_steps *
         rows10 += a_col;
         b += b_row;
     }
-    const ELEM *start = from ? from : c, *addend = s->addend;
-    const int64_t addend_row = s->addend_row;
-    UNROLL for (int i = 0; i < rows; i++)
-    {
-        UNROLL for (int j = 0; j < wide; j++)
-        {
-            LOOSE *out = (LOOSE *)(c + i * c_row + j * LANES);
-            const LOOSE *first = (const LOOSE *)(start + i * from_row + j * LANES);
-            VEC all = from ? (VEC)*first + sum[i][j] : sum[i][j];
-            if (addend)
-                all += (VEC) * (const LOOSE *)(addend + i * addend_row + j * LANES);
-            *out = (LOOSE)all;
-        }
-    }
+    NAME(finish)(rows, wide, s, sum, from, c);
 }
 
 #define TILE(rows, panels)                                                                                             \
@@ -91,6 +102,117 @@ PAIR_TILES
 #undef TILE
 #undef WIDE_TILE
 #undef PAIR_TILE
+
+#if LEAN_TILES
+/* --- lean tiles: one panel wide, contiguous rows of a or a packed ----------------------------------------------- */
+
+/* A core whose front end serves another process as well gets little more than two instructions a cycle through it,
+ * which is what the multiply-adds take. So every other row is broadcast by the multiply-adds that read it, not by an
+ * instruction of its own; all of them would be more loads than a cycle has. An instruction that does both must not have
+ * an index in its address, or it counts as two: in place, the first rows have a pointer each, and the others are found
+ * at a distance from them. */
+typedef struct NAME(lean_place) {
+    const ELEM *rows[(GEMM_MAX_ROWS + 1) / 2]; /* of a, in place; packed, the first is all there is */
+    int64_t others;                            /* from there to the rows without a pointer */
+    const ELEM *b;
+    VEC *keep;
+    const char *next;
+    int64_t run;
+} NAME(lean_place);
+
+/* The t-th k from where the pointers to a are. */
+ALWAYS_INLINE void NAME(lean_k)(const int rows, const bool packed, const int t, const NAME(lean_place) * at,
+                                const VEC *right, VEC sum[][8])
+{
+    const int half = (rows + 1) / 2;
+    UNROLL for (int j = 0; j < half; j++)
+    {
+        const int alone = packed ? 2 * j : half + j, within = packed ? 2 * j + 1 : j;
+        if (alone < rows) {
+            VEC left = (packed ? at->rows[0][t * rows + alone] : at->rows[j][at->others + t]) - (VEC){ 0 };
+            PIN(left);
+            UNROLL for (int v = 0; v < 2; v++) ADD_PRODUCT(sum[alone][v], left, right[v]);
+        }
+        if (within < rows) {
+            const ELEM *left = packed ? at->rows[0] + t * rows + within : at->rows[j] + t;
+            UNROLL for (int v = 0; v < 2; v++) ADD_SCALED(sum[within][v], *left, right[v]);
+        }
+    }
+}
+
+/* Several k. `packs_b`: b is read where it lies and kept as a slice for the tiles to come. */
+ALWAYS_INLINE void NAME(lean_steps)(const int rows, const bool packed, const bool packs_b, const int steps,
+                                    const gemm_steps *s, NAME(lean_place) * at, VEC sum[][8])
+{
+    enum { AHEAD = 8 };
+    const int pointers = packed ? 1 : (rows + 1) / 2;
+    UNROLL for (int t = 0; t < steps; t++)
+    {
+        VEC right[2];
+        if (t % GEMM_LEAN_FETCH == 0) {
+            __builtin_prefetch(at->next, 0, 2);
+            at->next += s->next_step;
+            if (--at->run == 0) {
+                at->next += s->next_jump;
+                at->run = s->next_run;
+            }
+        }
+        UNROLL for (int v = 0; v < 2; v++)
+        {
+            right[v] = *(const LOOSE *)(at->b + v * LANES);
+            PIN(right[v]);
+            if (packs_b)
+                at->keep[v] = right[v];
+        }
+        if (packs_b) {
+            __builtin_prefetch(at->b + AHEAD * s->b_row, 0, 3);
+            __builtin_prefetch(at->b + AHEAD * s->b_row + 2 * LANES - 1, 0, 3);
+            at->keep += 2;
+        }
+        at->b += s->b_row;
+        HIDE(at->b); /* one register, not one for each of the steps */
+        HIDE(at->others);
+        NAME(lean_k)(rows, packed, t, at, right, sum);
+    }
+    UNROLL for (int i = 0; i < pointers; i++) at->rows[i] += packed ? steps * rows : steps;
+}
+
+ALWAYS_INLINE void NAME(lean)(const int rows, const bool packed, const bool packs_b, const gemm_steps *s, const ELEM *a,
+                              const ELEM *b, const ELEM *from, ELEM *c)
+{
+    enum { STEPS = 4 };
+    const int half = (rows + 1) / 2;
+    NAME(lean_place) at = { .others = half * s->a_row, .b = b, .keep = s->keep, .next = s->next, .run = s->next_run };
+    UNROLL for (int i = 0; i < half; i++)
+    {
+        at.rows[i] = a + i * s->a_row;
+        HIDE(at.rows[i]);
+    }
+    HIDE(at.others);
+    VEC sum[GEMM_MAX_ROWS][8];
+    UNROLL for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (VEC){ 0 };
+    int64_t k = s->k;
+    for (; k >= STEPS; k -= STEPS)
+        NAME(lean_steps)(rows, packed, packs_b, STEPS, s, &at, sum);
+    for (; k > 0; k--)
+        NAME(lean_steps)(rows, packed, packs_b, 1, s, &at, sum);
+    NAME(finish)(rows, 2, s, sum, from, c);
+}
+
+#define LEAN(name, rows, packed, packs_b)                                                                              \
+    static void NAME(name##_##rows)(const gemm_steps *s, const void *a, const void *b, const void *from, void *c)      \
+    {                                                                                                                  \
+        NAME(lean)(rows, packed, packs_b, s, a, b, from, c);                                                           \
+    }
+#define TILE(rows, panels)                                                                                             \
+    LEAN(in_place, rows, false, false)                                                                                 \
+    LEAN(in_place_packing_b, rows, false, true)                                                                        \
+    LEAN(packed, rows, true, false)                                                                                    \
+    LEAN(packed_packing_b, rows, true, true)
+TILES
+#undef TILE
+#undef LEAN
+#endif
 
 #define TILE(rows, panels)                                                                                             \
     static void NAME(narrow_##rows)(const gemm_steps *s, const void *a, const void *b, const void *from, void *c)      \
@@ -214,6 +336,76 @@ static void NAME(pack)(int64_t rows, const void *b, int64_t b_row, void *to)
     }
 }
 
+/* --- packing ------------------------------------------------------------------------------------------------------ */
+
+enum { NAME(SQUARES) = (TILE_ROWS + LANES - 1) / LANES };
+
+/* Squares of a's rows, turned; `left` of k are there. Vectors are stored whole: what follows overwrites what lies
+ * beyond the rows. */
+ALWAYS_INLINE void NAME(pack_squares)(int rows, const ELEM *const *lines, int64_t at, int64_t left, ELEM *to)
+{
+    VEC v[NAME(SQUARES)][LANES];
+    UNROLL for (int s = 0; s < NAME(SQUARES); s++)
+    {
+        UNROLL for (int i = 0; i < LANES; i++)
+        {
+            const ELEM *from = lines[s * LANES + i] + at;
+            if (left >= LANES) {
+                v[s][i] = *(const LOOSE *)from;
+            } else {
+                v[s][i] = (VEC){ 0 };
+                memcpy(&v[s][i], from, (size_t)left * sizeof(ELEM));
+            }
+        }
+        STAGES(v[s])
+    }
+    UNROLL for (int t = 0; t < LANES; t++)
+    {
+        if (t < left)
+            UNROLL for (int s = 0; s < NAME(SQUARES); s++) * (LOOSE *)(to + t * rows + s * LANES) = (LOOSE)v[s][t];
+    }
+}
+
+static void NAME(pack_rows)(int rows, int64_t k, const ELEM *a, int64_t a_row, ELEM *to)
+{
+    const ELEM *lines[NAME(SQUARES) * LANES];
+    for (int i = 0; i < NAME(SQUARES) * LANES; i++)
+        lines[i] = a + (i < rows ? i : rows - 1) * a_row;
+    int64_t at = 0;
+    for (; at + LANES <= k; at += LANES)
+        NAME(pack_squares)(rows, lines, at, LANES, to + at * rows);
+    if (at < k)
+        NAME(pack_squares)(rows, lines, at, k - at, to + at * rows);
+}
+
+/* The same where the columns are contiguous: the first and the last `part` bytes of each, a constant when inlined. */
+ALWAYS_INLINE void NAME(pack_parts)(const size_t part, int rows, int64_t k, const ELEM *a, int64_t a_col, ELEM *to)
+{
+    const size_t last = (size_t)rows * sizeof(ELEM) - part;
+    for (int64_t at = 0; at < k; at++, a += a_col, to += rows) {
+        memcpy(to, a, part);
+        memcpy((char *)to + last, (const char *)a + last, part);
+    }
+}
+
+static void NAME(pack_a)(int rows, int64_t k, const void *from, int64_t a_row, int64_t a_col, void *to)
+{
+    const ELEM *a = from;
+    const size_t bytes = (size_t)rows * sizeof(ELEM);
+    if (a_col == 1)
+        NAME(pack_rows)(rows, k, a, a_row, to);
+    else if (a_row == 1 && bytes >= 64)
+        NAME(pack_parts)(64, rows, k, a, a_col, to);
+    else if (a_row == 1 && bytes >= 32)
+        NAME(pack_parts)(32, rows, k, a, a_col, to);
+    else if (a_row == 1 && bytes >= 16)
+        NAME(pack_parts)(16, rows, k, a, a_col, to);
+    else
+        for (int64_t at = 0; at < k; at++)
+            for (int i = 0; i < rows; i++)
+                ((ELEM *)to)[at * rows + i] = a[at * a_col + i * a_row];
+}
+
 static void NAME(store)(int rows, int64_t cols, const void *tile, void *c, int64_t c_row, int64_t c_col, bool add)
 {
     for (int i = 0; i < rows; i++) {
@@ -236,7 +428,14 @@ static void NAME(add_up)(int64_t m, int64_t steps, const void *sums, void *c, in
     }
 }
 
-#define TILE(rows, panels)      .tile[rows] = NAME(tile_##rows##_##panels), .narrow[rows] = NAME(narrow_##rows),
+#if LEAN_TILES
+#define LEAN(rows)                                                                                                     \
+    .lean[0][0][rows] = NAME(in_place_##rows), .lean[0][1][rows] = NAME(in_place_packing_b_##rows),                    \
+    .lean[1][0][rows] = NAME(packed_##rows), .lean[1][1][rows] = NAME(packed_packing_b_##rows),
+#else
+#define LEAN(rows)
+#endif
+#define TILE(rows, panels) .tile[rows] = NAME(tile_##rows##_##panels), .narrow[rows] = NAME(narrow_##rows), LEAN(rows)
 #define WIDE_TILE(rows, panels) .wide[rows] = NAME(tile_##rows##_##panels), .wide_panels[rows] = panels,
 #define PAIR_TILE(rows, panels) .pair[rows] = NAME(tile_##rows##_##panels),
 #define TURNED_TILE(rows)       .turned[rows] = NAME(turned_##rows),
@@ -244,10 +443,11 @@ static void NAME(add_up)(int64_t m, int64_t steps, const void *sums, void *c, in
 static const gemm_kernels NAME(table) = {
     .size = sizeof(ELEM), .mr = TILE_ROWS, .nr = 2 * LANES, .flops_per_ns = FLOPS_PER_NS,
     TILES WIDE_TILES PAIR_TILES TURNED_TILES
-    .dots = NAME(dots), .pack = NAME(pack), .store = NAME(store), .add_up = NAME(add_up),
+    .dots = NAME(dots), .pack = NAME(pack), .pack_a = NAME(pack_a), .store = NAME(store), .add_up = NAME(add_up),
 };
 /* clang-format on */
 #undef TILE
+#undef LEAN
 #undef WIDE_TILE
 #undef PAIR_TILE
 #undef TURNED_TILE
@@ -258,3 +458,6 @@ static const gemm_kernels NAME(table) = {
 #undef STAGES
 #undef NAME
 #undef FLOPS_PER_NS
+#undef LEAN_TILES
+#undef ADD_PRODUCT
+#undef ADD_SCALED

@@ -110,20 +110,27 @@ bool gemm_slice_is_packed(const gemm_factor *f, int64_t k, int64_t col)
     return f->packed && (!f->states || atomic_load_explicit(state_of(f, k, col), memory_order_acquire) == PACKED);
 }
 
+char *gemm_slice_claim(const gemm_factor *f, int64_t k, int64_t col, char *own)
+{
+    unsigned char raw = RAW;
+    const bool first = f->packed && atomic_compare_exchange_strong(state_of(f, k, col), &raw, BUSY);
+    return first ? gemm_slice_place(f, k, col) : own;
+}
+
+void gemm_slice_done(const gemm_factor *f, int64_t k, int64_t col, const char *slice)
+{
+    if (f->packed && slice == gemm_slice_place(f, k, col))
+        atomic_store_explicit(state_of(f, k, col), PACKED, memory_order_release);
+}
+
 const char *gemm_slice(const gemm_factor *f, int64_t k, int64_t col, char *own)
 {
-    char *place = f->packed ? gemm_slice_place(f, k, col) : NULL;
     if (gemm_slice_is_packed(f, k, col))
-        return place;
-    const int64_t rows = min_i64(GEMM_STEP_K, f->k - k);
-    unsigned char raw = RAW;
-    if (!place || !atomic_compare_exchange_strong(state_of(f, k, col), &raw, BUSY)) {
-        gemm_pack_slice(f, k, rows, col, own);
-        return own;
-    }
-    gemm_pack_slice(f, k, rows, col, place);
-    atomic_store_explicit(state_of(f, k, col), PACKED, memory_order_release);
-    return place;
+        return gemm_slice_place(f, k, col);
+    char *slice = gemm_slice_claim(f, k, col, own);
+    gemm_pack_slice(f, k, min_i64(GEMM_STEP_K, f->k - k), col, slice);
+    gemm_slice_done(f, k, col, slice);
+    return slice;
 }
 
 /* --- packing beforehand --------------------------------------------------------------------------------------- */

@@ -1,10 +1,10 @@
 /* gemm_tiles.c: blocking and threading of matrix products around the micro-kernels of gemm_kernels.c.
  *
  * c is cut into a grid of pieces, and a piece into blocks. Within a block k goes by in steps of STEP_K; b is read panel
- * by panel (a slice of STEP_K rows stays in L1 for all rows of the block), a tile by tile (a block's STEP_K columns
- * stay in L2). The sums of a block stay in L2 as well, in a buffer of its own until the last step: rows of c a power of
- * two apart would push each other out. While a tile is computed, what comes next is brought into L2: the next slice of
- * b, and a's rows of the next step. Without that a core waits a tenth of the time.
+ * by panel (a slice of STEP_K rows for all rows of the block), a tile by tile; a block's STEP_K columns of a and the
+ * slice stay in L2. The sums of a block stay in L2 as well, in a buffer of its own until the last step: rows of c a
+ * power of two apart would push each other out. While a tile is computed, what comes next is brought into L2: the next
+ * slice of b, and a's rows of the next step. Without that a core waits a tenth of the time.
  *
  * Packing is only a matter of where a kernel reads its operands, so it is done where it pays: few rows read b where it
  * lies, many pack it on the way, a slice at a time, for all threads.
@@ -16,10 +16,11 @@
 #include "core/threads.h"
 
 enum {
-    BLOCK_ROWS = 128,    /* with STEP_K columns of a: 128 KB of float32 in L2, twice that with the next step's */
+    BLOCK_ROWS = 128,    /* with STEP_K columns of a: 256 KB of float32 in L2, twice that with the next step's */
     BLOCK_PANELS = 64,   /* with BLOCK_ROWS rows of c: 1 MB of sums in L2 */
     FEW_BYTES = 1 << 20, /* of b: they stay in L2 */
-    COPIED_ROW = GEMM_STEP_K + GEMM_A_PAD,
+    PACKED_PANELS = 24,  /* for each thread: what packing contiguous rows of a takes */
+    KEEPING_TILES = 4,   /* as many read a slice, if it is packed for one block */
     MAX_ROW_BLOCKS = 256,
     LINE_BYTES = 64,
 };
@@ -35,7 +36,7 @@ typedef struct tile_job {
     const gemm_kernels *kernels;
     gemm_factor factor;
     b_way way;
-    bool copy_a;  /* the rows of a block are copied before use */
+    bool pack_a;  /* the rows of a block are packed before use */
     bool fetches; /* there is more than L2 surely holds: what comes next is brought there */
     int64_t row_blocks, col_blocks;
     bool by_columns;                        /* pieces are dealt out column by column */
@@ -50,10 +51,10 @@ typedef struct spot {
 /* A block of c and the memory that goes with it. */
 typedef struct block {
     int64_t row, rows, tiles, col, col_end; /* tiles of rows: all of about the same height */
-    int64_t first; /* the panel to begin with: threads begin at different ones, so that each packs its share of b */
-    char *a_copy;  /* one step of a's rows, or NULL */
-    char *sums;    /* panel by panel, or NULL: sums go to c at once */
-    spot after;    /* the block that follows, unless another thread takes it; its row may be m */
+    int64_t first;  /* the panel to begin with: threads begin at different ones, so that each packs its share of b */
+    char *packed_a; /* one step of a's rows, tile by tile, or NULL */
+    char *sums;     /* panel by panel, or NULL: sums go to c at once */
+    spot after;     /* the block that follows, unless another thread takes it; its row may be m */
 } block;
 
 /* --- bringing memory into L2 ---------------------------------------------------------------------------------- */
@@ -84,18 +85,21 @@ static void fetch_add(fetch *f, region r)
 
 static int64_t lines_of(int64_t bytes) { return (bytes + LINE_BYTES - 1) / LINE_BYTES; }
 
-/* Spreads the addresses over `tiles` tiles of k: bursts hold up the operands. */
-static void fetch_spread(fetch *f, int64_t tiles, int64_t k)
+/* Spreads the addresses over `tiles` tiles with `slots` of them each: bursts hold up the operands. Where there are more
+ * lines, every other one is asked for; the cache fetches its neighbour with it. */
+static void fetch_spread(fetch *f, int64_t tiles, int64_t slots)
 {
     int64_t lines = 0;
     for (int i = 0; i < f->count; i++)
         lines += f->queue[i].rows * lines_of(f->queue[i].row_bytes);
-    const int denser = lines * 4 <= tiles * k ? 4 : lines * 2 <= tiles * k ? 2 : 1;
-    f->step = LINE_BYTES / denser;
+    const int64_t all = tiles * slots;
+    f->step = lines * 4 <= all   ? LINE_BYTES / 4
+              : lines * 2 <= all ? LINE_BYTES / 2
+                                 : LINE_BYTES * (lines <= all ? 1 : 2);
     for (int i = 0; i < f->count; i++) {
         region *r = &f->queue[i];
-        r->run = lines_of(r->row_bytes * denser);
-        r->each = max_i64(1, k / r->run);
+        r->run = ceil_div(r->row_bytes, f->step);
+        r->each = max_i64(1, slots / r->run);
     }
 }
 
@@ -161,6 +165,12 @@ typedef struct places {
     bool edge; /* `to` is c, and a tile can't be stored as it is: its columns are too many, or apart in c */
 } places;
 
+/* Whether lean tiles can read a. */
+static bool is_lean(const tile_step *s)
+{
+    return s->job->kernels->lean[0][0][1] && (s->block->packed_a || s->steps.a_col == 1);
+}
+
 static char *sums_at(const tile_job *job, const block *b, int64_t col)
 {
     return b->sums + (col - b->col) * b->rows * job->kernels->size;
@@ -209,22 +219,37 @@ static void run_edge_tile(const tile_step *s, gemm_tile_fn run, int rows, const 
     }
 }
 
+/* Where a panel's rows of b are read. */
+typedef struct slice {
+    const char *b;
+    int64_t row, panel; /* elements from one row to the next, from one panel to the next */
+    char *keep;         /* where the first tile is to pack it for the others, or NULL */
+} slice;
+
 /* All rows of the block against `panels` panels of b. The rows are dealt out evenly: 16 rows are 8 and 8, not 14 and
  * 2, since a low tile runs slower. */
-static void run_tiles(tile_step *s, int64_t col, int panels, const char *b, fetch *next)
+static void run_tiles(tile_step *s, int64_t col, int panels, const slice *right, fetch *next)
 {
     const gemm_kernels *kernels = s->job->kernels;
     const int size = kernels->size;
     const int64_t all = s->block->rows, tiles = s->block->tiles, low = all / tiles, higher = all % tiles;
     const places p = places_of(s, col);
-    const gemm_tile_fn *run = panels > 1 ? kernels->wide : 2 * p.cols <= kernels->nr ? kernels->narrow : kernels->tile;
+    const bool packed = s->block->packed_a, narrow = 2 * p.cols <= kernels->nr, lean = is_lean(s);
+    const gemm_tile_fn *one = narrow ? kernels->narrow : lean ? kernels->lean[packed][0] : kernels->tile;
+    const gemm_tile_fn *run = panels > 1 ? kernels->wide : right->keep ? kernels->lean[packed][1] : one;
+    const char *b = right->b;
     s->steps.from_row = p.from_row;
     s->steps.c_row = p.to_row;
+    s->steps.b_row = right->row;
+    s->steps.b_panel = right->panel;
+    s->steps.keep = right->keep;
     int64_t row = 0;
     for (int64_t i = 0; i < tiles; i++) {
         fetch_next(next, &s->steps);
         const int rows = (int)(low + (i < higher));
-        const char *a = s->a + row * s->steps.a_row * size;
+        const char *a = s->a + row * (packed ? s->steps.k : s->steps.a_row) * size;
+        if (packed)
+            s->steps.a_col = rows; /* for kernels that know strides only */
         const char *from = p.from ? p.from + row * p.from_row * size : NULL;
         char *to = p.to + row * p.to_row * size;
         s->steps.addend = p.addend ? p.addend + row * s->steps.addend_row * size : NULL;
@@ -233,6 +258,11 @@ static void run_tiles(tile_step *s, int64_t col, int panels, const char *b, fetc
         else
             run[rows](&s->steps, a, b, from, to);
         row += rows;
+        if (i == 0 && right->keep) {
+            run = kernels->lean[packed][0];
+            b = right->keep;
+            s->steps.b_row = kernels->nr;
+        }
     }
 }
 
@@ -301,7 +331,24 @@ static void fetch_after(fetch *f, const tile_step *s, int64_t col, int64_t i, in
         const char *a = (const char *)t->a + (row * t->a_row + after.k * t->a_col) * size;
         fetch_add(f, region_of(size, a, end - row, min_i64(GEMM_STEP_K, t->k - after.k), t->a_row, t->a_col));
     }
-    fetch_spread(f, b->tiles, s->steps.k);
+    fetch_spread(f, b->tiles, is_lean(s) ? s->steps.k / GEMM_LEAN_FETCH : s->steps.k);
+}
+
+/* The panel at `col`. Where its rows are contiguous, the first tile that reads it packs it. */
+static slice slice_at(const tile_step *s, int64_t col, char *own)
+{
+    const tile_job *job = s->job;
+    const gemm_task *t = job->task;
+    const int64_t nr = job->kernels->nr;
+    const bool lies = !t->packed_b && t->b_col == 1 && col + nr <= t->n;
+    slice right = { (const char *)t->b + (s->k * t->b_row + col) * job->kernels->size, t->b_row, nr, NULL };
+    if (lies && job->way == B_DIRECT && !(job->fetches && is_lean(s) && s->block->tiles >= KEEPING_TILES))
+        return right;
+    if (lies && is_lean(s) && !gemm_slice_is_packed(&job->factor, s->k, col)) {
+        right.keep = gemm_slice_claim(&job->factor, s->k, col, own);
+        return right;
+    }
+    return (slice){ gemm_slice(&job->factor, s->k, col, own), nr, nr * t->k, NULL };
 }
 
 /* One step of k over the columns of a block. */
@@ -310,7 +357,7 @@ static void run_step(tile_step *s)
     const tile_job *job = s->job;
     const gemm_task *t = job->task;
     const block *b = s->block;
-    const int size = job->kernels->size, nr = job->kernels->nr;
+    const int nr = job->kernels->nr;
     const int64_t count = ceil_div(b->col_end - b->col, nr);
     _Alignas(64) char own[GEMM_SLICE_BYTES];
     fetch next;
@@ -322,24 +369,32 @@ static void run_step(tile_step *s)
             run_turned_tile(s, col);
             continue;
         }
-        const char *slice;
-        if (job->way == B_DIRECT && col + nr <= t->n) {
-            slice = (const char *)t->b + (s->k * t->b_row + col) * size;
-            s->steps.b_row = t->b_row;
-            s->steps.b_panel = nr;
-        } else {
-            slice = gemm_slice(&job->factor, s->k, col, own);
-            s->steps.b_row = nr;
-            s->steps.b_panel = nr * t->k;
-        }
+        const slice right = slice_at(s, col, own);
         next.count = next.at = 0;
         if (job->fetches)
             fetch_after(&next, s, col + (panels - 1) * nr, i + panels - 1, count);
-        run_tiles(s, col, panels, slice, &next);
+        run_tiles(s, col, panels, &right, &next);
+        if (right.keep)
+            gemm_slice_done(&job->factor, s->k, col, right.keep);
     }
 }
 
 /* --- blocks, pieces ------------------------------------------------------------------------------------------- */
+
+/* The tiles of a step of a, one after the other. */
+static void pack_rows(const tile_step *s)
+{
+    const block *b = s->block;
+    const gemm_kernels *kernels = s->job->kernels;
+    const int64_t low = b->rows / b->tiles, higher = b->rows % b->tiles;
+    int64_t row = 0;
+    for (int64_t i = 0; i < b->tiles; i++) {
+        const int rows = (int)(low + (i < higher));
+        kernels->pack_a(rows, s->steps.k, s->a + row * s->steps.a_row * kernels->size, s->steps.a_row, s->steps.a_col,
+                        b->packed_a + row * s->steps.k * kernels->size);
+        row += rows;
+    }
+}
 
 static void run_block(const tile_job *job, const block *b)
 {
@@ -353,11 +408,10 @@ static void run_block(const tile_job *job, const block *b)
         s.a = (const char *)t->a + (b->row * t->a_row + s.k * t->a_col) * size;
         s.steps.a_row = t->a_row;
         s.steps.a_col = t->a_col;
-        if (b->a_copy) {
-            gemm_copy_matrix(size, b->rows, s.steps.k, s.a, t->a_row, t->a_col, b->a_copy, COPIED_ROW);
-            s.a = b->a_copy;
-            s.steps.a_row = COPIED_ROW;
-            s.steps.a_col = 1;
+        if (b->packed_a) {
+            pack_rows(&s);
+            s.a = b->packed_a;
+            s.steps.a_row = 1;
         }
         run_step(&s);
     }
@@ -368,9 +422,9 @@ static int64_t sums_bytes(const tile_job *job)
     return (int64_t)BLOCK_ROWS * BLOCK_PANELS * job->kernels->nr * job->kernels->size;
 }
 
-static int64_t copy_bytes(const tile_job *job)
+static int64_t packed_a_bytes(const tile_job *job)
 {
-    return job->copy_a ? (int64_t)BLOCK_ROWS * COPIED_ROW * job->kernels->size : 0;
+    return job->pack_a ? (int64_t)BLOCK_ROWS * GEMM_STEP_K * job->kernels->size + GEMM_PACK_SPILL : 0;
 }
 
 /* A b that stays in L2 leaves c there as well. */
@@ -399,8 +453,8 @@ static void run_piece(tile_job *job, int64_t piece, char *memory)
         block b = { .row = begin + (end - begin) * part / parts };
         b.rows = begin + (end - begin) * (part + 1) / parts - b.row;
         b.tiles = ceil_div(b.rows, job->kernels->mr);
-        b.a_copy = job->copy_a ? memory : NULL;
-        b.sums = memory && keeps_sums(job) && b.rows > job->kernels->mr ? memory + copy_bytes(job) : NULL;
+        b.packed_a = job->pack_a ? memory : NULL;
+        b.sums = memory && keeps_sums(job) && b.rows > job->kernels->mr ? memory + packed_a_bytes(job) : NULL;
         const bool same_rows = !job->by_columns && part + 1 == parts && panel_end < panels;
         const spot next_rows = { same_rows ? begin : b.row + b.rows, 0, same_rows ? panel_end * nr : panel * nr };
         for (int64_t strip = 0; strip < strips; strip++) {
@@ -422,7 +476,7 @@ static void run_piece(tile_job *job, int64_t piece, char *memory)
 static void run_pieces(void *arg, int64_t begin, int64_t end)
 {
     tile_job *job = arg;
-    const size_t bytes = (size_t)(copy_bytes(job) + (keeps_sums(job) ? sums_bytes(job) : 0));
+    const size_t bytes = (size_t)(packed_a_bytes(job) + (keeps_sums(job) ? sums_bytes(job) : 0));
     char *memory = bytes ? pool_try(bytes) : NULL;
     for (int64_t piece = begin; piece < end; piece++)
         run_piece(job, piece, memory);
@@ -431,20 +485,23 @@ static void run_pieces(void *arg, int64_t begin, int64_t end)
 
 /* --- choices --------------------------------------------------------------------------------------------------- */
 
-/* Whether a's rows should be copied before use. Kernels read any strides, but when many panels read the same tile,
- * rows that fall on the same cache sets (4 KB apart) or elements far apart cost more than the copy. */
-static bool should_copy_a(const gemm_task *t, const gemm_kernels *kernels)
+/* Whether a's rows are packed before use. In place they are read as fast on a core of one's own, and up to a tenth
+ * slower on one that is shared; packing takes as long as half a panel. Rows that fall on the same cache sets (4 KB
+ * apart) and elements far apart always cost more than that. */
+static bool should_pack_a(const gemm_task *t, const gemm_kernels *kernels)
 {
     const int64_t panels = ceil_div(t->n, kernels->nr);
     if (t->m == 1)
         return t->a_col != 1 && panels > 4;
     if (t->a_col == 1)
-        return panels > 4 && t->a_row * kernels->size % 4096 == 0;
+        return t->a_row * kernels->size % 4096 ? t->m > kernels->mr && panels / bk_get_num_threads() >= PACKED_PANELS
+                                               : panels > 4;
     return panels >= (t->a_row == 1 ? 16 : 3) && t->k > 16;
 }
 
-/* Whether b is packed: when enough rows read it. Fewer read it where it lies if its rows are contiguous, or pack a
- * slice at a time. So do many if it stays in L2 and its rows lie alike in cache lines, but not all in the same sets. */
+/* Whether b is packed for good: when enough rows read it. Fewer read it where it lies if its rows are contiguous, or
+ * pack a slice at a time. So do many if it stays in L2 and its rows lie alike in cache lines, but not all in the same
+ * sets. */
 static bool should_pack_b(const gemm_task *t, const gemm_kernels *kernels)
 {
     const int64_t bytes = t->k * t->n * kernels->size, row = t->b_row * kernels->size;
@@ -452,8 +509,7 @@ static bool should_pack_b(const gemm_task *t, const gemm_kernels *kernels)
         return false;
     if (t->b_col != 1 || row % 4096 == 0)
         return true;
-    const bool aligned = (uintptr_t)t->b % LINE_BYTES == 0;
-    return t->m > 10 * kernels->mr && bytes > (row % LINE_BYTES ? 64 * 1024 : aligned ? FEW_BYTES : FEW_BYTES / 2);
+    return t->m > 10 * kernels->mr && bytes > (row % LINE_BYTES ? 64 * 1024 : FEW_BYTES / 2);
 }
 
 /* Whether there is more than L2 surely holds. A packed b of few rows is read again and again, and stays there: asking
@@ -466,13 +522,14 @@ static bool should_fetch(const gemm_task *t, const gemm_kernels *kernels)
     return !stays && b + (t->m * t->k + t->m * t->n) * kernels->size > SURE_BYTES;
 }
 
-/* How many pieces: one for each thread, of at least 10 us; up to eight as long as they take a quarter of a millisecond,
- * so that a thread that is held up does not keep the others waiting. More would only read their operands more often. */
+/* How many pieces: one for each thread, of at least 10 us; up to eight as long as they take an eighth of a millisecond,
+ * so that a thread that is held up, or has the slower core, does not keep the others waiting. More would only read
+ * their operands more often. */
 static int64_t choose_pieces(double work_ns)
 {
     const int threads = bk_get_num_threads();
-    const double quarters = work_ns / threads / 250e3; /* of a millisecond for each thread */
-    const int64_t each = quarters < 1 ? 1 : min_i64((int64_t)quarters, 8);
+    const double eighths = work_ns / threads / 125e3; /* of a millisecond for each thread */
+    const int64_t each = eighths < 1 ? 1 : min_i64((int64_t)eighths, 8);
     return threads == 1 ? 1 : min_i64(each * threads, 1 + (int64_t)(work_ns / 10e3));
 }
 
@@ -520,7 +577,7 @@ void gemm_run_tiled(const gemm_task *t, const gemm_kernels *kernels)
     job.factor = factor_of(t, kernels);
     job.factor.packed = (char *)t->packed_b; /* read only: it has no states */
     const bool turned = !t->packed_b && t->m <= GEMM_MAX_TURNED_ROWS && t->b_row == 1 && t->b_col != 1;
-    job.copy_a = !turned && should_copy_a(t, kernels);
+    job.pack_a = !turned && should_pack_a(t, kernels);
     job.fetches = should_fetch(t, kernels);
     char *packed = should_pack_b(t, kernels) ? pool_try(gemm_factor_bytes(&job.factor)) : NULL;
     if (packed)

@@ -249,6 +249,20 @@ static void test_large_factor(void)
     tap_ok(right, "a factor that is packed on the way, into sums and into c");
 }
 
+/* Rows of a that many panels read, or that lie 4 KB apart, are packed; so are b's by the first tile that reads them. */
+static void test_packed_rows(void)
+{
+    static const int64_t shapes[][3] = { { 37, 1700, 530 }, { 150, 1601, 40 }, { 29, 330, 1024 }, { 27, 170, 512 } };
+    bool right = true;
+    for (int t = 0; t < TYPES; t++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+            for (int how = 0; how < 2; how++)
+                right = check(types[t], shapes[i][0], shapes[i][1], shapes[i][2],
+                              (variant){ .a = how ? COLUMNS : ROWS, .accumulate = !how }) &&
+                        right;
+    tap_ok(right, "rows of a that are packed, tile by tile");
+}
+
 static void test_strides(void)
 {
     static const int64_t shapes[][3] = { { 17, 35, 9 }, { 1, 40, 33 }, { 40, 1, 33 },   { 1, 1, 50 },
@@ -322,9 +336,9 @@ static bool bits_are_stable(bk_dtype type, int64_t m, int64_t n, int64_t k, patt
 
 static void test_bits(void)
 {
-    static const int64_t shapes[][3] = { { 300, 200, 300 }, { 100, 500, 600 }, { 500, 1, 5000 },
-                                         { 90, 5, 400 },    { 2, 3000, 700 },  { 33, 64, 64 },
-                                         { 1, 1, 100000 },  { 64, 512, 512 },  { 150, 530, 600 } };
+    static const int64_t shapes[][3] = { { 300, 200, 300 }, { 100, 500, 600 }, { 500, 1, 5000 },  { 90, 5, 400 },
+                                         { 2, 3000, 700 },  { 33, 64, 64 },    { 1, 1, 100000 },  { 64, 512, 512 },
+                                         { 150, 530, 600 }, { 60, 1700, 530 }, { 29, 330, 1024 }, { 200, 800, 513 } };
     for (int t = 0; t < 2; t++) {
         bool same = true;
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
@@ -562,6 +576,7 @@ static void test_out_of_memory(void)
     for (int t = 0; t < TYPES; t++) {
         right = same_without_memory(types[t], 300, 300, 300, COLUMNS, COLUMNS) && right;
         right = same_without_memory(types[t], 150, 530, 600, ROWS, ROWS) && right;
+        right = same_without_memory(types[t], 60, 1700, 530, ROWS, ROWS) && right;
         right = same_without_memory(types[t], 200, 1, 9000, ROWS, ROWS) && right;
         right = same_without_memory(types[t], 700, 1, 5000, SPREAD, SPREAD) && right;
     }
@@ -574,6 +589,7 @@ int main(void)
         bk_set_num_threads(threads);
         test_block_edges();
         test_large_factor();
+        test_packed_rows();
         test_batches();
     }
     test_shapes();
