@@ -142,21 +142,7 @@ static void run_loop(cell step, sizes n, bk_dtype dtype, unsigned seed, bk_tenso
     bk_scope_pop();
 }
 
-static double element(bk_tensor *t, int64_t i)
-{
-    return bk_dtype_of(t) == BK_FLOAT64 ? ((const double *)bk_data(t))[i] : ((const float *)bk_data(t))[i];
-}
-
-static bool close_to(bk_tensor *a, bk_tensor *b)
-{
-    double largest = 0, apart = 0;
-    for (int64_t i = 0; i < bk_numel(a); i++) {
-        double x = element(a, i), y = element(b, i);
-        largest = fabs(y) > largest ? fabs(y) : largest;
-        apart = !(fabs(x - y) <= apart) ? fabs(x - y) : apart;
-    }
-    return bk_numel(a) == bk_numel(b) && apart <= (bk_dtype_of(a) == BK_FLOAT64 ? 1e-11 : 1e-3) * (largest + 1e-30);
-}
+static bool close_to(bk_tensor *a, bk_tensor *b) { return within(a, b, 1e-11, 1e-3); }
 
 static bool same_bits(bk_tensor *a, bk_tensor *b)
 {
