@@ -922,6 +922,13 @@ static bool write_now(bk_tensor *t, operand value)
     return memory != NULL;
 }
 
+/* A value as that of another cell. A view that a handle remembers is its own cell's: who asks whose memory is read
+ * (overlap_check) must not find it in two. Owned. */
+static node *own_value(node *value)
+{
+    return value->cache_refs ? node_view(value, NULL, value->layout, 0) : node_retain(value);
+}
+
 static int write(bk_tensor *t, operand value, bool add, bool over)
 {
     if (!add && write_now(t, value))
@@ -935,7 +942,7 @@ static int write(bk_tensor *t, operand value, bool add, bool over)
     value.edge = together ? edge : NULL;
     bool replaces = tensor_whole(t) && !add && value.value->layout == t->layout && !(place && (over || !edge)) &&
                     !must_stay(t->cell);
-    node *n = replaces ? node_retain(value.value) : update_node(t, value, together ? place : NULL, add);
+    node *n = replaces ? own_value(value.value) : update_node(t, value, together ? place : NULL, add);
     if (!n)
         return -1;
     if (place || edge) {

@@ -318,3 +318,18 @@ def test_a_value_computed_into_a_slice_can_be_written_to_when_the_whole_is_gone(
     half[1] = 7
     assert half.tolist() == [[[0.5] * 3], [[7.0] * 3]]
     assert total.tolist() == [[1.5] * 3] * 2
+
+
+def test_a_copy_of_a_part_may_be_written_back_beside_it(torch):
+    """The copy shares the part's value until somebody writes, but not its memory: nothing overlaps."""
+    x, kept = torch.arange(6.0), torch.empty(5)
+    part = x[1:]
+    kept.copy_(part)
+    x[:-1].copy_(kept)
+    assert x.tolist() == [1, 2, 3, 4, 5, 5]
+    x[:-1].add_(kept)
+    assert x.tolist() == [2, 4, 6, 8, 10, 5] and part.tolist() == [4, 6, 8, 10, 5]
+    y = torch.ones(3, 1, dtype=torch.int64)
+    row = y[0]
+    y.copy_(torch.cat([row], -1))
+    assert y.tolist() == [[1], [1], [1]]
