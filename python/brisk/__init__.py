@@ -6,7 +6,7 @@ from brisk._C import Tensor
 from brisk._install import install
 from brisk._missing import finder
 from brisk._arrange import *  # noqa: F403
-from brisk import _copy, _memory, autograd, hub, linalg, nn, random, safetensors, serialization
+from brisk import _copy, _memory, autograd, hub, linalg, nn, npy, random, safetensors, serialization
 from brisk._matrices import *  # noqa: F403
 from brisk._tail import *  # noqa: F403
 from brisk._legacy import *  # noqa: F403

@@ -28,6 +28,7 @@ from brisk import library as library
 from brisk import linalg as linalg
 from brisk import multiprocessing as multiprocessing
 from brisk import nn as nn
+from brisk import npy as npy
 from brisk import onnx as onnx
 from brisk import optim as optim
 from brisk import profiler as profiler

@@ -497,6 +497,28 @@ static PyObject *py_save_safetensors(const arg *a)
     Py_RETURN_NONE;
 }
 
+/* --- NumPy's files
+ * ------------------------------------------------------------------------------------------------------ */
+
+static PyObject *done(int status)
+{
+    if (status < 0)
+        return py_raise();
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_load_npy(const arg *a) { return py_wrap(bk_load_npy(a[0].s)); }
+static PyObject *py_save_npy(const arg *a) { return done(bk_save_npy(a[0].s, a[1].tensor)); }
+static PyObject *py_load_npz(const arg *a) { return dict_from(bk_load_npz(a[0].s)); }
+
+static PyObject *py_save_npz(const arg *a)
+{
+    bk_tensors *m = tensors_from(a[1].object);
+    PyObject *answer = m ? done(bk_save_npz(a[0].s, m)) : NULL;
+    bk_tensors_free(m);
+    return answer;
+}
+
 const binding files_rows[] = {
     { AS_FUNCTION, "_zip_open(Object source)", py_zip_open, NULL },
     { AS_FUNCTION, "_zip_names(Object zip)", py_zip_names, NULL },
@@ -508,5 +530,9 @@ const binding files_rows[] = {
     { AS_FUNCTION, "_unpickle(Object data, int start, Object hooks)", py_unpickle, NULL },
     { AS_FUNCTION, "_load_safetensors(Object source)", py_load_safetensors, NULL },
     { AS_FUNCTION, "_save_safetensors(Object target, Object tensors, Object metadata)", py_save_safetensors, NULL },
+    { AS_FUNCTION, "_load_npy(str path)", py_load_npy, NULL },
+    { AS_FUNCTION, "_save_npy(str path, Tensor tensor)", py_save_npy, NULL },
+    { AS_FUNCTION, "_load_npz(str path)", py_load_npz, NULL },
+    { AS_FUNCTION, "_save_npz(str path, Object tensors)", py_save_npz, NULL },
 };
 const size_t files_row_count = sizeof files_rows / sizeof *files_rows;

@@ -279,3 +279,43 @@ def test_what_needs_a_network_says_so(torch):
         torch.hub.load("pytorch/vision", "resnet18")
     with pytest.raises(RuntimeError, match="does not use the network"):
         torch.utils.model_zoo.load_url("https://example.com/x.pth")
+
+
+# --- NumPy's files ---------------------------------------------------------------------------------------------------
+
+
+def test_npy_files_are_numpys_both_ways(torch, tmp_path):
+    np = pytest.importorskip("numpy")
+    for dtype in ("float32", "float64", "float16", "int64", "int32", "uint8", "bool"):
+        x = torch.arange(6).reshape(2, 3).to(getattr(torch, dtype))
+        torch.npy.save(tmp_path / "ours", x.t())
+        read = np.load(tmp_path / "ours.npy")
+        assert read.dtype == dtype and (read == x.numpy().T).all()
+        np.save(tmp_path / "theirs.npy", x.numpy().T)
+        again = torch.npy.load(tmp_path / "theirs.npy")
+        assert again.dtype == x.dtype and torch.equal(again, x.t())
+
+
+def test_npz_files_are_numpys_both_ways(torch, tmp_path):
+    np = pytest.importorskip("numpy")
+    torch.npy.savez(tmp_path / "ours.npz", a=torch.ones(2), b=torch.arange(3))
+    with np.load(tmp_path / "ours.npz") as read:
+        assert sorted(read) == ["a", "b"] and read["b"].tolist() == [0, 1, 2]
+    np.savez(tmp_path / "theirs.npz", a=np.ones(2), b=np.arange(3))
+    again = torch.npy.load(tmp_path / "theirs.npz")
+    assert sorted(again) == ["a", "b"] and again["a"].dtype == torch.float64
+
+
+def test_npy_files_that_are_broken_or_missing_are_refused(torch, tmp_path):
+    (tmp_path / "broken.npy").write_bytes(b"\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order'")
+    with pytest.raises(RuntimeError):
+        torch.npy.load(tmp_path / "broken.npy")
+    (tmp_path / "objects.npy").write_bytes(
+        b"\x93NUMPY\x01\x00\x76\x00" + b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }".ljust(117) + b"\n"
+    )
+    with pytest.raises(ValueError, match="type"):
+        torch.npy.load(tmp_path / "objects.npy")
+    with pytest.raises(FileNotFoundError):
+        torch.npy.load(tmp_path / "none.npy")
+    with pytest.raises(ValueError, match="tensors"):
+        torch.npy.savez(tmp_path / "x.npz", a=3)
