@@ -412,6 +412,7 @@ def test_an_allocation_that_cannot_succeed_leaves_everything_as_it_was(torch):
     assert x.tolist() == [2, 2, 2] and y.tolist() == [2, 2, 2]
 
 
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="sanitizers need memory of their own")
 def test_an_error_for_want_of_memory_names_the_line_that_asked_for_it(torch):
     out = run_script("""
         import resource
@@ -437,7 +438,7 @@ def test_an_error_for_want_of_memory_names_the_line_that_asked_for_it(torch):
     """)
     first, again, value = out.splitlines()
     assert first == again
-    assert first.startswith("brisk: out of memory in mul, recorded in ") and first.endswith(", line 8, in <listcomp>")
+    assert first.startswith("brisk: out of memory in mul, recorded in ") and ", line 8, in " in first
     assert value == "2.0"  # everything is as it was, and what fits is computed
 
 
