@@ -118,6 +118,7 @@ static int check_conv(const bk_tensor *x, const bk_tensor *weight, const bk_tens
 static bk_tensor *windows(bk_tensor *x, int n, const int64_t *kernel, const int64_t *stride, const int64_t *dilation,
                           int64_t *out)
 {
+    const bk_tensor *whole = x;
     for (int i = 0; x && i < n; i++) {
         x = bk_unfold(x, 2 + i, dilation[i] * (kernel[i] - 1) + 1, stride[i]);
         if (x && dilation[i] > 1)
@@ -129,7 +130,9 @@ static bk_tensor *windows(bk_tensor *x, int n, const int64_t *kernel, const int6
         order[2 + i] = 2 + n + i;
         order[2 + n + i] = 2 + i;
     }
-    return x ? bk_permute(x, 2 + 2 * n, order) : NULL;
+    x = x ? bk_permute(x, 2 + 2 * n, order) : NULL;
+    /* one view: windows that share elements would each get a gradient of their own on the way */
+    return x ? tensor_alias(whole, x->layout, x->offset, true) : NULL;
 }
 
 /* The product: weight (G, O/G, K) times columns (N, G, K, L). */
