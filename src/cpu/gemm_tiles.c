@@ -18,12 +18,13 @@
 #include "cpu/gemm_internal.h"
 #include "core/memory.h"
 #include "core/threads.h"
+#include <unistd.h>
 
 enum {
     BLOCK_ROWS = 128,    /* with STEP_K columns of a: 256 KB of float32 in L2, twice that with the next step's */
     BLOCK_PANELS = 64,   /* with BLOCK_ROWS rows of c: 1 MB of sums in L2 */
     FEW_BYTES = 1 << 20, /* of b: they stay in L2 */
-    PACKED_PANELS = 24,  /* for each thread: what packing contiguous rows of a takes */
+    PACKED_PANELS = 24,  /* of a piece: what packing contiguous rows of a takes */
     KEEPING_TILES = 4,   /* as many read a slice, if it is packed for one block */
     MAX_ROW_BLOCKS = 256,
     LINE_BYTES = 64,
@@ -46,7 +47,7 @@ typedef struct tile_job {
     int64_t row_blocks, col_blocks;
     int64_t k_parts; /* stretches of steps of k that are computed apart */
     char *apart;     /* the sums of each step beyond the first part: panel by panel, all rows of each; or NULL */
-    bool by_columns;                        /* pieces are dealt out column by column */
+    bool by_columns; /* pieces are dealt out column by column */
     atomic_int blocks_left[MAX_ROW_BLOCKS]; /* of each row of blocks, while there are several columns of them */
 } tile_job;
 
@@ -533,17 +534,37 @@ static void add_apart(tile_job *job)
 
 /* --- choices --------------------------------------------------------------------------------------------------- */
 
-/* Whether a's rows are packed before use. In place they are read as fast on a core of one's own, and up to a tenth
- * slower on one that is shared; packing takes as long as half a panel. Rows that fall on the same cache sets (4 KB
- * apart) and elements far apart always cost more than that. */
-static bool should_pack_a(const gemm_task *t, const gemm_kernels *kernels)
+/* The lines of L1 that addresses 4 KB apart share. */
+static int64_t ways_of_l1(void)
 {
-    const int64_t panels = ceil_div(t->n, kernels->nr);
+    static atomic_int known;
+    int ways = atomic_load_explicit(&known, memory_order_relaxed);
+#ifdef _SC_LEVEL1_DCACHE_ASSOC
+    if (!ways)
+        ways = (int)sysconf(_SC_LEVEL1_DCACHE_ASSOC);
+#endif
+    ways = ways > 0 ? ways : 8;
+    atomic_store_explicit(&known, ways, memory_order_relaxed);
+    return ways;
+}
+
+/* Whether a's rows are packed before use, which each piece does for itself. In place they are read as fast on a core of
+ * one's own, and up to a tenth slower on one that is shared; packing takes as long as a panel. Elements far apart
+ * always cost more than that, and so do rows 4 KB apart where they are too many for the ways of L1: with half as many
+ * again nothing is lost. */
+static bool should_pack_a(const tile_job *job)
+{
+    const gemm_task *t = job->task;
+    const gemm_kernels *kernels = job->kernels;
+    const int64_t panels = ceil_div(ceil_div(t->n, kernels->nr), job->col_blocks);
+    if (job->way == B_TURNED)
+        return false;
     if (t->m == 1)
         return t->a_col != 1 && panels > 4;
-    if (t->a_col == 1)
-        return t->a_row * kernels->size % 4096 ? t->m > kernels->mr && panels / bk_get_num_threads() >= PACKED_PANELS
-                                               : panels > 4;
+    if (t->a_col == 1) {
+        const bool crowded = t->a_row * kernels->size % 4096 == 0 && 2 * kernels->mr > 3 * ways_of_l1();
+        return t->m > kernels->mr && panels >= (crowded ? 4 : PACKED_PANELS);
+    }
     return panels >= (t->a_row == 1 ? 16 : 3) && t->k > 16;
 }
 
@@ -575,7 +596,7 @@ static bool should_fetch(const gemm_task *t, const gemm_kernels *kernels)
  * their operands more often. */
 static int64_t choose_pieces(double work_ns)
 {
-    const int threads = bk_get_num_threads();
+    const int threads = threads_at_hand();
     const double eighths = work_ns / threads / 125e3; /* of a millisecond for each thread */
     const int64_t each = eighths < 1 ? 1 : min_i64((int64_t)eighths, 8);
     return threads == 1 ? 1 : min_i64(each * threads, 1 + (int64_t)(work_ns / 10e3));
@@ -608,11 +629,12 @@ static int64_t apart_bytes(const tile_job *job)
 static void choose_grid(tile_job *job, double work_ns)
 {
     const gemm_task *t = job->task;
-    const int threads = bk_get_num_threads(), mr = job->kernels->mr;
+    const int threads = threads_at_hand(), mr = job->kernels->mr;
     const int64_t wanted = ceil_div(choose_pieces(work_ns), job->k_parts), panels = ceil_div(t->n, job->kernels->nr);
     const bool high = (1 + t->m / (9 * mr)) * panels >= wanted;
     const int64_t most_rows = min_i64(1 + t->m / ((high ? 9 : 4) * mr), MAX_ROW_BLOCKS);
-    const int64_t own = job->factor.states && !t->epilogue && job->k_parts == 1 ? max_i64(1, min_i64(threads, panels / 8)) : 1;
+    const int64_t own =
+        job->factor.states && !t->epilogue && job->k_parts == 1 ? max_i64(1, min_i64(threads, panels / 8)) : 1;
     job->by_columns = own > 1;
     job->row_blocks = min_i64(ceil_div(wanted, own), most_rows);
     if (own == 1 && job->row_blocks > threads)
@@ -646,7 +668,6 @@ void gemm_run_tiled(const gemm_task *t, const gemm_kernels *kernels)
     job.factor = factor_of(t, kernels);
     job.factor.packed = (char *)t->packed_b; /* read only: it has no states */
     const bool turned = !t->packed_b && t->m <= GEMM_MAX_TURNED_ROWS && t->b_row == 1 && t->b_col != 1;
-    job.pack_a = !turned && should_pack_a(t, kernels);
     job.fetches = should_fetch(t, kernels);
     char *packed = should_pack_b(t, kernels) ? pool_try(gemm_factor_bytes(&job.factor)) : NULL;
     if (packed)
@@ -658,6 +679,7 @@ void gemm_run_tiled(const gemm_task *t, const gemm_kernels *kernels)
     job.apart = apart ? pool_try(apart) : NULL;
     job.k_parts = job.apart ? job.k_parts : 1;
     choose_grid(&job, work_ns);
+    job.pack_a = should_pack_a(&job);
     threads_for(job.row_blocks * job.col_blocks * job.k_parts, 1, work_ns, run_pieces, &job);
     if (job.apart) {
         add_apart(&job);
