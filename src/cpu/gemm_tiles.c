@@ -46,7 +46,7 @@ typedef struct tile_job {
     int64_t row_blocks, col_blocks;
     int64_t k_parts; /* stretches of steps of k that are computed apart */
     char *apart;     /* the sums of each step beyond the first part: panel by panel, all rows of each; or NULL */
-    bool by_columns;                        /* pieces are dealt out column by column */
+    bool by_columns; /* pieces are dealt out column by column */
     atomic_int blocks_left[MAX_ROW_BLOCKS]; /* of each row of blocks, while there are several columns of them */
 } tile_job;
 
@@ -187,7 +187,12 @@ typedef struct places {
 /* Whether lean tiles can read a. */
 static bool is_lean(const tile_step *s)
 {
-    return s->job->kernels->lean[0][0][1] && (s->block->packed_a || s->steps.a_col == 1);
+    return s->job->kernels->lean[0][0][1] && (s->block->packed_a || s->steps.a_col == 1 || s->steps.a_row == 1);
+}
+
+static gemm_a lean_kind(const tile_step *s)
+{
+    return s->block->packed_a ? GEMM_A_PACKED : s->steps.a_col == 1 ? GEMM_A_ROWS : GEMM_A_COLUMNS;
 }
 
 static char *sums_at(const tile_job *job, const block *b, int64_t col)
@@ -256,8 +261,9 @@ static void run_tiles(tile_step *s, int64_t col, int panels, const slice *right,
     const int64_t all = s->block->rows, tiles = s->block->tiles, low = all / tiles, higher = all % tiles;
     const places p = places_of(s, col);
     const bool packed = s->block->packed_a, narrow = 2 * p.cols <= kernels->nr, lean = is_lean(s);
-    const gemm_tile_fn *one = narrow ? kernels->narrow : lean ? kernels->lean[packed][0] : kernels->tile;
-    const gemm_tile_fn *run = panels > 1 ? kernels->wide : right->keep ? kernels->lean[packed][1] : one;
+    const gemm_tile_fn(*of)[GEMM_MAX_ROWS + 1] = kernels->lean[lean_kind(s)];
+    const gemm_tile_fn *one = narrow ? kernels->narrow : lean ? of[0] : kernels->tile;
+    const gemm_tile_fn *run = panels > 1 ? kernels->wide : right->keep ? of[1] : one;
     const char *b = right->b;
     s->steps.from_row = p.from_row;
     s->steps.c_row = p.to_row;
@@ -280,7 +286,7 @@ static void run_tiles(tile_step *s, int64_t col, int panels, const slice *right,
             run[rows](&s->steps, a, b, from, to);
         row += rows;
         if (i == 0 && right->keep) {
-            run = kernels->lean[packed][0];
+            run = of[0];
             b = right->keep;
             s->steps.b_row = kernels->nr;
         }
@@ -534,8 +540,8 @@ static void add_apart(tile_job *job)
 /* --- choices --------------------------------------------------------------------------------------------------- */
 
 /* Whether a's rows are packed before use. In place they are read as fast on a core of one's own, and up to a tenth
- * slower on one that is shared; packing takes as long as half a panel. Rows that fall on the same cache sets (4 KB
- * apart) and elements far apart always cost more than that. */
+ * slower on one that is shared; packing takes as long as half a panel. Rows or columns that fall on the same cache sets
+ * (4 KB apart) and elements far apart always cost more than that. */
 static bool should_pack_a(const gemm_task *t, const gemm_kernels *kernels)
 {
     const int64_t panels = ceil_div(t->n, kernels->nr);
@@ -544,7 +550,9 @@ static bool should_pack_a(const gemm_task *t, const gemm_kernels *kernels)
     if (t->a_col == 1)
         return t->a_row * kernels->size % 4096 ? t->m > kernels->mr && panels / bk_get_num_threads() >= PACKED_PANELS
                                                : panels > 4;
-    return panels >= (t->a_row == 1 ? 16 : 3) && t->k > 16;
+    if (t->a_row == 1)
+        return panels >= 16 && (t->a_col * kernels->size % 4096 == 0 || !kernels->lean[GEMM_A_COLUMNS][0][1]);
+    return panels >= 3 && t->k > 16;
 }
 
 /* Whether b is packed for good: when enough rows read it. Fewer read it where it lies if its rows are contiguous, or
@@ -612,7 +620,8 @@ static void choose_grid(tile_job *job, double work_ns)
     const int64_t wanted = ceil_div(choose_pieces(work_ns), job->k_parts), panels = ceil_div(t->n, job->kernels->nr);
     const bool high = (1 + t->m / (9 * mr)) * panels >= wanted;
     const int64_t most_rows = min_i64(1 + t->m / ((high ? 9 : 4) * mr), MAX_ROW_BLOCKS);
-    const int64_t own = job->factor.states && !t->epilogue && job->k_parts == 1 ? max_i64(1, min_i64(threads, panels / 8)) : 1;
+    const int64_t own =
+        job->factor.states && !t->epilogue && job->k_parts == 1 ? max_i64(1, min_i64(threads, panels / 8)) : 1;
     job->by_columns = own > 1;
     job->row_blocks = min_i64(ceil_div(wanted, own), most_rows);
     if (own == 1 && job->row_blocks > threads)
