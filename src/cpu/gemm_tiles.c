@@ -25,6 +25,7 @@ enum {
     BLOCK_PANELS = 64,   /* with BLOCK_ROWS rows of c: 1 MB of sums in L2 */
     FEW_BYTES = 1 << 20, /* of b: they stay in L2 */
     PACKED_PANELS = 24,  /* of a piece: what packing contiguous rows of a takes */
+    WIDE_PANELS = 16,    /* of a piece that packs columns of a */
     KEEPING_TILES = 4,   /* as many read a slice, if it is packed for one block */
     MAX_ROW_BLOCKS = 256,
     LINE_BYTES = 64,
@@ -188,7 +189,12 @@ typedef struct places {
 /* Whether lean tiles can read a. */
 static bool is_lean(const tile_step *s)
 {
-    return s->job->kernels->lean[0][0][1] && (s->block->packed_a || s->steps.a_col == 1);
+    return s->job->kernels->lean[0][0][1] && (s->block->packed_a || s->steps.a_col == 1 || s->steps.a_row == 1);
+}
+
+static gemm_a lean_kind(const tile_step *s)
+{
+    return s->block->packed_a ? GEMM_A_PACKED : s->steps.a_col == 1 ? GEMM_A_ROWS : GEMM_A_COLUMNS;
 }
 
 static char *sums_at(const tile_job *job, const block *b, int64_t col)
@@ -257,8 +263,9 @@ static void run_tiles(tile_step *s, int64_t col, int panels, const slice *right,
     const int64_t all = s->block->rows, tiles = s->block->tiles, low = all / tiles, higher = all % tiles;
     const places p = places_of(s, col);
     const bool packed = s->block->packed_a, narrow = 2 * p.cols <= kernels->nr, lean = is_lean(s);
-    const gemm_tile_fn *one = narrow ? kernels->narrow : lean ? kernels->lean[packed][0] : kernels->tile;
-    const gemm_tile_fn *run = panels > 1 ? kernels->wide : right->keep ? kernels->lean[packed][1] : one;
+    const gemm_tile_fn(*of)[GEMM_MAX_ROWS + 1] = kernels->lean[lean_kind(s)];
+    const gemm_tile_fn *one = narrow ? kernels->narrow : lean ? of[0] : kernels->tile;
+    const gemm_tile_fn *run = panels > 1 ? kernels->wide : right->keep ? of[1] : one;
     const char *b = right->b;
     s->steps.from_row = p.from_row;
     s->steps.c_row = p.to_row;
@@ -281,7 +288,7 @@ static void run_tiles(tile_step *s, int64_t col, int panels, const slice *right,
             run[rows](&s->steps, a, b, from, to);
         row += rows;
         if (i == 0 && right->keep) {
-            run = kernels->lean[packed][0];
+            run = of[0];
             b = right->keep;
             s->steps.b_row = kernels->nr;
         }
@@ -534,6 +541,13 @@ static void add_apart(tile_job *job)
 
 /* --- choices --------------------------------------------------------------------------------------------------- */
 
+/* Whether a's columns fall on the same cache sets: then they are packed, by pieces that are wide enough to pay for it.
+ */
+static bool has_crowded_columns(const gemm_task *t, int size)
+{
+    return t->a_row == 1 && t->a_col != 1 && t->a_col * size % 4096 == 0;
+}
+
 /* The lines of L1 that addresses 4 KB apart share. */
 static int64_t ways_of_l1(void)
 {
@@ -550,8 +564,8 @@ static int64_t ways_of_l1(void)
 
 /* Whether a's rows are packed before use, which each piece does for itself. In place they are read as fast on a core of
  * one's own, and up to a tenth slower on one that is shared; packing takes as long as a panel. Elements far apart
- * always cost more than that, and so do rows 4 KB apart where they are too many for the ways of L1: with half as many
- * again nothing is lost. */
+ * always cost more than that, and so do columns 4 KB apart, and such rows where they are too many for the ways of L1:
+ * half as many again lose nothing. */
 static bool should_pack_a(const tile_job *job)
 {
     const gemm_task *t = job->task;
@@ -565,7 +579,9 @@ static bool should_pack_a(const tile_job *job)
         const bool crowded = t->a_row * kernels->size % 4096 == 0 && 2 * kernels->mr > 3 * ways_of_l1();
         return t->m > kernels->mr && panels >= (crowded ? 4 : PACKED_PANELS);
     }
-    return panels >= (t->a_row == 1 ? 16 : 3) && t->k > 16;
+    if (t->a_row == 1)
+        return panels >= 4 && (has_crowded_columns(t, kernels->size) || !kernels->lean[GEMM_A_COLUMNS][0][1]);
+    return panels >= 3 && t->k > 16;
 }
 
 /* Whether b is packed for good: when enough rows read it. Fewer read it where it lies if its rows are contiguous, or
@@ -640,6 +656,8 @@ static void choose_grid(tile_job *job, double work_ns)
     if (own == 1 && job->row_blocks > threads)
         job->row_blocks -= job->row_blocks % threads;
     job->col_blocks = min_i64(ceil_div(wanted, job->row_blocks), panels);
+    if (has_crowded_columns(t, job->kernels->size))
+        job->col_blocks = min_i64(job->col_blocks, max_i64(own, panels / WIDE_PANELS));
     for (int64_t i = 0; i < job->row_blocks; i++)
         atomic_store_explicit(&job->blocks_left[i], (int)job->col_blocks, memory_order_relaxed);
 }
