@@ -298,7 +298,10 @@ class RNNCellBase(Module):
             return out
         if kind != 2:
             return self._step(kind, input, [hx])
-        return self._step(kind, input, [None, None] if hx is None else list(hx))
+        states = [None, None] if hx is None else list(hx)
+        if len(states) != 2:
+            raise RuntimeError("lstm_cell expects two hidden states")
+        return self._step(kind, input, states)
 
     def _step(self, kind, input, states):
         """The next states of a batch or of one row."""
