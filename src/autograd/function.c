@@ -124,6 +124,11 @@ static bk_tensor *output_handle(bk_tensor *out, bk_tensor *const *inputs, int co
 static node *output_place(node *call, const bk_tensor *out, int number)
 {
     closure *c = call->extra;
+    if (c->outputs == 1) {
+        call->dtype = (uint8_t)tensor_dtype(out);
+        call->layout = out->layout;
+        return node_retain(call);
+    }
     if (c->places[number])
         return node_retain(c->places[number]);
     node *place = node_new(OP_output, tensor_dtype(out), out->layout);
