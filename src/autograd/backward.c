@@ -252,10 +252,10 @@ static int run_before(step *s, const hooks *h)
 static int run_after(step *s, bk_tensor **grads, int input_count)
 {
     const hooks *h = hooks_of(s->node);
-    int count;
-    bk_tensor **results = results_of(s, &count);
     if (!h || !h->lists[HOOK_AFTER])
         return 0;
+    int count;
+    bk_tensor **results = results_of(s, &count);
     scope_close();
     int status = h->calls->after(h->lists[HOOK_AFTER], grads, input_count, results, count);
     bk_scope_pop();

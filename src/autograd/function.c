@@ -112,12 +112,12 @@ bk_tensor *function_input_again(const bk_tensor *t)
     return l ? tensor_alias(t, l, t->offset, false) : NULL;
 }
 
-static bk_tensor *output_handle(bk_tensor *out, bk_tensor *const *inputs, int count, bool same)
+static bool is_among(const bk_tensor *out, bk_tensor *const *inputs, int count)
 {
-    for (int i = 0; i < count && !same; i++)
+    for (int i = 0; i < count; i++)
         if (inputs[i] == out)
-            return scope_own(function_input_again(out));
-    return bk_retain(out);
+            return true;
+    return false;
 }
 
 /* The place of an output: one for all that stand for it, so that its hooks see what each of them sends. Owned. */
@@ -160,12 +160,14 @@ int function_place_output(node *call, bk_tensor *out, int number)
 
 static int place_slot(node *call, bk_tensor **slot, int number, bk_tensor *const *inputs, int input_count, bool same)
 {
-    bk_tensor *out = output_handle(*slot, inputs, input_count, same);
-    if (!out)
-        return -1;
-    bk_release(*slot);
-    *slot = out;
-    return function_place_output(call, out, number);
+    if (!same && is_among(*slot, inputs, input_count)) {
+        bk_tensor *again = scope_own(function_input_again(*slot));
+        if (!again)
+            return -1;
+        bk_release(*slot);
+        *slot = again;
+    }
+    return function_place_output(call, *slot, number);
 }
 
 int function_record(const bk_function *fn, void (*free_saved)(void *data), bk_tensor *const *inputs, int input_count,
