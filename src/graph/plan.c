@@ -214,6 +214,10 @@ bool materialise(planner *p, int32_t v)
     value *x = &p->values[v];
     if (x->buffer >= 0)
         return true;
+    const bool copies = v < p->key->records && p->homes[v].source;
+    const layout *turned = copies ? source_layout(p, v, x->layout) : NULL;
+    if (copies && !turned)
+        return false;
     if (v < p->key->records && p->homes[v].owner) {
         if (!move_home(p, v))
             return false;
@@ -228,6 +232,8 @@ bool materialise(planner *p, int32_t v)
         buffer_touch(p, x->buffer, x->born);
         x->touched = x->born;
     }
+    if (copies)
+        settle_source(p, v, turned);
     return true;
 }
 
@@ -352,6 +358,10 @@ static bool group_reads(planner *p, int32_t i, int32_t g)
 static bool plan_elementwise(planner *p, int32_t i)
 {
     value *x = &p->values[i];
+    if (p->homes[i].source) {
+        x->born = p->values[p->homes[i].source - 1].born;
+        return true;
+    }
     int32_t g = group_for(p, i, x->layout->plain);
     if (g < 0 || !group_reads(p, i, g))
         return false;
@@ -456,15 +466,22 @@ static const layout *region_seen_as(const layout *region, const layout *l, bool 
 static bool place_in_region(planner *p, int32_t i, int32_t v, plan_view region)
 {
     value *x = &p->values[v];
-    if (x->group < 0 || x->buffer >= 0 || v >= p->key->records || x->last_use == INT32_MAX || x->sunk)
+    if (v >= p->key->records || x->buffer >= 0 || x->last_use == INT32_MAX || x->sunk)
         return false;
-    if (p->values[i].born > x->group || !untouched_since(p, region, x->group))
+    if ((x->group < 0 && !p->homes[v].source) || !untouched_since(p, region, x->born))
         return false;
-    note(p, FACT_PLACED, v);
+    if (p->values[i].born > x->born && !p->homes[i].fill)
+        return false;
+    const layout *turned = p->homes[v].source ? source_layout(p, v, region.layout) : NULL;
+    if (p->homes[v].source && !turned)
+        return false;
     value_place(p, v, region.buffer, region.offset, region.layout);
-    touch(p, v, x->group);
-    if (x->group > p->values[i].born)
-        p->values[i].born = x->group;
+    touch(p, v, x->born);
+    if (x->born > p->values[i].born)
+        p->values[i].born = x->born;
+    note(p, FACT_PLACED, v);
+    if (turned)
+        settle_source(p, v, turned);
     return true;
 }
 
@@ -637,11 +654,11 @@ static bool plan_kernel(planner *p, int32_t i, node_kind kind)
         return false;
     int32_t at = p->draft_count - 1;
     x->born = at;
-    if (kind == KIND_KERNEL) {
-        if (!materialise(p, i))
-            return false;
-    }
-    touch(p, i, at);
+    const bool later = p->homes[i].copied; /* its memory is known when the copy's is */
+    if (kind == KIND_KERNEL && !later && !materialise(p, i))
+        return false;
+    if (!later)
+        touch(p, i, at);
     for (int k = 0; k < key->inputs; k++) {
         bool self = k == 0 && kind == KIND_KERNEL_IN_PLACE;
         touch(p, self ? i : input_of(p, i, k), at);
@@ -649,7 +666,7 @@ static bool plan_kernel(planner *p, int32_t i, node_kind kind)
         buffer_touch(p, d->in[k].buffer, at);
     }
     d->out = view_of(p, i);
-    if (op_get(key->op)->run == run_matmul)
+    if (op_get(key->op)->run == run_matmul && !later)
         open_epilogue(p, i);
     return true;
 }
@@ -776,6 +793,8 @@ static bool count_uses(planner *p)
 static bool keep_results(planner *p)
 {
     for (int i = 0; i < p->key->records; i++) {
+        if (p->homes[i].source && !materialise(p, i)) /* a product always has somewhere to write */
+            return false;
         if (!(p->key->bits[i] & RECORD_KEPT))
             continue;
         if (!materialise(p, p->same[i]))
