@@ -88,6 +88,7 @@ typedef struct home {
     int32_t fill;      /* an update: 1 + the fill that it writes into */
     bool fresh;        /* an update: its region is still zero */
     bool unfilled;     /* zeros that nobody will see */
+    bool late;         /* one number in every element: made where it is read, and not yet */
     bool waits;        /* a view: its base gets memory when the only reader, an update or a copy, is planned */
     bool copied;       /* its memory is that of a copy in another order (orders.c) */
     int32_t source;    /* that copy: 1 + what it copies */

@@ -341,11 +341,16 @@ static void offer_operand(planner *p, int32_t g, int32_t v)
         d->operands[d->operand_count++] = v;
 }
 
-/* Reads every input of record i that is not a register of the group. */
+static bool group_takes(planner *p, int32_t i, int32_t g);
+
+/* Reads every input of record i that is not a register of the group, and makes those that are made where they are
+ * read. */
 static bool group_reads(planner *p, int32_t i, int32_t g)
 {
     for (int k = 0; k < p->key->record[i].inputs; k++) {
         int32_t v = input_of(p, i, k);
+        if (v < p->key->records && p->homes[v].late && !group_takes(p, v, g))
+            return false;
         if (p->values[v].group == g)
             continue;
         if (!read_value(p, v, g))
@@ -355,19 +360,54 @@ static bool group_reads(planner *p, int32_t i, int32_t g)
     return true;
 }
 
-static bool plan_elementwise(planner *p, int32_t i)
+/* Record i becomes a member of the group. */
+static bool group_takes(planner *p, int32_t i, int32_t g)
 {
-    value *x = &p->values[i];
-    if (p->homes[i].source) {
-        x->born = p->values[p->homes[i].source - 1].born;
-        return true;
-    }
-    int32_t g = group_for(p, i, x->layout->plain);
-    if (g < 0 || !group_reads(p, i, g))
+    if (!group_reads(p, i, g))
         return false;
     group_append(p, g, i);
-    x->group = g;
-    x->born = g;
+    p->values[i].group = p->values[i].born = g;
+    p->homes[i].late = false;
+    return true;
+}
+
+static bool join_group(planner *p, int32_t i)
+{
+    int32_t g = group_for(p, i, p->values[i].layout->plain);
+    return g >= 0 && group_takes(p, i, g);
+}
+
+/* Whether record i is one number in every element, for others to read. In the group that reads it it costs nothing;
+ * in one that stands before, memory. */
+static bool is_repeated(const planner *p, int32_t i)
+{
+    const home *h = &p->homes[i];
+    const int32_t in = p->key->record[i].in[0];
+    return p->key->record[i].op == OP_cast && in < 0 && p->values[p->key->records - 1 - in].layout->numel == 1 &&
+           p->values[i].layout->numel > 1 && p->values[i].last_use != INT32_MAX && !h->owner && !h->within;
+}
+
+static bool plan_elementwise(planner *p, int32_t i)
+{
+    if (p->homes[i].source) {
+        p->values[i].born = p->values[p->homes[i].source - 1].born;
+        return true;
+    }
+    p->homes[i].late = is_repeated(p, i);
+    return p->homes[i].late || join_group(p, i);
+}
+
+/* What record i reads and is yet to be made, unless a group can make it as it goes. */
+static bool make_late_inputs(planner *p, int32_t i, bool elementwise)
+{
+    for (int k = 0; k < p->key->record[i].inputs; k++) {
+        int32_t v = input_of(p, i, k);
+        if (v >= p->key->records || !p->homes[v].late)
+            continue;
+        bool alike = elementwise && p->values[v].layout->plain == p->values[i].layout->plain;
+        if (!alike && !join_group(p, v))
+            return false;
+    }
     return true;
 }
 
@@ -685,6 +725,8 @@ static bool plan_second(planner *p, int32_t i)
 static bool plan_record(planner *p, int32_t i)
 {
     node_kind kind = op_get(p->key->record[i].op)->kind;
+    if (!make_late_inputs(p, i, kind == KIND_ELEMENTWISE && !p->sums[i].role && !p->homes[i].source))
+        return false;
     if (p->sums[i].role)
         return plan_sum(p, i);
     if (p->homes[i].unfilled)

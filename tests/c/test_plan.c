@@ -438,6 +438,32 @@ static void gradients_of_heads(void)
     bk_scope_pop();
 }
 
+/* --- numbers in every element --------------------------------------------------------------------------------------
+ */
+
+static bk_tensor *repeated_numbers(const operands *o)
+{
+    bk_tensor *t = bk_tanh(o->x), *zeros = bk_zeros_like(t), *two = bk_full_like(t, 2, bk_dtype_of(t));
+    bk_tensor *s = bk_softmax(t, -1), *low = bk_where(bk_lt_s(s, 0.01), zeros, s);
+    bk_tensor *rows = bk_cumsum(two, 0), *far = bk_mul(bk_softmax(low, -1), two);
+    bk_tensor *out = bk_clone(zeros);
+    if (bk_copy_(bk_narrow(out, 0, 3, 4), bk_narrow(far, 0, 0, 4)) < 0)
+        return NULL;
+    return bk_add(bk_add(out, rows), bk_sum(bk_mul(two, low), 1, false));
+}
+
+static void numbers_in_every_element(void)
+{
+    bool same = true;
+    bk_scope_push();
+    for (int dtype = 0; dtype < 2; dtype++) {
+        operands o = { .x = sample(2, (int64_t[]){ 50, 50 }, dtype ? BK_FLOAT64 : BK_FLOAT32, 1) };
+        same = lazy_is_eager(repeated_numbers, &o) && same;
+    }
+    tap_ok(same, "a number in every element is the same for groups, kernels, parts and reductions that read it");
+    bk_scope_pop();
+}
+
 /* --- copies in another order -------------------------------------------------------------------------------------- */
 
 static bk_tensor *heads(const operands *o) { return bk_matmul(o->x, o->y); }
@@ -604,6 +630,7 @@ int main(void)
     shares();
     gradients_of_a_stack();
     gradients_of_heads();
+    numbers_in_every_element();
     copies_in_another_order();
     gradients_of_tiles();
     sums_of_joined_gradients();
