@@ -88,7 +88,10 @@ typedef struct home {
     int32_t fill;      /* an update: 1 + the fill that it writes into */
     bool fresh;        /* an update: its region is still zero */
     bool unfilled;     /* zeros that nobody will see */
-    bool waits;        /* a view: its base gets memory when the only reader, an update, is planned */
+    bool late;         /* one number in every element: made where it is read, and not yet */
+    bool waits;        /* a view: its base gets memory when the only reader, an update or a copy, is planned */
+    bool copied;       /* its memory is that of a copy in another order (orders.c) */
+    int32_t source;    /* that copy: 1 + what it copies */
     int64_t offset;    /* in elements */
     int64_t low, high; /* an empty record: where updates have written, in elements */
 } home;
@@ -167,6 +170,10 @@ bool find_homes(planner *p);
 bool is_at_home(planner *p, int32_t i);             /* an update */
 int32_t memory_behind(const planner *p, int32_t v); /* the record that the memory of v was made for */
 bool move_home(planner *p, int32_t v);              /* a value with an owner gets memory */
+void find_orders(planner *p);                       /* orders.c */
+/* The layout of what copy i copies, when the copy has layout l. NULL: out of memory. */
+const layout *source_layout(const planner *p, int32_t i, const layout *l);
+void settle_source(planner *p, int32_t i, const layout *l); /* the copy has memory: what it copies is made there */
 bool share_packed(planner *p);
 bool keep_packed(planner *p); /* once regions are found */
 bool find_regions(planner *p);

@@ -208,6 +208,7 @@ bool find_homes(planner *p)
     for (int32_t i = 0; i < p->key->records; i++)
         if (p->key->bits[i] & RECORD_NEEDED && p->same[i] == i && p->key->record[i].op == OP_update)
             wait_for_update(p, i);
+    find_orders(p);
     return good;
 }
 

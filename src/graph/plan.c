@@ -214,6 +214,10 @@ bool materialise(planner *p, int32_t v)
     value *x = &p->values[v];
     if (x->buffer >= 0)
         return true;
+    const bool copies = v < p->key->records && p->homes[v].source;
+    const layout *turned = copies ? source_layout(p, v, x->layout) : NULL;
+    if (copies && !turned)
+        return false;
     if (v < p->key->records && p->homes[v].owner) {
         if (!move_home(p, v))
             return false;
@@ -228,6 +232,8 @@ bool materialise(planner *p, int32_t v)
         buffer_touch(p, x->buffer, x->born);
         x->touched = x->born;
     }
+    if (copies)
+        settle_source(p, v, turned);
     return true;
 }
 
@@ -335,11 +341,16 @@ static void offer_operand(planner *p, int32_t g, int32_t v)
         d->operands[d->operand_count++] = v;
 }
 
-/* Reads every input of record i that is not a register of the group. */
+static bool group_takes(planner *p, int32_t i, int32_t g);
+
+/* Reads every input of record i that is not a register of the group, and makes those that are made where they are
+ * read. */
 static bool group_reads(planner *p, int32_t i, int32_t g)
 {
     for (int k = 0; k < p->key->record[i].inputs; k++) {
         int32_t v = input_of(p, i, k);
+        if (v < p->key->records && p->homes[v].late && !group_takes(p, v, g))
+            return false;
         if (p->values[v].group == g)
             continue;
         if (!read_value(p, v, g))
@@ -349,15 +360,54 @@ static bool group_reads(planner *p, int32_t i, int32_t g)
     return true;
 }
 
-static bool plan_elementwise(planner *p, int32_t i)
+/* Record i becomes a member of the group. */
+static bool group_takes(planner *p, int32_t i, int32_t g)
 {
-    value *x = &p->values[i];
-    int32_t g = group_for(p, i, x->layout->plain);
-    if (g < 0 || !group_reads(p, i, g))
+    if (!group_reads(p, i, g))
         return false;
     group_append(p, g, i);
-    x->group = g;
-    x->born = g;
+    p->values[i].group = p->values[i].born = g;
+    p->homes[i].late = false;
+    return true;
+}
+
+static bool join_group(planner *p, int32_t i)
+{
+    int32_t g = group_for(p, i, p->values[i].layout->plain);
+    return g >= 0 && group_takes(p, i, g);
+}
+
+/* Whether record i is one number in every element, for others to read. In the group that reads it it costs nothing;
+ * in one that stands before, memory. */
+static bool is_repeated(const planner *p, int32_t i)
+{
+    const home *h = &p->homes[i];
+    const int32_t in = p->key->record[i].in[0];
+    return p->key->record[i].op == OP_cast && in < 0 && p->values[p->key->records - 1 - in].layout->numel == 1 &&
+           p->values[i].layout->numel > 1 && p->values[i].last_use != INT32_MAX && !h->owner && !h->within;
+}
+
+static bool plan_elementwise(planner *p, int32_t i)
+{
+    if (p->homes[i].source) {
+        p->values[i].born = p->values[p->homes[i].source - 1].born;
+        return true;
+    }
+    p->homes[i].late = is_repeated(p, i);
+    return p->homes[i].late || join_group(p, i);
+}
+
+/* What record i reads and is yet to be made, unless a group can make it as it goes. */
+static bool make_late_inputs(planner *p, int32_t i, bool elementwise)
+{
+    for (int k = 0; k < p->key->record[i].inputs; k++) {
+        int32_t v = input_of(p, i, k);
+        if (v >= p->key->records || !p->homes[v].late)
+            continue;
+        bool alike = elementwise && p->values[v].layout->plain == p->values[i].layout->plain;
+        if (!alike && !join_group(p, v))
+            return false;
+    }
     return true;
 }
 
@@ -456,15 +506,22 @@ static const layout *region_seen_as(const layout *region, const layout *l, bool 
 static bool place_in_region(planner *p, int32_t i, int32_t v, plan_view region)
 {
     value *x = &p->values[v];
-    if (x->group < 0 || x->buffer >= 0 || v >= p->key->records || x->last_use == INT32_MAX || x->sunk)
+    if (v >= p->key->records || x->buffer >= 0 || x->last_use == INT32_MAX || x->sunk)
         return false;
-    if (p->values[i].born > x->group || !untouched_since(p, region, x->group))
+    if ((x->group < 0 && !p->homes[v].source) || !untouched_since(p, region, x->born))
         return false;
-    note(p, FACT_PLACED, v);
+    if (p->values[i].born > x->born && !p->homes[i].fill)
+        return false;
+    const layout *turned = p->homes[v].source ? source_layout(p, v, region.layout) : NULL;
+    if (p->homes[v].source && !turned)
+        return false;
     value_place(p, v, region.buffer, region.offset, region.layout);
-    touch(p, v, x->group);
-    if (x->group > p->values[i].born)
-        p->values[i].born = x->group;
+    touch(p, v, x->born);
+    if (x->born > p->values[i].born)
+        p->values[i].born = x->born;
+    note(p, FACT_PLACED, v);
+    if (turned)
+        settle_source(p, v, turned);
     return true;
 }
 
@@ -637,11 +694,11 @@ static bool plan_kernel(planner *p, int32_t i, node_kind kind)
         return false;
     int32_t at = p->draft_count - 1;
     x->born = at;
-    if (kind == KIND_KERNEL) {
-        if (!materialise(p, i))
-            return false;
-    }
-    touch(p, i, at);
+    const bool later = p->homes[i].copied; /* its memory is known when the copy's is */
+    if (kind == KIND_KERNEL && !later && !materialise(p, i))
+        return false;
+    if (!later)
+        touch(p, i, at);
     for (int k = 0; k < key->inputs; k++) {
         bool self = k == 0 && kind == KIND_KERNEL_IN_PLACE;
         touch(p, self ? i : input_of(p, i, k), at);
@@ -649,7 +706,7 @@ static bool plan_kernel(planner *p, int32_t i, node_kind kind)
         buffer_touch(p, d->in[k].buffer, at);
     }
     d->out = view_of(p, i);
-    if (op_get(key->op)->run == run_matmul)
+    if (op_get(key->op)->run == run_matmul && !later)
         open_epilogue(p, i);
     return true;
 }
@@ -668,6 +725,8 @@ static bool plan_second(planner *p, int32_t i)
 static bool plan_record(planner *p, int32_t i)
 {
     node_kind kind = op_get(p->key->record[i].op)->kind;
+    if (!make_late_inputs(p, i, kind == KIND_ELEMENTWISE && !p->sums[i].role && !p->homes[i].source))
+        return false;
     if (p->sums[i].role)
         return plan_sum(p, i);
     if (p->homes[i].unfilled)
@@ -776,6 +835,8 @@ static bool count_uses(planner *p)
 static bool keep_results(planner *p)
 {
     for (int i = 0; i < p->key->records; i++) {
+        if (p->homes[i].source && !materialise(p, i)) /* a product always has somewhere to write */
+            return false;
         if (!(p->key->bits[i] & RECORD_KEPT))
             continue;
         if (!materialise(p, p->same[i]))

@@ -15,6 +15,7 @@
     FACT(EPILOGUE, "is computed as its product's rows are finished")                                                   \
     FACT(ADDEND, "is added by its product's kernel")                                                                   \
     FACT(PLACED, "is computed where it is to be written")                                                              \
+    FACT(ORDERED, "is made in the order of its copy from the start")                                                   \
     FACT(COPIED, "is written by a copy: it exists elsewhere, or its place is in use when it is made")                  \
     FACT(OLD_HELD, "copies the old value first: somebody still needs it")                                              \
     FACT(REUSED, "takes over the memory of an operand that ends there")                                                \

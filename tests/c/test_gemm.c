@@ -352,6 +352,49 @@ static void test_bits(void)
 
 /* Columns of a product of few rows, range by range, from b as it is or packed the same way; c begins as it was. Where
  * they come out even every second range is computed by one call, then the others. */
+/* c += a^T b with rows of both along k, as gradients of weights are: k is cut between threads. */
+static bool cut_k_is_stable(bk_dtype type, int64_t m, int64_t n, int64_t k, pattern c_order)
+{
+    matrix a = matrix_make(type, m, k, PADDED_COLUMNS), b = matrix_make(type, k, n, PADDED);
+    matrix c = matrix_make(type, m, n, c_order);
+    const size_t bytes = (size_t)c.count * bk_dtype_size(type);
+    char *before = malloc(bytes), *one = malloc(bytes);
+    fill_fractions(&a);
+    fill_fractions(&b);
+    fill_fractions(&c);
+    memcpy(before, c.memory, bytes);
+    bool same = true;
+    for (int threads = 1; threads <= 5; threads++) {
+        memcpy(c.memory, before, bytes);
+        bk_set_num_threads(threads);
+        gemm_task task = task_of(&a, &b, &c);
+        task.accumulate = true;
+        gemm_run(&task);
+        if (threads == 1)
+            memcpy(one, c.memory, bytes);
+        same = same && memcmp(one, c.memory, bytes) == 0;
+    }
+    bk_set_num_threads(2);
+    free(before);
+    free(one);
+    free(a.memory);
+    free(b.memory);
+    free(c.memory);
+    return same;
+}
+
+static void test_cut_k(void)
+{
+    bool same = true;
+    for (int t = 0; t < 2; t++)
+        for (pattern order = ROWS; order <= PADDED_COLUMNS; order++) {
+            same = cut_k_is_stable(types[t], 60, 70, 2600, order) && same;
+            same = cut_k_is_stable(types[t], 15, 200, 4097, order) && same;
+            same = cut_k_is_stable(types[t], 130, 260, 1024, order) && same;
+        }
+    tap_ok(same, "a long k over a small c adds up to the same bits on any number of threads");
+}
+
 static void run_ranges(gemm_task t, int64_t width, char *packed)
 {
     if (t.n % (2 * width) == 0) {
@@ -577,6 +620,7 @@ static void test_out_of_memory(void)
         right = same_without_memory(types[t], 300, 300, 300, COLUMNS, COLUMNS) && right;
         right = same_without_memory(types[t], 150, 530, 600, ROWS, ROWS) && right;
         right = same_without_memory(types[t], 60, 1700, 530, ROWS, ROWS) && right;
+        right = same_without_memory(types[t], 90, 100, 1100, COLUMNS, ROWS) && right;
         right = same_without_memory(types[t], 200, 1, 9000, ROWS, ROWS) && right;
         right = same_without_memory(types[t], 700, 1, 5000, SPREAD, SPREAD) && right;
     }
@@ -595,6 +639,7 @@ int main(void)
     test_shapes();
     test_strides();
     test_bits();
+    test_cut_k();
     test_columns();
     test_precision();
     test_not_a_number();
