@@ -331,7 +331,7 @@ static bool may_stand(const planner *p, const draft *d, int32_t i, int32_t adden
         return i == d->first_member && sum->layout->ndim == 2 && sum->layout->strides[1] == 1 &&
                sum->buffer != p->values[addend].buffer;
     for (int32_t k = d->first_member; k >= 0; k = p->next_member[k])
-        if (k != i && p->values[k].buffer == d->out.buffer)
+        if (k != i && p->values[k].buffer == d->out.buffer && sum->last_use > k) /* it is read after k is written */
             return false;
     return true;
 }

@@ -153,9 +153,11 @@ static bool untouched_since(const planner *p, plan_view region, int32_t since)
 }
 
 /* Whether nothing but reads of v itself touches its region from instruction g on. Another member of the group that has
- * its memory there may be read from it by a reduction, tile by tile, as the group runs. */
+ * its memory there may be read from it by a reduction, tile by tile, as the group runs. A product is there before its
+ * group begins. */
 static bool only_read_as(const planner *p, const value *v, int32_t g)
 {
+    const int32_t product = p->drafts[g].kind == DO_KERNEL ? p->drafts[g].record : -1;
     const draft_buffer *b = &p->buffers[v->buffer];
     if (b->touched >= g || b->crowded)
         return false;
@@ -166,7 +168,8 @@ static bool only_read_as(const planner *p, const value *v, int32_t g)
     for (int32_t w = b->values; w >= 0; w = p->values[w].next) {
         const value *x = &p->values[w];
         bool same = x->layout == v->layout && x->offset == v->offset;
-        if (++watched > 2 * WATCHED_VALUES || x->group == g || x->touched > g || (x->touched == g && !same))
+        if (++watched > 2 * WATCHED_VALUES || (x->group == g && w != product) || x->touched > g ||
+            (x->touched == g && !same))
             return false;
     }
     return true;
@@ -185,14 +188,16 @@ static bool fills_buffer(const planner *p, const value *v)
 }
 
 /* A member of a group may be written over an operand that ends with it, element by element. What a product reads must
- * stay: each of its rows needs all of it. */
+ * stay: each of its rows needs all of it. The product itself, the first that its group was offered, comes last: its
+ * memory is where its kernel can add something to it (take_addend). */
 static bool take_over(planner *p, int32_t i)
 {
     value *x = &p->values[i];
     if (x->group < 0 || !x->layout->dense)
         return false;
     const draft *d = &p->drafts[x->group];
-    for (int k = 0; k < d->operand_count; k++) {
+    for (int n = 0; n < d->operand_count; n++) {
+        const int k = d->kind == DO_KERNEL ? (n + 1) % d->operand_count : n;
         value *v = &p->values[d->operands[k]];
         if (v->last_use > i || v->layout != x->layout ||
             dtype_size((bk_dtype)v->dtype) != dtype_size((bk_dtype)x->dtype) || !fills_buffer(p, v))
