@@ -24,8 +24,7 @@ enum {
     BLOCK_ROWS = 128,    /* with STEP_K columns of a: 256 KB of float32 in L2, twice that with the next step's */
     BLOCK_PANELS = 64,   /* with BLOCK_ROWS rows of c: 1 MB of sums in L2 */
     FEW_BYTES = 1 << 20, /* of b: they stay in L2 */
-    PACKED_PANELS = 24,  /* of a piece: what packing contiguous rows of a takes */
-    WIDE_PANELS = 16,    /* of a piece that packs columns of a */
+    PACKED_PANELS = 16,  /* of a piece: what packing rows or columns of a takes */
     KEEPING_TILES = 4,   /* as many read a slice, if it is packed for one block */
     MAX_ROW_BLOCKS = 256,
     LINE_BYTES = 64,
@@ -657,7 +656,7 @@ static void choose_grid(tile_job *job, double work_ns)
         job->row_blocks -= job->row_blocks % threads;
     job->col_blocks = min_i64(ceil_div(wanted, job->row_blocks), panels);
     if (has_crowded_columns(t, job->kernels->size))
-        job->col_blocks = min_i64(job->col_blocks, max_i64(own, panels / WIDE_PANELS));
+        job->col_blocks = min_i64(job->col_blocks, max_i64(own, panels / PACKED_PANELS));
     for (int64_t i = 0; i < job->row_blocks; i++)
         atomic_store_explicit(&job->blocks_left[i], (int)job->col_blocks, memory_order_relaxed);
 }
