@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "graph/desk.h"
 #include "cpu/emit.h"
 #include "graph/kernels.h"
 
@@ -37,7 +38,7 @@ static bool grow(void *array, int *capacity, size_t item)
 {
     void **at = array;
     int wanted = *capacity ? *capacity * 2 : 32;
-    void *grown = mem_resize(*at, item * (size_t)wanted);
+    void *grown = desk_grow(*at, item * (size_t)*capacity, item * (size_t)wanted);
     if (!grown)
         return false;
     *at = grown;
@@ -406,8 +407,8 @@ static bool build_code(planner *p, plan *made)
 {
     assembly a = { .p = p, .kernels = ew_kernels() };
     size_t values = (size_t)(p->key->records + p->key->leaves);
-    a.place = mem_alloc(values * sizeof *a.place + 1);
-    a.uses = mem_alloc(values * sizeof *a.uses + 1);
+    a.place = desk_take(values * sizeof *a.place);
+    a.uses = desk_take(values * sizeof *a.uses);
     bool good = a.place && a.uses;
     const plan_region *next = p->regions, *end = next + p->region_count;
     for (int i = 0; good && i < p->draft_count; i++) {
@@ -437,13 +438,6 @@ static bool build_code(planner *p, plan *made)
         }
         made->code_count += good;
     }
-    mem_free(a.place);
-    mem_free(a.uses);
-    mem_free(a.steps);
-    mem_free(a.ports);
-    mem_free(a.writes);
-    mem_free(a.free);
-    program_table_free(&a.table);
     return good;
 }
 
@@ -513,7 +507,7 @@ static void end_region(const planner *p, places *s)
 static bool place_temporaries(const planner *p, plan *made)
 {
     size_t code = (size_t)p->draft_count + 1, buffers = (size_t)p->buffer_count + 1;
-    int32_t *starts = mem_alloc((code * 2 + buffers * 3) * sizeof *starts);
+    int32_t *starts = desk_take((code * 2 + buffers * 3) * sizeof *starts);
     if (!starts)
         return false;
     int32_t *ends = starts + code, *next_start = ends + code, *next_end = next_start + buffers;
@@ -546,7 +540,6 @@ static bool place_temporaries(const planner *p, plan *made)
         for (int32_t b = ends[i]; b >= 0; b = next_end[b])
             give_place(p, &s, b, size_class(p->buffers[b].bytes, &rounded), in_region);
     }
-    mem_free(starts);
     return true;
 }
 
@@ -586,21 +579,26 @@ static bool list_factors(plan *made)
     return made->factors;
 }
 
-static void list_kept(const planner *p, plan *made)
+static bool list_kept(const planner *p, plan *made)
 {
+    int count = 0;
     for (int i = 0; i < p->key->records; i++)
+        count += (p->key->bits[i] & RECORD_KEPT) != 0;
+    made->kept = mem_alloc((size_t)count * sizeof *made->kept + 1);
+    for (int i = 0; made->kept && i < p->key->records; i++)
         if (p->key->bits[i] & RECORD_KEPT)
             made->kept[made->kept_count++] =
                 (kept_value){ origin_of(p, i), p->values[p->same[i]].buffer, p->values[p->same[i]].offset };
+    return made->kept != NULL;
 }
 
 static int64_t size_of(const plan *made)
 {
-    int64_t bytes = (int64_t)sizeof *made + made->key.records * (int64_t)(sizeof(record_key) + sizeof(kept_value) + 1) +
-                    made->key.leaves * (int64_t)sizeof(leaf_key) + made->code_count * (int64_t)sizeof(instruction) +
-                    made->buffer_count * (int64_t)sizeof(plan_buffer) +
-                    made->region_count * (int64_t)sizeof(plan_region) +
-                    made->factor_count * (int64_t)sizeof(plan_factor);
+    int64_t bytes =
+        (int64_t)sizeof *made + made->key.records * (int64_t)(sizeof(record_key) + 1) +
+        made->kept_count * (int64_t)sizeof(kept_value) + made->key.leaves * (int64_t)sizeof(leaf_key) +
+        made->code_count * (int64_t)sizeof(instruction) + made->buffer_count * (int64_t)sizeof(plan_buffer) +
+        made->region_count * (int64_t)sizeof(plan_region) + made->factor_count * (int64_t)sizeof(plan_factor);
     for (int i = 0; i < made->region_count; i++)
         bytes += made->regions[i].local_count * (int64_t)sizeof(plan_local);
     for (int i = 0; i < made->code_count; i++) {
@@ -623,13 +621,11 @@ plan *plan_build(planner *p)
         return NULL;
     made->code = mem_alloc_zero((size_t)p->draft_count * sizeof *made->code + 1);
     made->buffers = mem_alloc((size_t)p->buffer_count * sizeof *made->buffers + 1);
-    made->kept = mem_alloc((size_t)p->key->records * sizeof *made->kept + 1);
-    if (!made->code || !made->buffers || !made->kept || !copy_key(made, p->asked) || !build_code(p, made) ||
-        !build_buffers(p, made) || !list_factors(made)) {
+    if (!made->code || !made->buffers || !copy_key(made, p->asked) || !build_code(p, made) || !build_buffers(p, made) ||
+        !list_factors(made) || !list_kept(p, made)) {
         plan_free(made);
         return NULL;
     }
-    list_kept(p, made);
     made->regions = p->regions;
     made->region_count = p->region_count;
     p->regions = NULL;

@@ -191,7 +191,6 @@ typedef struct program_table {
 
 /* The program of this text, made or found among the plan's; NULL when memory is out. */
 const ew_program *program_for(program_table *t, plan *made, const program_text *text);
-void program_table_free(program_table *t);
 view port_view(plan_view v, const layout *plain);
 plan_view *plan_views(plan *made, int count); /* memory for so many; NULL when there is none */
 

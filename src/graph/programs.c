@@ -1,7 +1,8 @@
 /* programs.c: the programs of a plan's groups, and the views that these bind them to.
  *
- * A loop's steps compute the same over other memory: groups of the same steps, with ports of the same layouts, share one
- * program, which is made, gets machine code, and lies in the caches once. What differs is what the ports are bound to.
+ * A loop's steps compute the same over other memory: groups of the same steps, with ports of the same layouts, share
+ * one program, which is made, gets machine code, and lies in the caches once. What differs is what the ports are bound
+ * to.
  *
  * Invariant: a program is known by all that it is made from, so who finds one would have made its equal. */
 #include "graph/builder.h"
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "graph/desk.h"
 
 enum { SHARED_STEPS = 16, SHARED_PORTS = 32 }; /* longer ones are not looked for */
 
@@ -42,7 +44,7 @@ static ew_program *make(const program_text *text)
 {
     size_t ports = (size_t)text->port_count, steps = (size_t)text->step_count;
     ew_program *q = mem_alloc_zero(sizeof *q + ports * sizeof(ew_port) + steps * sizeof(ew_step));
-    view *views = q ? mem_alloc(ports * sizeof *views) : NULL;
+    view *views = q ? desk_take(ports * sizeof *views) : NULL;
     if (!views) {
         mem_free(q);
         return NULL;
@@ -61,7 +63,6 @@ static ew_program *make(const program_text *text)
         views[i] = port_view(text->ports[i], text->plain);
     view rows = port_view((plan_view){ .layout = text->plain }, text->plain);
     program_shape(q, views, text->writes, text->leader >= 0 ? &views[text->leader] : text->by_rows ? &rows : NULL);
-    mem_free(views);
     return q;
 }
 
@@ -114,17 +115,14 @@ static bool same_text(const program_text *a, const program_text *b)
     return !memcmp(a->steps, b->steps, (size_t)a->step_count * sizeof *a->steps);
 }
 
-/* To be found again. Who gets no memory for that does without. */
-static void remember(program_table *t, const plan *made, const program_text *text, uint64_t hash)
+/* To be found again. */
+static bool remember(program_table *t, const plan *made, const program_text *text, uint64_t hash)
 {
     if (t->count == t->capacity) {
         int capacity = t->capacity ? t->capacity * 2 : 8;
-        known_program *grown = mem_try((size_t)capacity * sizeof *grown);
+        known_program *grown = desk_grow(t->known, (size_t)t->count * sizeof *grown, (size_t)capacity * sizeof *grown);
         if (!grown)
-            return;
-        if (t->count)
-            memcpy(grown, t->known, (size_t)t->count * sizeof *grown);
-        mem_free(t->known);
+            return false;
         t->known = grown;
         t->capacity = capacity;
     }
@@ -134,6 +132,7 @@ static void remember(program_table *t, const plan *made, const program_text *tex
     memcpy(k->writes, text->writes, (size_t)text->port_count * sizeof *k->writes);
     memcpy(k->steps, text->steps, (size_t)text->step_count * sizeof *k->steps);
     *bucket = t->count;
+    return true;
 }
 
 const ew_program *program_for(program_table *t, plan *made, const program_text *text)
@@ -152,12 +151,8 @@ const ew_program *program_for(program_table *t, plan *made, const program_text *
         return made->programs[known->number].program;
     }
     const ew_program *q = make_for(t, made, text);
-    if (q)
-        remember(t, made, text, hash);
-    return q;
+    return q && remember(t, made, text, hash) ? q : NULL;
 }
-
-void program_table_free(program_table *t) { mem_free(t->known); }
 
 /* --- views -------------------------------------------------------------------------------------------------------- */
 

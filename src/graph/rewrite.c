@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-#include "core/memory.h"
+#include "graph/desk.h"
 
 enum {
     MOST_ROWS = 256, /* more are better off finished row by row */
@@ -81,7 +81,7 @@ static set *set_new(rewriter *w)
 {
     if (w->set_count == w->set_capacity) {
         int capacity = w->set_capacity ? w->set_capacity * 2 : 32;
-        set *grown = mem_resize(w->sets, (size_t)capacity * sizeof *grown);
+        set *grown = desk_grow(w->sets, (size_t)w->set_count * sizeof *grown, (size_t)capacity * sizeof *grown);
         if (!grown)
             return NULL;
         w->sets = grown;
@@ -249,7 +249,8 @@ static bool find_joined(rewriter *w, set *s)
         }
     if (w->joined_count == w->joined_capacity) {
         int capacity = w->joined_capacity ? w->joined_capacity * 2 : 8;
-        joined_weight *grown = mem_resize(w->joined, (size_t)capacity * sizeof *grown);
+        joined_weight *grown =
+            desk_grow(w->joined, (size_t)w->joined_count * sizeof *grown, (size_t)capacity * sizeof *grown);
         if (!grown)
             return false;
         w->joined = grown;
@@ -362,16 +363,16 @@ static bool has_products(const plan_key *key)
 static bool rewriter_init(rewriter *w)
 {
     size_t records = (size_t)w->key->records, leaves = (size_t)w->key->leaves;
-    w->marks = mem_alloc_zero(records * sizeof *w->marks + 1);
-    w->same_leaf = mem_alloc(leaves * sizeof *w->same_leaf + 1);
-    w->open = mem_alloc_zero((records + leaves) * sizeof *w->open + 1);
+    w->marks = desk_take_zero(records * sizeof *w->marks);
+    w->same_leaf = desk_take(leaves * sizeof *w->same_leaf);
+    w->open = desk_take_zero((records + leaves) * sizeof *w->open);
     return w->marks && w->same_leaf && w->open && share_leaves(w->key, w->same_leaf);
 }
 
 bool rewrite(rewritten *out, const op_log *log, const plan_key *key, plan_report *report)
 {
     *out = (rewritten){ .key = *key };
-    out->layouts = mem_alloc((size_t)key->records * sizeof *out->layouts + 1);
+    out->layouts = desk_take((size_t)key->records * sizeof *out->layouts);
     if (!out->layouts)
         return false;
     for (int i = 0; i < key->records; i++)
@@ -385,29 +386,8 @@ bool rewrite(rewritten *out, const op_log *log, const plan_key *key, plan_report
         good = decide(&w, &any);
     }
     if (good && any) {
-        *out = (rewritten){ .anew = true };
+        *out = (rewritten){ 0 };
         good = write_anew(&w);
     }
-    if (out->anew)
-        mem_free(w.layouts);
-    mem_free(w.marks);
-    mem_free(w.same_leaf);
-    mem_free(w.open);
-    mem_free(w.sets);
-    mem_free(w.joined);
-    mem_free(w.runs);
-    mem_free(w.map);
-    if (!good)
-        rewritten_free(out);
     return good;
-}
-
-void rewritten_free(rewritten *r)
-{
-    mem_free(r->layouts);
-    if (!r->anew)
-        return;
-    mem_free(r->key.record);
-    mem_free(r->key.bits);
-    mem_free(r->origin);
 }
