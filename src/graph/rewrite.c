@@ -27,9 +27,9 @@ enum {
 
 int rewrites_done = REWRITE_ALL;
 
-bool is_free_product(const rewriter *w, int32_t v)
+bool product_is_free(const rewriter *w, int32_t v)
 {
-    if (v >= w->key->records || w->key->record[v].op != OP_matmul || is_kept(w, v) || w->layouts[v]->ndim != 2)
+    if (is_kept(w, v) || w->layouts[v]->ndim != 2)
         return false;
     const layout *l = w->layouts[v], *b = layout_of(w, value_of(w, v, 1));
     return b->ndim == 2 && !(w->key->record[v].attr.product.turned & 1) && l->sizes[0] >= 1 && l->sizes[1] > 1 &&

@@ -118,7 +118,11 @@ static inline void note_of(rewriter *w, plan_fact fact, int32_t record)
 }
 
 /* A product of matrices that is not held afterwards. */
-bool is_free_product(const rewriter *w, int32_t v);
+bool product_is_free(const rewriter *w, int32_t v);
+static inline bool is_free_product(const rewriter *w, int32_t v)
+{
+    return v < w->key->records && w->key->record[v].op == OP_matmul && product_is_free(w, v);
+}
 /* Whether only some of its columns are read. */
 bool is_narrow(const rewriter *w, int32_t i);
 
