@@ -68,7 +68,8 @@ static void places_free(node **p, int count)
 
 static void step_clear(step *s)
 {
-    bk_release(s->grad);
+    if (s->grad)
+        bk_release(s->grad);
     s->grad = NULL;
     if (s->outputs && s->outputs != &s->grad) {
         for (int i = 0; i < function_outputs(s->node); i++)
@@ -82,6 +83,8 @@ static void pass_free(pass *p)
 {
     lock_take();
     for (int i = 0; i < p->count; i++) {
+        if (i + NODES_AHEAD < p->count)
+            __builtin_prefetch(p->steps[i + NODES_AHEAD].node);
         step_clear(&p->steps[i]);
         if (p->numbered)
             p->steps[i].node->visit = p->steps[i].visit;

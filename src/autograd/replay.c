@@ -208,6 +208,8 @@ static bool make_keys(const pass *p)
     for (int i = 0; i < values.count; i++) {
         if (values.count + MAX_INPUTS >= values.capacity && !values_reserve(values.count + MAX_INPUTS + 1))
             return false;
+        if (i + NODES_AHEAD < values.count)
+            node_expect(values.nodes[i + NODES_AHEAD]);
         if (i < p->count)
             describe_step(&p->steps[i], &values.keys[i]);
         else
