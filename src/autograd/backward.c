@@ -519,7 +519,8 @@ static int send_rule(pass *p, step *s)
         return refuse_second_time();
     if (apply_rule(n, s->grad, grads) < 0)
         return -1;
-    if (look_at(n, place_grad_name(n), grads, MAX_INPUTS) < 0 || (n->extra && run_after_rule(s, grads) < 0))
+    if ((anomaly_check && look_at(n, place_grad_name(n), grads, MAX_INPUTS) < 0) ||
+        (n->extra && run_after_rule(s, grads) < 0))
         return -1;
     for (int k = 0; k < MAX_INPUTS; k++)
         if (grads[k] && n->edge[k] && send_as(p, n->edge[k], grads[k], n->op == OP_update && update_clears(n)) < 0)

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "core/memory.h"
-#include "graph/desk.h"
 #include "cpu/emit.h"
+#include "graph/desk.h"
 #include "graph/kernels.h"
 
 /* While a program is being built, a place is a port (>= 0) or a register r as ~r. */

@@ -6,8 +6,8 @@
  * spans two lines takes 1.7 times as long. Plans do not know addresses. */
 #include "graph/builder.h"
 
-#include "graph/desk.h"
 #include "cpu/gemm.h"
+#include "graph/desk.h"
 #include "graph/kernels.h"
 
 enum { LEAST_PACKED = 256, MOST_PACKED = 1 << 23 }; /* elements */

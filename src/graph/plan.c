@@ -11,11 +11,13 @@
  * reads only values born before it (a group's members also each other's, through registers). */
 #include "graph/plan.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "core/error.h"
-#include "graph/desk.h"
+#include "core/memory.h"
 #include "graph/builder.h"
+#include "graph/desk.h"
 #include "graph/kernels.h"
 #include "graph/rewrite.h"
 
@@ -30,7 +32,7 @@ enum {
 int32_t buffer_new(planner *p, int kind, int64_t bytes)
 {
     if (p->buffer_count == p->buffer_capacity) {
-        int capacity = p->buffer_capacity ? p->buffer_capacity * 2 : 64 + p->key->records / 8;
+        int capacity = p->buffer_capacity ? p->buffer_capacity * 2 : 64 + p->key->records / 4;
         draft_buffer *grown =
             desk_grow(p->buffers, (size_t)p->buffer_count * sizeof *grown, (size_t)capacity * sizeof *grown);
         if (!grown)
@@ -38,9 +40,12 @@ int32_t buffer_new(planner *p, int kind, int64_t bytes)
         p->buffers = grown;
         p->buffer_capacity = capacity;
     }
-    p->buffers[p->buffer_count] = (draft_buffer){
-        .kind = (uint8_t)kind, .bytes = bytes, .first = INT32_MAX, .last = -1, .touched = -1, .values = -1
-    };
+    draft_buffer *b = &p->buffers[p->buffer_count];
+    record_clear(b, offsetof(draft_buffer, families)); /* there are none: most buffers never get one */
+    b->kind = (uint8_t)kind;
+    b->bytes = bytes;
+    b->first = INT32_MAX;
+    b->last = b->touched = b->values = -1;
     return p->buffer_count++;
 }
 
@@ -246,7 +251,7 @@ draft *draft_new(planner *p, instruction_kind kind, int32_t record)
         p->draft_capacity = capacity;
     }
     draft *d = &p->drafts[p->draft_count++];
-    memset(d, 0, sizeof *d);
+    record_clear(d, sizeof *d);
     d->kind = kind;
     d->record = record;
     d->first_member = d->last_member = d->packed = -1;

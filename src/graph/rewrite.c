@@ -27,15 +27,6 @@ enum {
 
 int rewrites_done = REWRITE_ALL;
 
-bool product_is_free(const rewriter *w, int32_t v)
-{
-    if (is_kept(w, v) || w->layouts[v]->ndim != 2)
-        return false;
-    const layout *l = w->layouts[v], *b = layout_of(w, value_of(w, v, 1));
-    return b->ndim == 2 && !(w->key->record[v].attr.product.turned & 1) && l->sizes[0] >= 1 && l->sizes[1] > 1 &&
-           b->numel && (b->strides[1] == 1 || b->strides[0] == 1);
-}
-
 /* --- who reads what ----------------------------------------------------------------------------------------------- */
 
 /* View i shows whole columns of a matrix, and only elementwise records read it. */
@@ -55,6 +46,15 @@ static void read_columns(mark *m, int32_t low, int32_t high)
     m->column_uses++;
 }
 
+static bool is_free_to_join(const rewriter *w, int32_t v)
+{
+    if (w->key->record[v].op != OP_matmul || is_kept(w, v) || w->layouts[v]->ndim != 2)
+        return false;
+    const layout *l = w->layouts[v], *b = layout_of(w, value_of(w, v, 1));
+    return b->ndim == 2 && !(w->key->record[v].attr.product.turned & 1) && l->sizes[0] >= 1 && l->sizes[1] > 1 &&
+           b->numel && (b->strides[1] == 1 || b->strides[0] == 1);
+}
+
 /* From the last record to the first: who reads a record stands after it. */
 static void count_reads(rewriter *w)
 {
@@ -62,6 +62,7 @@ static void count_reads(rewriter *w)
         const record_key *key = &w->key->record[i];
         if (!is_needed(w, i))
             continue;
+        w->marks[i].product = is_free_to_join(w, i);
         for (int k = 0; k < key->inputs; k++) {
             if (key->in[k] < 0)
                 continue;
@@ -118,6 +119,14 @@ static void add_part(set *s, int32_t weight, int32_t record)
     s->parts[at] = (part){ .weight = weight, .record = record };
 }
 
+/* Whether product i can be columns of the same product as those that stand from `first` on, the first of them with
+ * its weight. */
+static bool goes_with(const rewriter *w, int32_t first, int32_t i)
+{
+    int32_t weight = value_of(w, i, 1);
+    return (weight >= w->key->records || weight < first) && fit_together(w, first, i, columns_dim(&w->key->record[i]));
+}
+
 /* Product i, if it shares its first factor with earlier ones. */
 static bool look_for_columns(rewriter *w, int32_t i)
 {
@@ -125,16 +134,20 @@ static bool look_for_columns(rewriter *w, int32_t i)
         w->layouts[i]->sizes[0] > MOST_ROWS)
         return true;
     int32_t *open = &w->open[value_of(w, i, 0)], weight = value_of(w, i, 1);
-    set *s = *open ? &w->sets[*open - 1] : NULL;
-    bool early = s && (weight >= w->key->records || weight < s->first);
-    if (!s || s->count == MOST_PARTS || !early || has_weight(s, weight) ||
-        !fit_together(w, s->parts[0].record, i, columns_dim(&w->key->record[i]))) {
+    int32_t alone = *open < 0 ? -1 - *open : -1;
+    set *s = *open > 0 ? &w->sets[*open - 1] : NULL;
+    if (s && s->count < MOST_PARTS && goes_with(w, s->first, i) && !has_weight(s, weight)) {
+        add_part(s, weight, i);
+    } else if (alone >= 0 && goes_with(w, alone, i) && value_of(w, alone, 1) != weight) {
         if (!(s = set_new(w)))
             return false;
-        s->first = i;
+        s->first = alone;
+        add_part(s, value_of(w, alone, 1), alone);
+        add_part(s, weight, i);
         *open = w->set_count;
+    } else {
+        *open = -1 - i;
     }
-    add_part(s, weight, i);
     return true;
 }
 
