@@ -9,7 +9,7 @@
 
 #include "core/memory.h"
 
-enum { ALIGNMENT = 16, FIRST_BYTES = 1 << 16, KEPT_BYTES = 1 << 24 };
+enum { ALIGNMENT = 16, FIRST_BYTES = 1 << 16, KEPT_BYTES = 1 << 26 };
 
 typedef struct block {
     struct block *next;
