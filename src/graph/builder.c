@@ -257,11 +257,14 @@ static bool finish(assembly *a, plan *made, plan_program *out)
         return false;
     }
     memcpy(bound, a->ports, (size_t)a->port_count * sizeof *bound);
+    const int programs = made->program_count;
     const ew_program *q = program_for(&a->table, made, &text);
     if (!q) {
         mem_free(reduced);
         return false;
     }
+    if (made->program_count == programs)
+        note(a->p, FACT_ALIKE, a->group->record);
     out->program = q;
     out->ports = bound;
     build_sinks(a, out, reduced);
