@@ -28,7 +28,7 @@ typedef struct draft_buffer {
         last_step;  /* the bytes from row to row in the region where it begins and ends; 0: not in rows */
     int32_t values; /* a list through value.next */
     int32_t value_count;
-    family families[FAMILIES];
+    family families[FAMILIES]; /* the first family_count */
 } draft_buffer;
 
 typedef struct value {
@@ -178,6 +178,28 @@ bool share_packed(planner *p);
 bool keep_packed(planner *p); /* once regions are found */
 bool find_regions(planner *p);
 bool find_blocks(planner *p); /* blocks.c */
+
+/* What a program is made from (programs.c). Operands of steps are ports, or registers r as ~r. */
+typedef struct program_text {
+    const layout *plain; /* the sizes of its group */
+    const plan_view *ports;
+    const bool *writes;
+    const ew_step *steps;
+    int port_count, step_count, registers;
+    bool by_rows;   /* it is run for ranges of rows */
+    int32_t leader; /* the port in whose order it is run; -1: any */
+} program_text;
+
+typedef struct program_table {
+    struct known_program *known;
+    int count, capacity, room; /* room: of the plan's programs */
+    int bucket[64];
+} program_table;
+
+/* The program of this text, made or found among the plan's; NULL when memory is out. */
+const ew_program *program_for(program_table *t, plan *made, const program_text *text);
+view port_view(plan_view v, const layout *plain);
+plan_view *plan_views(plan *made, int count); /* memory for so many; NULL when there is none */
 
 /* The plan; NULL when memory is out. */
 plan *plan_build(planner *p);

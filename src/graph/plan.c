@@ -11,11 +11,13 @@
  * reads only values born before it (a group's members also each other's, through registers). */
 #include "graph/plan.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "core/error.h"
 #include "core/memory.h"
 #include "graph/builder.h"
+#include "graph/desk.h"
 #include "graph/kernels.h"
 #include "graph/rewrite.h"
 
@@ -30,16 +32,20 @@ enum {
 int32_t buffer_new(planner *p, int kind, int64_t bytes)
 {
     if (p->buffer_count == p->buffer_capacity) {
-        int capacity = p->buffer_capacity ? p->buffer_capacity * 2 : 64;
-        draft_buffer *grown = mem_resize(p->buffers, (size_t)capacity * sizeof *grown);
+        int capacity = p->buffer_capacity ? p->buffer_capacity * 2 : 64 + p->key->records / 4;
+        draft_buffer *grown =
+            desk_grow(p->buffers, (size_t)p->buffer_count * sizeof *grown, (size_t)capacity * sizeof *grown);
         if (!grown)
             return -1;
         p->buffers = grown;
         p->buffer_capacity = capacity;
     }
-    p->buffers[p->buffer_count] = (draft_buffer){
-        .kind = (uint8_t)kind, .bytes = bytes, .first = INT32_MAX, .last = -1, .touched = -1, .values = -1
-    };
+    draft_buffer *b = &p->buffers[p->buffer_count];
+    record_clear(b, offsetof(draft_buffer, families)); /* there are none: most buffers never get one */
+    b->kind = (uint8_t)kind;
+    b->bytes = bytes;
+    b->first = INT32_MAX;
+    b->last = b->touched = b->values = -1;
     return p->buffer_count++;
 }
 
@@ -248,15 +254,15 @@ bool materialise(planner *p, int32_t v)
 draft *draft_new(planner *p, instruction_kind kind, int32_t record)
 {
     if (p->draft_count == p->draft_capacity) {
-        int capacity = p->draft_capacity ? p->draft_capacity * 2 : 64;
-        draft *grown = mem_resize(p->drafts, (size_t)capacity * sizeof *grown);
+        int capacity = p->draft_capacity ? p->draft_capacity * 2 : 64 + p->key->records / 8;
+        draft *grown = desk_grow(p->drafts, (size_t)p->draft_count * sizeof *grown, (size_t)capacity * sizeof *grown);
         if (!grown)
             return NULL;
         p->drafts = grown;
         p->draft_capacity = capacity;
     }
     draft *d = &p->drafts[p->draft_count++];
-    memset(d, 0, sizeof *d);
+    record_clear(d, sizeof *d);
     d->kind = kind;
     d->record = record;
     d->first_member = d->last_member = d->packed = -1;
@@ -758,11 +764,11 @@ static bool planner_init(planner *p, const op_log *log, const rewritten *text)
     p->log = log;
     p->origin = text->origin;
     int values = key->records + key->leaves;
-    p->values = mem_alloc((size_t)values * sizeof *p->values + 1);
-    p->next_member = mem_alloc((size_t)key->records * sizeof *p->next_member + 1);
-    p->same = mem_alloc((size_t)key->records * sizeof *p->same + 1);
-    p->same_leaf = mem_alloc((size_t)key->leaves * sizeof *p->same_leaf + 1);
-    p->latest_group = mem_alloc(GROUP_CACHE * sizeof *p->latest_group);
+    p->values = desk_take((size_t)values * sizeof *p->values);
+    p->next_member = desk_take((size_t)key->records * sizeof *p->next_member);
+    p->same = desk_take((size_t)key->records * sizeof *p->same);
+    p->same_leaf = desk_take((size_t)key->leaves * sizeof *p->same_leaf);
+    p->latest_group = desk_take(GROUP_CACHE * sizeof *p->latest_group);
     if (!p->values || !p->next_member || !p->same || !p->same_leaf || !p->latest_group)
         return false;
     for (int g = 0; g < GROUP_CACHE; g++)
@@ -820,7 +826,7 @@ static void find_last_uses(planner *p)
 
 static bool count_uses(planner *p)
 {
-    p->uses = mem_alloc_zero((size_t)p->key->records * sizeof *p->uses + 1);
+    p->uses = desk_take_zero((size_t)p->key->records * sizeof *p->uses);
     if (!p->uses)
         return false;
     for (int i = 0; i < p->key->records; i++) {
@@ -853,32 +859,13 @@ static bool keep_results(planner *p)
     return true;
 }
 
-static void planner_free(planner *p)
-{
-    mem_free(p->values);
-    mem_free(p->next_member);
-    mem_free(p->same);
-    mem_free(p->same_leaf);
-    mem_free(p->uses);
-    mem_free(p->homes);
-    mem_free(p->slabs);
-    mem_free(p->fills);
-    mem_free(p->sums);
-    mem_free(p->latest_group);
-    mem_free(p->buffers);
-    mem_free(p->drafts);
-    regions_free(p->regions, p->region_count);
-}
-
 plan *plan_make(const op_log *log, const plan_key *key)
 {
     planner p = { .asked = key };
     rewritten text;
     plan *made = NULL;
-    if (!rewrite(&text, log, key, &p.report))
-        return NULL;
-    bool good = planner_init(&p, log, &text) && place_leaves(&p) && share_equal(&p) && count_uses(&p) &&
-                find_sums(&p) && find_homes(&p);
+    bool good = rewrite(&text, log, key, &p.report) && planner_init(&p, log, &text) && place_leaves(&p) &&
+                share_equal(&p) && count_uses(&p) && find_sums(&p) && find_homes(&p);
     if (good)
         find_last_uses(&p);
     for (int i = 0; good && i < text.key.records; i++)
@@ -888,7 +875,7 @@ plan *plan_make(const op_log *log, const plan_key *key)
         made = plan_build(&p);
     if (made)
         report_done(&p.report, key->records, made->code_count, made->arena_bytes);
-    planner_free(&p);
-    rewritten_free(&text);
+    regions_free(p.regions, p.region_count);
+    desk_clear();
     return made;
 }

@@ -12,6 +12,7 @@
     FACT(REDUCED, "is reduced as its values are made")                                                                 \
     FACT(REDUCED_APART, "is a reduction of its own: its values do not come in the order it needs")                     \
     FACT(REDUCED_MANY, "is a reduction of its own: its group has reductions over other dimensions, or too many")       \
+    FACT(ALIKE, "runs the program of an earlier group, which is alike")                                                \
     FACT(EPILOGUE, "is computed as its product's rows are finished")                                                   \
     FACT(ADDEND, "is added by its product's kernel")                                                                   \
     FACT(PLACED, "is computed where it is to be written")                                                              \

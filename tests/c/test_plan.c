@@ -405,6 +405,24 @@ static void gradients_of_a_stack(void)
     bk_scope_pop();
 }
 
+static void parts_of_a_stack(void)
+{
+    enum { T = 12 };
+    bk_scope_push();
+    bk_tensor *w = sample(2, (int64_t[]){ 3, 4 }, BK_FLOAT32, 1), *parts[T];
+    bk_set_requires_grad(w, true);
+    for (int t = 0; t < T; t++)
+        parts[t] = bk_mul_s(w, t);
+    int before = the_log.count;
+    bk_tensor *outer = bk_stack(parts, T, 0);
+    tap_ok(log_is_eager || the_log.count == before + 1 + T, "a stack is memory and one record for each part");
+    bk_tensor *inner = bk_stack(parts, T, 1), *last = bk_stack(parts, T, -1);
+    tap_ok(same_bits(bk_permute(inner, 3, (int[]){ 1, 0, 2 }), outer) &&
+               same_bits(bk_permute(last, 3, (int[]){ 2, 0, 1 }), outer),
+           "stacks along other dimensions have the same parts");
+    bk_scope_pop();
+}
+
 static plan_report of_heads; /* of the backward pass */
 
 /* The gradient of a projection that is read as heads: parts of its columns, each in other sizes and turned. */
@@ -629,6 +647,7 @@ int main(void)
     sees_what_was_placed();
     shares();
     gradients_of_a_stack();
+    parts_of_a_stack();
     gradients_of_heads();
     numbers_in_every_element();
     copies_in_another_order();
