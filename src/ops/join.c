@@ -84,6 +84,17 @@ bk_tensor *join_begin(bk_dtype dtype, const layout *whole)
     return whole ? tensor_from_node(record_node(node_new(OP_empty, dtype, whole))) : NULL;
 }
 
+/* What the tape is told of a part that was written. */
+static void mark_part(bk_tensor *whole, const node *before, const bk_tensor *part)
+{
+    node *written = whole->cell->value; /* the part itself, when it is all there is */
+    node *place = whole->track ? whole->track->place : NULL;
+    if (written->op == OP_update && written->in[0] == before)
+        written->attr.region.tape |= REGION_FRESH; /* parts are disjoint: no gradient below has to be zeroed here */
+    if (place && place->op == OP_view && skipped(part))
+        place->attr.region.tape |= REGION_FRESH; /* the part itself: its gradient is a constant */
+}
+
 int join_part(bk_tensor *whole, int dim, int64_t from, const bk_tensor *part, const int64_t *sizes)
 {
     const layout *l = layout_get(whole->layout->ndim, sizes, whole->layout->strides);
@@ -92,16 +103,19 @@ int join_part(bk_tensor *whole, int dim, int64_t from, const bk_tensor *part, co
     if (!region || !tensor_read(part, &in))
         return -1;
     const node *before = whole->cell->value;
+    bool taped = whole->track && whole->track->place; /* parts without elements were: they stay on the tape */
     owned cast = operand_cast(in, tensor_dtype(whole));
-    int status = cast.value ? tensor_write(region, owned_operand(cast), false) : -1;
+    int status = !cast.value              ? -1
+                 : taped || skipped(part) ? tensor_overwrite(region, owned_operand(cast))
+                                          : tensor_write(region, owned_operand(cast), false);
     owned_release(cast);
-    node *written = whole->cell->value; /* the part itself, when it is all there is */
-    if (status == 0 && written->op == OP_update && written->in[0] == before)
-        written->attr.region.tape |= REGION_FRESH; /* parts are disjoint: no gradient below has to be zeroed here */
+    if (status == 0)
+        mark_part(whole, before, part);
     return status;
 }
 
-/* An empty tensor of one dimension has no place among parts of more, but what is joined is on the tape if it is. */
+/* An empty tensor of one dimension has no place among parts of more, but what is joined is on the tape if it is. Its
+ * gradient is a constant: zeros that depend on nothing. */
 static int write_nothing(bk_tensor *whole, int dim, int64_t from, const bk_tensor *part)
 {
     int64_t sizes[BK_MAX_NDIM];
@@ -109,7 +123,7 @@ static int write_nothing(bk_tensor *whole, int dim, int64_t from, const bk_tenso
         return 0;
     memcpy(sizes, whole->layout->sizes, sizeof sizes);
     sizes[dim] = 0;
-    bk_tensor *empty = bk_view(part, whole->layout->ndim, sizes);
+    bk_tensor *empty = bk_as_strided(part, whole->layout->ndim, sizes, whole->layout->strides, 0);
     return empty ? join_part(whole, dim, from, empty, sizes) : -1;
 }
 

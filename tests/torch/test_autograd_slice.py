@@ -3,6 +3,8 @@
 Every test is one program, run in both libraries; what it returns is compared. Where PyTorch refuses to answer and brisk
 may answer rightly, the test does not ask."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -670,3 +672,69 @@ def test_autograd(fn):
     theirs = outcome(fn, REF)
     assert isinstance(theirs, Raised) == fn.__name__.endswith("refused"), f"PyTorch {theirs!r}"
     check_same(outcome(fn, SUT), theirs, fn.__name__, strides=None)
+
+
+# --- parts without elements, and copies that products keep ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("kinds", [("float32", "float32"), ("float32", "float64"), ("float64", "float32")])
+@pytest.mark.parametrize(
+    "shapes",
+    [[(0,)], [(0,), (0,)], [(0,), (3,)], [(3,), (0,)], [(2, 3), (0,)], [(0,), (2, 3)], [(0, 3), (2, 3)],
+     [(2, 3), (0, 3)], [(0, 3), (0, 3)], [(0,), (0, 3)], [(0, 3)]],
+    ids=str,
+)  # fmt: skip
+def test_a_part_without_elements_has_the_gradient_that_pytorch_gives_it(shapes, kinds):
+    """A part of one dimension has a constant one: no second derivative goes through it."""
+
+    def program(m):
+        leaves = [m.ones(s, dtype=getattr(m, kind)).requires_grad_() for s, kind in zip(shapes, kinds, strict=False)]
+        parts = [x * 2 for x in leaves]
+        whole = m.cat(parts)
+        names = [type(f).__name__ for f in (whole.grad_fn, *(f for f, _ in whole.grad_fn.next_functions))]
+        loss = whole.double().sum() + (whole * whole * whole).double().sum()
+        first = m.autograd.grad(loss, parts, create_graph=True, allow_unused=True)
+        total = sum((g.double() ** 2).sum() for g in first)
+        if total.requires_grad:
+            total.backward()
+        return (
+            names,
+            [(tuple(g.shape), str(g.dtype), g.requires_grad) for g in first],
+            [None if x.grad is None else x.grad.tolist() for x in leaves],
+        )
+
+    assert program(SUT) == program(REF)
+
+
+PRODUCTS = [
+    ((2, 1, 3), (1, 2, 3, 1)), ((2, 4, 3), (5, 1, 3, 2)), ((2, 1, 4, 3), (1, 5, 3, 2)), ((4, 3), (2, 3, 2)),
+    ((3,), (2, 3, 2)), ((3,), (2, 3, 1)), ((4, 3), (2, 5, 3, 2)), ((1, 2, 4, 3), (5, 1, 3, 2)), ((2, 4, 3), (3,)),
+    ((2, 1, 1, 3), (2, 5, 3, 1)), ((2, 4, 3), (3, 2)), ((2, 4, 3), (2, 3, 2)), ((5, 2, 4, 3), (2, 3, 2)),
+    ((5, 2, 4, 3), (1, 3, 2)), ((0, 4, 3), (2, 0, 3, 2)), ((4, 3), (1, 3, 2)), ((1, 1, 4, 3), (1, 5, 3, 2)),
+    ((4, 3), (2, 3, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shapes", PRODUCTS, ids=str)
+def test_a_leaf_written_after_a_product_is_refused_where_pytorch_saved_no_copy_of_it(shapes):
+    """PyTorch copies a factor whose batches cannot be repeated, or its rows folded, by strides."""
+    turned = {"as it is": lambda t: t, "transposed": lambda t: t.mT, "first last": lambda t: t.transpose(0, -1)}
+
+    def program(m, turn, written):
+        """A leaf that `turn` gives the sizes of a factor, for both; and the gradients after a write to one of them."""
+        leaves, factors = [], []
+        for sizes in shapes:
+            move = turn if len(sizes) > 1 else turned["as it is"]
+            leaf = m.linspace(-1, 2, math.prod(sizes)).view(move(m.empty(sizes)).shape).requires_grad_()
+            leaves.append(leaf)
+            factors.append(move(leaf))
+        product = factors[0] @ factors[1]
+        with m.no_grad():
+            leaves[written].mul_(3)
+        (product * product).sum().backward()
+        return [leaf.grad for leaf in leaves]
+
+    for name, turn in turned.items():
+        for written in (0, 1):
+            ours, theirs = (outcome(program, m, turn, written) for m in (SUT, REF))
+            check_same(ours, theirs, f"{name}, factor {written} written", rtol=1e-5, atol=1e-5)
