@@ -189,7 +189,7 @@ static bool fills_buffer(const planner *p, const value *v)
 static bool take_over(planner *p, int32_t i)
 {
     value *x = &p->values[i];
-    if (x->group < 0 || !x->layout->dense)
+    if (x->group < 0 || !x->layout->dense || !(rewrites_done & REWRITE_reuse))
         return false;
     const draft *d = &p->drafts[x->group];
     for (int k = 0; k < d->operand_count; k++) {
@@ -309,7 +309,8 @@ static int32_t *group_slot(planner *p, const layout *plain) { return &p->latest_
 static int32_t group_for(planner *p, int32_t i, const layout *plain)
 {
     int32_t *slot = group_slot(p, plain), g = *slot;
-    bool joins = g >= 0 && p->drafts[g].plain == plain && p->drafts[g].members < LONGEST_GROUP;
+    const int most = rewrites_done & REWRITE_groups ? LONGEST_GROUP : 1;
+    bool joins = g >= 0 && p->drafts[g].plain == plain && p->drafts[g].members < most;
     for (int k = 0; joins && k < p->key->record[i].inputs; k++) {
         const value *x = &p->values[input_of(p, i, k)];
         joins = x->born < g || x->group == g;
@@ -456,7 +457,8 @@ static const layout *region_seen_as(const layout *region, const layout *l, bool 
 static bool place_in_region(planner *p, int32_t i, int32_t v, plan_view region)
 {
     value *x = &p->values[v];
-    if (x->group < 0 || x->buffer >= 0 || v >= p->key->records || x->last_use == INT32_MAX || x->sunk)
+    if (x->group < 0 || x->buffer >= 0 || v >= p->key->records || x->last_use == INT32_MAX || x->sunk ||
+        !(rewrites_done & REWRITE_placement))
         return false;
     if (p->values[i].born > x->group || !untouched_since(p, region, x->group))
         return false;
@@ -560,7 +562,8 @@ static bool is_streamed(planner *p, int32_t i)
 {
     const record_key *key = &p->key->record[i];
     int (*run)(const struct kernel_call *) = op_get(key->op)->run;
-    if ((run != run_reduce && run != run_mean) || key->attr.reduce.kind > REDUCE_ALL)
+    if ((run != run_reduce && run != run_mean) || key->attr.reduce.kind > REDUCE_ALL ||
+        !(rewrites_done & REWRITE_streams))
         return false;
     const value *x = &p->values[input_of(p, i, 0)];
     if (x->group < 0 || p->drafts[x->group].kind != DO_PROGRAM || x->layout != key->attr.reduce.from)
@@ -598,7 +601,7 @@ static void open_epilogue(planner *p, int32_t i)
 {
     value *x = &p->values[i];
     int32_t g = x->born;
-    if (x->layout != x->layout->plain || !x->layout->numel)
+    if (x->layout != x->layout->plain || !x->layout->numel || !(rewrites_done & REWRITE_epilogues))
         return;
     p->drafts[g].plain = x->layout;
     x->group = g;

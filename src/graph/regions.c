@@ -229,6 +229,8 @@ static bool joins(finder *f, int32_t at)
 
 bool find_regions(planner *p)
 {
+    if (!(rewrites_done & REWRITE_regions))
+        return true;
     finder f = { .p = p, .open = 1 };
     f.uses = mem_alloc_zero((size_t)p->buffer_count * sizeof *f.uses + 1);
     f.touched = mem_alloc((size_t)p->buffer_count * sizeof *f.touched + 1);

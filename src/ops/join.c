@@ -182,11 +182,10 @@ static const layout *stacked_layout(bk_tensor *const *tensors, bk_tensor *const 
         return joint_layout(raised, count, dim, &dim);
     const layout *l = joint_layout(tensors, count, dim, &dim);
     int64_t sizes[BK_MAX_NDIM], strides[BK_MAX_NDIM];
-    for (int d = 0; l && d <= first->ndim; d++) {
+    for (int d = 0; d <= first->ndim; d++)
         sizes[d] = d == dim ? count : first->sizes[d - (d > dim)];
-        strides[d] = d == dim ? first->sizes[dim] * l->strides[dim] : l->strides[d - (d > dim)];
-    }
-    return l ? layout_get(first->ndim + 1, sizes, l == l->plain ? NULL : strides) : NULL;
+    bool splits = l && l != l->plain && layout_view_strides(l, first->ndim + 1, sizes, strides);
+    return l ? layout_get(first->ndim + 1, sizes, splits ? strides : NULL) : NULL;
 }
 
 bk_tensor *bk_stack(bk_tensor *const *tensors, int count, int dim)
