@@ -162,9 +162,7 @@ def all_rewrites_afterwards():
     _C._evaluate_at_once(False)
 
 
-@settings(max_examples=CELLS, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
-@given(cells())
-def look_at_cells(cell):
+def look_at(cell):
     theirs, rewrites = run(REF, cell), _C._rewrites()
     _C._plan_without("")
     _C._evaluate_at_once(True)
@@ -179,7 +177,10 @@ def look_at_cells(cell):
 
 def test_a_random_cell_is_pytorchs_with_each_rewrite_and_without():
     before, replayed = _C._plan_facts(), _C.info()["backward passes replayed"]
-    look_at_cells()
+    how = settings(
+        max_examples=CELLS, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    )
+    how(given(cells())(look_at))()
     found = {name: count - before[name] for name, count in _C._plan_facts().items()}
     never = [name for name, count in found.items() if not count]
     assert set(never) <= {"BLOCKS"}, never  # which are for larger values
