@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.torch.compare import REF, SUT
@@ -67,6 +67,18 @@ class Cell:
     dim: int = 0
     wants_x: bool = False
     reads_x: str = "x[t]"
+
+
+# Cells in which, taken together, every rewrite has something to do, whatever hypothesis draws beside them.
+NEVER = (99, "tanh", 0, 0, 0)
+KNOWN = [
+    Cell([("gates", 0, 1, 1)], NEVER, [2], sizes=(8, 5, 16)),
+    Cell([("over cat", 1, 0, 1)], NEVER, [2], sizes=(8, 5, 16), ending="slices"),
+    Cell([("linear", 0, 1, 1)], NEVER, [2], sizes=(5, 1, 130)),
+    Cell([("written", 0, 1, 1), ("centred", 2, 2, 0), ("normed", 0, 2, 0)], NEVER, [4], sizes=(8, 5, 16), wants_x=True),
+]
+FOUND = """GROUP REDUCED EPILOGUE ADDEND PLACED REUSED SHARED PACKED JOINED ADDED NARROWED ROWS SUMMED REGION TEAM
+UNFILLED""".split()
 
 
 @st.composite
@@ -180,10 +192,12 @@ def test_a_random_cell_is_pytorchs_with_each_rewrite_and_without():
     how = settings(
         max_examples=CELLS, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
     )
-    how(given(cells())(look_at))()
-    found = {name: count - before[name] for name, count in _C._plan_facts().items()}
-    never = [name for name, count in found.items() if not count]
-    assert set(never) <= {"BLOCKS"}, never  # which are for larger values
+    looks = given(cells())(look_at)
+    for cell in KNOWN:
+        looks = example(cell)(looks)
+    how(looks)()
+    found = _C._plan_facts()
+    assert not [name for name in FOUND if found[name] == before[name]]
     assert _C.info()["backward passes replayed"] > replayed or os.environ.get("BRISK_CHECK_PLAN", "0") != "0"
 
 
