@@ -102,10 +102,7 @@ static inline int value_of(node *n)
     return number >= 0 || !n ? number : add_value(n);
 }
 
-static inline uint8_t state_of(const node *n)
-{
-    return (uint8_t)((n->flags & SHOWN_FLAGS) | (n->data ? HAS_DATA : 0));
-}
+static inline uint8_t state_of(const node *n) { return (uint8_t)((n->flags & SHOWN_FLAGS) | (n->data ? HAS_DATA : 0)); }
 
 static inline void describe_step(const step *s, value_key *key)
 {
