@@ -738,3 +738,31 @@ def test_a_leaf_written_after_a_product_is_refused_where_pytorch_saved_no_copy_o
         for written in (0, 1):
             ours, theirs = (outcome(program, m, turn, written) for m in (SUT, REF))
             check_same(ours, theirs, f"{name}, factor {written} written", rtol=1e-5, atol=1e-5)
+
+
+WRITTEN_PRODUCTS = """
+x @ x ; torch.ones(3, 2) @ x ; x @ torch.ones(2, 3) ; torch.ones(3, 2, 2) @ x ; torch.einsum('i,i->', x, x)
+torch.einsum('i,j->ij', x, x) ; torch.tensordot(x, x, 1) ; torch.inner(x, x) ; torch.outer(x, x) ; x.dot(x)
+X @ torch.ones(2, 3) ; X @ X ; torch.ones(2) @ X ; torch.ones(4, 2) @ X ; torch.einsum('bij,bjk->bik', X, X)
+torch.nn.functional.linear(X, torch.ones(3, 2)) ; torch.nn.functional.linear(X, torch.ones(3, 2), torch.ones(3))
+"""
+
+
+@pytest.mark.parametrize(
+    "line", [line.strip() for line in WRITTEN_PRODUCTS.replace("\n", ";").split(";") if line.strip()]
+)
+def test_a_product_that_is_written_to_keeps_its_gradients_of_both_orders(line):
+    """It is a view of nothing: what is written to it is its own place on the tape, which second derivatives reach."""
+
+    def program(m):
+        x = m.tensor([1.0, 2.0]).requires_grad_()
+        X = (m.arange(12.0).reshape(3, 2, 2) / 10).requires_grad_()
+        y = eval(line, {"torch": m, "x": x, "X": X})
+        y.sigmoid_()
+        y.retain_grad()
+        leaf = X if "X" in line else x
+        (g,) = m.autograd.grad((leaf * leaf).sum() + y.sum(), [leaf], create_graph=True)
+        g.tanh().sum().backward()
+        return y.grad, leaf.grad
+
+    check_same(program(SUT), program(REF), line, rtol=1e-4, atol=1e-6)
