@@ -11,7 +11,7 @@
 #include "gil.h"
 
 static PyTypeObject *context_type, *apply_type;
-static PyObject *base_setup, *binder;
+static PyObject *base_setup, *binder, *forwarder;
 
 typedef enum user_method { FORWARD, BACKWARD, SETUP, USER_METHODS } user_method;
 static const char *const method_texts[] = { "forward", "backward", "setup_context" };
@@ -199,6 +199,8 @@ static int run_backward(context *c, bk_tensor *const *output_grads, bk_tensor **
 static int on_backward(void *data, bk_tensor *const *output_grads, int outputs, bk_tensor **input_grads, int inputs)
 {
     (void)outputs, (void)inputs;
+    if (((context *)data)->forwarded && backward_for_tangents()) /* tangents do not come by this way */
+        return 0;
     gil_state gil = gil_take();
     int status = run_backward(data, output_grads, input_grads);
     if (status < 0) {
@@ -456,6 +458,21 @@ static void begin_forward(context *c, arguments args)
     c->forward = forward_begin(taped, count);
 }
 
+/* In forward mode a function with a jvp of its own gives its outputs their tangents. Steals the answer. */
+static PyObject *with_tangents(context *c, arguments args, PyObject *answer)
+{
+    PyObject *given = tuple_of(args.item, args.count), *duals = NULL;
+    c->in_jvp = true;
+    if (given)
+        duals = PyObject_CallFunctionObjArgs(forwarder, (PyObject *)c, given, answer,
+                                             c->materialize ? Py_True : Py_False, NULL);
+    c->in_jvp = false;
+    c->forwarded = duals && duals != answer;
+    Py_XDECREF(given);
+    Py_DECREF(answer);
+    return duals;
+}
+
 static PyObject *apply_bound(PyTypeObject *type, PyObject *setup, arguments args, PyObject *all)
 {
     context *c = (context *)type->tp_alloc(type, 0);
@@ -470,6 +487,8 @@ static PyObject *apply_bound(PyTypeObject *type, PyObject *setup, arguments args
             answer = wrap_outputs(c, args, result);
         forward_end();
     }
+    if (answer && forward_is_open())
+        answer = with_tangents(c, args, answer);
     Py_XDECREF(result);
     Py_DECREF(c);
     return answer;
@@ -624,13 +643,14 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = { "brisk._C._FunctionBase", sizeof(context), 0,
                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots };
 
-/* (setup_context of a class that has none of its own, what binds arguments) */
+/* (setup_context of a class that has none of its own, what binds arguments, what calls jvp) */
 static PyObject *py_function_setup(PyObject *module, PyObject *args)
 {
     (void)module;
-    PyObject *setup, *bind;
-    if (!PyArg_ParseTuple(args, "OO", &setup, &bind))
+    PyObject *setup, *bind, *forward;
+    if (!PyArg_ParseTuple(args, "OOO", &setup, &bind, &forward))
         return NULL;
+    Py_XSETREF(forwarder, Py_NewRef(forward));
     Py_XSETREF(base_setup, Py_NewRef(setup));
     Py_XSETREF(binder, Py_NewRef(bind));
     Py_RETURN_NONE;

@@ -378,6 +378,8 @@ static PyObject *get_saved_tensors(PyObject *self, void *unused)
     context *c = (context *)self;
     if (c->freed)
         return py_refuse_freed();
+    if (c->in_jvp && PyObject_HasAttrString(self, "_saved_for_forward"))
+        return PyObject_GetAttrString(self, "_saved_for_forward");
     PyObject *all = PyTuple_New(c->saved_count);
     for (int i = 0; all && i < c->saved_count; i++) {
         PyObject *t = c->forward_done ? unpack(c, &c->saved[i]) : Py_NewRef(c->saved[i].tensor);

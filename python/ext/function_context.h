@@ -32,6 +32,8 @@ typedef struct context {
     forward_run forward;    /* while it is under way */
     int saved_count, input_count, output_count;
     bool materialize, freed, forward_done;
+    bool in_jvp;    /* saved_tensors are those for forward mode */
+    bool forwarded; /* its outputs have the tangents that jvp gave them */
     saved_one few_saved[FEW_SAVED];
     meta few_metas[FEW_METAS];
 } context;

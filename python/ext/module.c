@@ -3,6 +3,7 @@
 #include "autograd/replay.h"
 #include "core/memory.h"
 #include "graph/plan.h"
+#include "graph/rewrites.h"
 #include "lines.h"
 #include "module_object.h"
 #include "return_types.h"
@@ -45,10 +46,78 @@ static PyObject *get_num_threads(PyObject *module, PyObject *unused)
     return PyLong_FromLong(bk_get_num_threads());
 }
 
+/* --- for tests -----------------------------------------------------------------------------------------------------
+ */
+
+static PyObject *names_of(uint32_t rewrites)
+{
+    PyObject *names = PyList_New(0);
+    for (int k = 0; names && k < REWRITE_COUNT; k++) {
+        PyObject *name = rewrites >> k & 1 ? PyUnicode_FromString(rewrite_name(k)) : NULL;
+        if (rewrites >> k & 1 && (!name || PyList_Append(names, name) < 0))
+            Py_CLEAR(names);
+        Py_XDECREF(name);
+    }
+    return names;
+}
+
+/* What follows is planned without these rewrites and with all others. */
+static PyObject *plan_without(PyObject *module, PyObject *names)
+{
+    (void)module;
+    const char *text = PyUnicode_AsUTF8(names), *unknown;
+    if (!text || bk_sync() < 0)
+        return text ? py_raise() : NULL;
+    uint32_t done = rewrites_without(text, &unknown);
+    if (unknown) {
+        PyObject *name = PyUnicode_FromStringAndSize(unknown, (Py_ssize_t)strcspn(unknown, ","));
+        if (name)
+            PyErr_Format(PyExc_ValueError, "no rewrite is called %U", name);
+        Py_XDECREF(name);
+        return NULL;
+    }
+    rewrites_done = done;
+    Py_RETURN_NONE;
+}
+
+static PyObject *rewrites(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return names_of(REWRITE_ALL);
+}
+
+/* What has been found in all plans so far, by the names of report.h. */
+static PyObject *plan_facts(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    PyObject *facts = PyDict_New();
+    for (int f = 0; facts && f < FACT_COUNT; f++) {
+        PyObject *count = PyLong_FromLongLong(report_total((plan_fact)f));
+        if (!count || PyDict_SetItemString(facts, report_name((plan_fact)f), count) < 0)
+            Py_CLEAR(facts);
+        Py_XDECREF(count);
+    }
+    return facts;
+}
+
+static PyObject *evaluate_at_once(PyObject *module, PyObject *on)
+{
+    (void)module;
+    int eager = PyObject_IsTrue(on);
+    if (eager < 0 || bk_sync() < 0)
+        return eager < 0 ? NULL : py_raise();
+    log_is_eager = eager;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     { "info", info, METH_NOARGS, "What this build runs on." },
     { "set_num_threads", set_num_threads, METH_O, "How many threads evaluate." },
     { "get_num_threads", get_num_threads, METH_NOARGS, "How many threads evaluate." },
+    { "_plan_without", plan_without, METH_O, "Leaves rewrites out of what is planned from here on: 'teams,sums'." },
+    { "_rewrites", rewrites, METH_NOARGS, "The names of all rewrites." },
+    { "_plan_facts", plan_facts, METH_NOARGS, "How often each fact was found in the plans made so far." },
+    { "_evaluate_at_once", evaluate_at_once, METH_O, "Whether each operation is evaluated when it is recorded." },
     { NULL, NULL, 0, NULL },
 };
 

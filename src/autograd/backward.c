@@ -697,6 +697,8 @@ static int run_pass(pass *p, replay_way way)
     return status < 0 ? -1 : run_steps(p, inner, p->count);
 }
 
+bool backward_for_tangents(void) { return running && running->tangents; }
+
 uint64_t backward_number(void) { return running ? running->number : 0; }
 
 bool backward_reaches(const node *place)

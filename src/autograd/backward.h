@@ -22,6 +22,8 @@ uint64_t backward_number(void);
 bool backward_reaches(const struct node *place);
 /* Whether passes of this thread go through places that only tangents pass; returns what it was. */
 bool backward_take_tangents(bool on);
+/* Whether the pass that is running on this thread is one for tangents. */
+bool backward_for_tangents(void);
 /* The values that the gradients wanted at a place read: bit k for input k, NEEDS_OUT for the result. */
 uint8_t place_values_read(const struct node *n);
 /* Where a place leads to: one for each input that could have a gradient, NULL where none goes. The count. */

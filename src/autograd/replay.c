@@ -21,6 +21,7 @@
 #include "graph/append.h"
 #include "graph/excerpt.h"
 #include "graph/plan.h"
+#include "graph/rewrites.h"
 #include "ops/elementwise.h"
 
 /* --- keys ----------------------------------------------------------------------------------------------------------
@@ -649,8 +650,8 @@ static memo *chosen;
 replay_way replay_look(pass *p)
 {
     const backward_call *c = p->call;
-    if (c->create_graph || anomaly_check || p->around || forwards_under_way || log_eager() || inference_enabled() ||
-        !make_keys(p))
+    if (!(rewrites_done & REWRITE_replay) || c->create_graph || anomaly_check || p->around || forwards_under_way ||
+        log_eager() || inference_enabled() || !make_keys(p))
         return REPLAY_NONE;
     chosen = find();
     if (chosen && leaves_stand(p, chosen)) {

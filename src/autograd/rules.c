@@ -207,6 +207,13 @@ static bk_tensor *region_copy(const bk_tensor *whole, const attr *a)
     return bk_clone(tensor_from_node(node_view(in.value, in.edge, a->region.layout, a->region.offset)));
 }
 
+/* A part of one dimension and no elements among those of a cat: PyTorch takes its gradient for a constant. */
+static bool joins_nothing(const node *n)
+{
+    const layout *l = n->attr.region.layout;
+    return n->attr.region.tape & REGION_FRESH && l->ndim == 1 && l->numel == 0;
+}
+
 /* Both gradients are tensors of their own where the old value gets 0 in the region: the region is copied before it is
  * cleared, so that it can be cleared in place, and T writes cost T regions. */
 int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
@@ -217,8 +224,10 @@ int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
         return -1;
     bool below = update_clears(n); /* what is under the region gets no gradient */
     if (n->edge[1]) {
-        grads[1] = n->edge[0] && below ? region_copy(whole, a)
-                                       : tensor_alias(whole, a->region.layout, whole->offset + a->region.offset, true);
+        grads[1] = joins_nothing(n) ? rule_zeros(a->region.layout, tensor_dtype(g))
+                   : n->edge[0] && below
+                       ? region_copy(whole, a)
+                       : tensor_alias(whole, a->region.layout, whole->offset + a->region.offset, true);
         if (!grads[1])
             return -1;
     }

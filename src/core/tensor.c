@@ -712,6 +712,8 @@ void forward_open(void)
         no_grad = GRAD_FOR_TANGENTS;
 }
 
+bool forward_is_open(void) { return forward_depth > 0; }
+
 void forward_close(void)
 {
     if (--forward_depth)

@@ -217,6 +217,7 @@ bool grad_ask(bool on);              /* the user asks; returns what it was */
  * without gradients is recorded all the same, behind places that only a pass for tangents goes through. */
 void forward_open(void);
 void forward_close(void);
+bool forward_is_open(void);
 
 /* Value nodes of views: aliases evaluated memory, records otherwise. Owned.
  * node_view: a region of a cell's whole value, in the cell's own strides. node_expand: sizes of 1 repeated. */

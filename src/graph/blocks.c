@@ -363,6 +363,8 @@ static bool finder_open(finder *f)
 
 bool find_blocks(planner *p)
 {
+    if (!(rewrites_done & REWRITE_blocks))
+        return true;
     finder f = { .p = p };
     const plan_region *next = p->regions, *last = next + p->region_count;
     bool good = true;

@@ -326,8 +326,8 @@ static bool may_stand(const planner *p, const draft *d, int32_t i, int32_t adden
 static void take_addend(planner *p, draft *d, instruction *out)
 {
     const layout *c = d->out.layout;
-    if (p->uses[d->record] != 1 || c->ndim != 2 || c->sizes[1] < 2 || c->strides[1] != 1 ||
-        d->in[1].layout->sizes[0] < 1 || d->plain->plain != c->plain)
+    if (!(rewrites_done & REWRITE_addends) || p->uses[d->record] != 1 || c->ndim != 2 || c->sizes[1] < 2 ||
+        c->strides[1] != 1 || d->in[1].layout->sizes[0] < 1 || d->plain->plain != c->plain)
         return;
     int32_t *link = &d->first_member, i, before = -1;
     for (; (i = *link) >= 0; before = i, link = &p->next_member[i])
@@ -558,7 +558,8 @@ static bool build_buffers(const planner *p, plan *made)
 static bool copy_key(plan *made, const plan_key *key)
 {
     size_t records = (size_t)key->records, leaves = (size_t)key->leaves;
-    made->key = (plan_key){ .hash = key->hash, .records = key->records, .leaves = key->leaves };
+    made->key =
+        (plan_key){ .hash = key->hash, .rewrites = key->rewrites, .records = key->records, .leaves = key->leaves };
     made->key.record = mem_alloc(records * sizeof(record_key) + 1);
     made->key.bits = mem_alloc(records + 1);
     made->key.leaf = mem_alloc(leaves * sizeof(leaf_key) + 1);

@@ -2,6 +2,7 @@
 #ifndef BK_GRAPH_BUILDER_H
 #define BK_GRAPH_BUILDER_H
 #include "graph/plan.h"
+#include "graph/rewrites.h"
 
 enum {
     FAMILIES = 8,

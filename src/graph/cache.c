@@ -19,7 +19,7 @@ static struct {
 
 static bool same(const plan_key *a, const plan_key *b)
 {
-    return a->hash == b->hash && a->records == b->records && a->leaves == b->leaves &&
+    return a->hash == b->hash && a->rewrites == b->rewrites && a->records == b->records && a->leaves == b->leaves &&
            !memcmp(a->bits, b->bits, (size_t)a->records) &&
            !memcmp(a->leaf, b->leaf, (size_t)a->leaves * sizeof(leaf_key)) &&
            !memcmp(a->record, b->record, (size_t)a->records * sizeof(record_key));

@@ -85,6 +85,8 @@ bool share_equal(planner *p)
 {
     if (!share_leaves(p->key, p->same_leaf))
         return false;
+    if (!(rewrites_done & REWRITE_equal))
+        return true;
     int records = p->key->records;
     size_t slots = 64;
     while (slots < (size_t)records)

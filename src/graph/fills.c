@@ -86,7 +86,7 @@ static bool look_at(planner *p, int32_t i)
 bool find_fills(planner *p)
 {
     bool good = true;
-    for (int32_t i = 0; good && i < p->key->records; i++)
+    for (int32_t i = 0; good && rewrites_done & REWRITE_fills && i < p->key->records; i++)
         if (p->key->bits[i] & RECORD_NEEDED && p->same[i] == i && p->key->record[i].op == OP_update)
             good = look_at(p, i);
     return good;

@@ -16,6 +16,7 @@
 #include "core/tensor.h"
 #include "graph/excerpt.h"
 #include "graph/plan.h"
+#include "graph/rewrites.h"
 
 /* Scratch arrays that grow with the longest log and stay. */
 static struct {
@@ -179,6 +180,7 @@ static plan_key make_key(const op_log *log)
     uint64_t h = hash_bytes(log->hash, scratch.bits, (size_t)log->count);
     h = hash_bytes(h, scratch.leaves, (size_t)log->leaf_count * sizeof(leaf_key));
     return (plan_key){ .hash = h,
+                       .rewrites = rewrites_done,
                        .records = log->count,
                        .leaves = log->leaf_count,
                        .record = log->keys,

@@ -197,6 +197,8 @@ bool find_homes(planner *p)
     p->homes = desk_take_zero((size_t)p->key->records * sizeof *p->homes);
     if (!p->homes || !find_fills(p))
         return false;
+    if (!(rewrites_done & REWRITE_placement))
+        return true;
     for (int32_t i = 0; i < p->key->records; i++)
         if (p->key->bits[i] & RECORD_NEEDED && p->same[i] == i && p->key->record[i].op == OP_update)
             settle_in_stack(p, i);

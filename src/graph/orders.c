@@ -86,7 +86,7 @@ static void find_order(planner *p, int32_t i)
 
 void find_orders(planner *p)
 {
-    for (int32_t i = 0; i < p->key->records; i++)
+    for (int32_t i = 0; rewrites_done & REWRITE_orders && i < p->key->records; i++)
         if (p->key->bits[i] & RECORD_NEEDED && p->same[i] == i)
             find_order(p, i);
 }

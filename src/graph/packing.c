@@ -30,6 +30,8 @@ static enum want wants_packed(const planner *p, const draft *d)
 /* A factor that several products read is packed by the first of them. */
 bool share_packed(planner *p)
 {
+    if (!(rewrites_done & REWRITE_packing))
+        return true;
     size_t values = (size_t)(p->key->records + p->key->leaves);
     int32_t *last = desk_take_zero(values * sizeof *last); /* per value: 1 + the latest product that reads it */
     if (!last)
@@ -78,6 +80,8 @@ static bool reads_leaf(const planner *p, const draft *d)
 bool keep_packed(planner *p)
 {
     enum { MOST_ROWS = 1024, FEWEST_ALONE = 5 };
+    if (!(rewrites_done & REWRITE_packing))
+        return true;
     int64_t *rows = desk_take_zero((size_t)p->buffer_count * sizeof *rows); /* that read a packed factor */
     if (!rows)
         return false;

@@ -199,7 +199,7 @@ static bool fills_buffer(const planner *p, const value *v)
 static bool take_over(planner *p, int32_t i)
 {
     value *x = &p->values[i];
-    if (x->group < 0 || !x->layout->dense)
+    if (x->group < 0 || !x->layout->dense || !(rewrites_done & REWRITE_reuse))
         return false;
     const draft *d = &p->drafts[x->group];
     for (int n = 0; n < d->operand_count; n++) {
@@ -326,7 +326,8 @@ static int32_t *group_slot(planner *p, const layout *plain) { return &p->latest_
 static int32_t group_for(planner *p, int32_t i, const layout *plain)
 {
     int32_t *slot = group_slot(p, plain), g = *slot;
-    bool joins = g >= 0 && p->drafts[g].plain == plain && p->drafts[g].members < LONGEST_GROUP;
+    const int most = rewrites_done & REWRITE_groups ? LONGEST_GROUP : 1;
+    bool joins = g >= 0 && p->drafts[g].plain == plain && p->drafts[g].members < most;
     for (int k = 0; joins && k < p->key->record[i].inputs; k++) {
         const value *x = &p->values[input_of(p, i, k)];
         joins = x->born < g || x->group == g;
@@ -404,7 +405,7 @@ static bool plan_elementwise(planner *p, int32_t i)
         p->values[i].born = p->values[p->homes[i].source - 1].born;
         return true;
     }
-    p->homes[i].late = is_repeated(p, i);
+    p->homes[i].late = rewrites_done & REWRITE_late && is_repeated(p, i);
     return p->homes[i].late || join_group(p, i);
 }
 
@@ -517,7 +518,8 @@ static const layout *region_seen_as(const layout *region, const layout *l, bool 
 static bool place_in_region(planner *p, int32_t i, int32_t v, plan_view region)
 {
     value *x = &p->values[v];
-    if (v >= p->key->records || x->buffer >= 0 || x->last_use == INT32_MAX || x->sunk)
+    if (v >= p->key->records || x->buffer >= 0 || x->last_use == INT32_MAX || x->sunk ||
+        !(rewrites_done & REWRITE_placement))
         return false;
     if ((x->group < 0 && !p->homes[v].source) || !untouched_since(p, region, x->born))
         return false;
@@ -628,7 +630,8 @@ static bool is_streamed(planner *p, int32_t i)
 {
     const record_key *key = &p->key->record[i];
     int (*run)(const struct kernel_call *) = op_get(key->op)->run;
-    if ((run != run_reduce && run != run_mean) || key->attr.reduce.kind > REDUCE_ALL)
+    if ((run != run_reduce && run != run_mean) || key->attr.reduce.kind > REDUCE_ALL ||
+        !(rewrites_done & REWRITE_streams))
         return false;
     const value *x = &p->values[input_of(p, i, 0)];
     if (x->group < 0 || p->drafts[x->group].kind != DO_PROGRAM || x->layout != key->attr.reduce.from)
@@ -666,7 +669,7 @@ static void open_epilogue(planner *p, int32_t i)
 {
     value *x = &p->values[i];
     int32_t g = x->born;
-    if (x->layout != x->layout->plain || !x->layout->numel)
+    if (x->layout != x->layout->plain || !x->layout->numel || !(rewrites_done & REWRITE_epilogues))
         return;
     p->drafts[g].plain = x->layout;
     x->group = g;

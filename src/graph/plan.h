@@ -38,6 +38,7 @@ typedef struct leaf_key {
 
 typedef struct plan_key {
     uint64_t hash;
+    uint32_t rewrites; /* those that are done */
     int records, leaves;
     record_key *record;
     uint8_t *bits;

@@ -230,6 +230,8 @@ static bool joins(finder *f, int32_t at)
 
 bool find_regions(planner *p)
 {
+    if (!(rewrites_done & REWRITE_regions))
+        return true;
     finder f = { .p = p, .open = 1 };
     f.uses = desk_take_zero((size_t)p->buffer_count * sizeof *f.uses);
     f.touched = desk_take((size_t)p->buffer_count * sizeof *f.touched);

@@ -13,6 +13,7 @@
 
 #include "core/lock.h"
 #include "graph/append.h"
+#include "graph/rewrites.h"
 
 static bool is_region(const node *n) { return n->op == OP_view || n->op == OP_update; }
 
@@ -105,7 +106,7 @@ int log_repeat(int length, int times)
     op_log *log = &the_log;
     int done = 0;
     lock_take();
-    const int64_t bytes = step_bytes(log, length);
+    const int64_t bytes = rewrites_done & REWRITE_repeats ? step_bytes(log, length) : -1;
     bool good = true;
     while (good && bytes >= 0 && done < times && log_has_room(length, bytes)) {
         good = log_reserve(log, length) && repeat_once(log, length) == 0;

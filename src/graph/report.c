@@ -11,7 +11,14 @@ static const char *const texts[] = {
 #undef FACT
 };
 
+static const char *const names[] = {
+#define FACT(name, text) #name,
+    PLAN_FACTS
+#undef FACT
+};
+
 static plan_report last;
+static int64_t total[FACT_COUNT];
 static int64_t plans;
 
 static bool telling(void)
@@ -39,10 +46,14 @@ void report_code(int programs, int64_t pieces)
 }
 
 plan_report report_last(void) { return last; }
+int64_t report_total(plan_fact fact) { return total[fact]; }
+const char *report_name(plan_fact fact) { return names[fact]; }
 
 void report_done(const plan_report *r, int records, int instructions, int64_t arena_bytes)
 {
     last = *r;
+    for (int f = 0; f < FACT_COUNT; f++)
+        total[f] += r->count[f];
     if (telling())
         fprintf(stderr, "brisk: plan %lld: %d records, %d instructions, %lld bytes of temporaries\n", (long long)plans,
                 records, instructions, (long long)arena_bytes);

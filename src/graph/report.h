@@ -47,6 +47,9 @@ typedef struct plan_report {
 void report_fact(plan_report *r, plan_fact fact, int32_t record, const char *op);
 /* The last plan that was made, hits of the cache aside. */
 plan_report report_last(void);
+/* How often a fact was found in all plans so far, and the name it has in the table. */
+int64_t report_total(plan_fact fact);
+const char *report_name(plan_fact fact);
 /* Called when the programs of a plan have got machine code: some of them, and how many pieces had to be made. */
 void report_code(int programs, int64_t pieces);
 /* Called when planning is through. */

@@ -25,8 +25,6 @@ enum {
     FEWEST_USES = 4, /* of a joined weight: it takes a copy */
 };
 
-int rewrites_done = REWRITE_ALL;
-
 /* --- who reads what ----------------------------------------------------------------------------------------------- */
 
 /* View i shows whole columns of a matrix, and only elementwise records read it. */
@@ -319,7 +317,7 @@ static void take_set(rewriter *w, int number)
 bool is_narrow(const rewriter *w, int32_t i)
 {
     const mark *m = &w->marks[i];
-    return rewrites_done & REWRITE_NARROW && m->uses && m->uses == m->column_uses && !is_kept(w, i) &&
+    return rewrites_done & REWRITE_narrow && m->uses && m->uses == m->column_uses && !is_kept(w, i) &&
            m->high - m->low > 1 && m->high - m->low < w->layouts[i]->sizes[1];
 }
 
@@ -329,9 +327,9 @@ static bool decide(rewriter *w, bool *any)
     for (int32_t i = 0; i < w->key->records; i++) {
         if (!is_needed(w, i))
             continue;
-        if (rewrites_done & REWRITE_JOIN && !look_for_columns(w, i))
+        if (rewrites_done & REWRITE_joins && !look_for_columns(w, i))
             return false;
-        if (rewrites_done & REWRITE_ADD)
+        if (rewrites_done & REWRITE_added)
             look_for_sum(w, i);
     }
     /* the longest sums: what a later addition continues is no end */
@@ -358,7 +356,7 @@ static bool decide(rewriter *w, bool *any)
             w->marks[i].role = ROLE_NARROW;
             *any = true;
         }
-    bool good = !(rewrites_done & REWRITE_ROWS) || find_runs(w);
+    bool good = !(rewrites_done & REWRITE_rows) || find_runs(w);
     *any |= w->run_count > 0;
     return good;
 }

@@ -2,10 +2,7 @@
 #ifndef BK_GRAPH_REWRITE_H
 #define BK_GRAPH_REWRITE_H
 #include "graph/plan.h"
-
-/* The rewrites; tests switch them off one by one. */
-enum { REWRITE_JOIN = 1, REWRITE_ADD = 2, REWRITE_NARROW = 4, REWRITE_ROWS = 8, REWRITE_ALL = 15 };
-extern int rewrites_done; /* a set of these; plans made before are not asked */
+#include "graph/rewrites.h"
 
 typedef struct rewritten {
     plan_key key;           /* its leaves are those of the log */

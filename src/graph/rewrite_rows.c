@@ -100,8 +100,8 @@ static run *run_new(rewriter *w)
 static bool continues(const run *r, const run *part)
 {
     int64_t step = part->offset - r->offset, apart = step < 0 ? -step : step;
-    if (r->root != part->root || r->weight != part->weight || r->rows != part->rows || r->width != part->width ||
-        r->at != part->at || (r->count + 1) * r->rows > MOST_RUN_ROWS)
+    if (r->root != part->root || r->weight != part->weight || r->turned != part->turned || r->rows != part->rows ||
+        r->width != part->width || r->at != part->at || (r->count + 1) * r->rows > MOST_RUN_ROWS)
         return false;
     if (r->step)
         return step == r->step;
@@ -136,6 +136,7 @@ static bool look_at(rewriter *w, int32_t i)
         return true;
     run part = { .root = rows.root, .offset = rows.offset, .rows = l->sizes[0], .width = l->sizes[1] };
     part.at = h.rest < 0 ? 0 : h.at;
+    part.turned = w->key->record[i].attr.product.turned;
     part.low = x;
     part.product = -1;
     part.weight = m->role == ROLE_COLUMNS ? -1 - w->sets[m->set - 1].joined : value_of(w, i, 1);

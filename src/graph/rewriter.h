@@ -58,6 +58,7 @@ typedef struct joined_weight {
 typedef struct run {
     int32_t root;   /* the value that the rows are part of */
     int32_t weight; /* a value; -1 - a joined weight */
+    int64_t turned; /* as the products read it */
     int32_t low;    /* the value that shows the first rows, as they lie in memory */
     int64_t rows;   /* of each part */
     int64_t offset; /* of the latest part, in elements */

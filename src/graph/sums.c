@@ -173,8 +173,8 @@ static void settle(planner *p, int32_t root)
 bool find_sums(planner *p)
 {
     p->sums = desk_take_zero((size_t)p->key->records * sizeof *p->sums);
-    if (!p->sums)
-        return false;
+    if (!p->sums || !(rewrites_done & REWRITE_sums))
+        return p->sums != NULL;
     for (int32_t i = 0; i < p->key->records; i++)
         if (p->key->bits[i] & RECORD_NEEDED && p->same[i] == i)
             look_at(p, i);

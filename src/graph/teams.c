@@ -264,6 +264,8 @@ static void visit(finder *f, int32_t at)
 
 bool find_teams(planner *p, plan *made)
 {
+    if (!(rewrites_done & REWRITE_teams))
+        return true;
     finder f = { .p = p, .made = made };
     int most = made->region_count + made->code_count / FEWEST_PRODUCTS;
     f.regions = mem_alloc((size_t)most * sizeof *f.regions + 1);

@@ -428,7 +428,9 @@ bk_tensor *bk_binary_cross_entropy_with_logits(const bk_tensor *x, const bk_tens
     if (pos_weight) /* (p - 1) y + 1 */
         yes = bk_mul(yes, ew_with(EW_add, bk_mul(ew_with(EW_sub, pos_weight, number_int(1)), target), number_int(1)));
     bk_tensor *loss = bk_sub(bk_mul(complement(target), x), yes);
-    if (loss && loss->layout->plain == target->layout->plain) /* in the memory of PyTorch's 1 - target */
-        loss = laid_as(loss, strides_of_result(&target->layout, 1, target->layout->plain));
-    return leave(reduced(weight ? bk_mul(loss, weight) : loss, reduction));
+    if (loss && loss->layout->plain == target->layout->plain) /* in memory that PyTorch makes like the target */
+        loss = laid_like(weight ? bk_mul(loss, weight) : loss, target);
+    else if (weight)
+        loss = bk_mul(loss, weight);
+    return leave(reduced(loss, reduction));
 }

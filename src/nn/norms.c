@@ -62,15 +62,37 @@ bk_tensor *bk_layer_norm(const bk_tensor *x, int count, const int64_t *sizes, co
     return scope_return(finish(standardised_rows(widen(x), count, eps, true), weight, bias, false, x));
 }
 
+/* The strides of x times a factor for each row of its last `count` dimensions, whose sizes are x's where a row is one
+ * element. */
+static const layout *scaled_layout(const layout *x, int count)
+{
+    int64_t sizes[BK_MAX_NDIM], strides[BK_MAX_NDIM], row = 1;
+    const int first = x->ndim - count;
+    for (int d = 0; d < x->ndim; d++) {
+        sizes[d] = d < first ? x->sizes[d] : 1;
+        row *= d < first ? 1 : x->sizes[d];
+    }
+    const layout *factor = layout_get(x->ndim, sizes, NULL);
+    for (int d = 0; factor && d < x->ndim; d++)
+        strides[d] = d >= first && x->sizes[d] != 1 ? 0 : factor->strides[d];
+    factor = factor ? layout_get(x->ndim, x->sizes, strides) : NULL;
+    const layout *in[] = { x, factor };
+    if (!factor)
+        return NULL;
+    return row == 1 ? strides_of_equals(in, 2, x->plain) : strides_of_result(in, 2, x->plain);
+}
+
 bk_tensor *bk_rms_norm(const bk_tensor *x, int count, const int64_t *sizes, const bk_tensor *weight, double eps)
 {
     if (!x || !normalizes(x, count, sizes))
         return NULL;
     bk_scope_push();
-    bk_tensor *y = standardised_rows(widen(x), count, eps, false);
-    const layout *plain = x->layout->plain; /* PyTorch multiplies a row-major copy, unless x is row-major */
-    y = laid_as(y, strides_of_result(x->layout->contiguous ? &x->layout : &plain, 1, plain));
-    return scope_return(finish(y, weight, NULL, false, x));
+    const bk_tensor *wide = widen(x);
+    bk_tensor *y = standardised_rows(wide, count, eps, false);
+    y = finish(y ? laid_as(y, scaled_layout(wide->layout, count)) : NULL, weight, NULL, false, x);
+    if (y && !y->layout->contiguous && !layout_looks_channels_last(x->layout)) /* PyTorch leaves only channels last */
+        y = laid_as(y, y->layout->plain);
+    return scope_return(y);
 }
 
 bk_tensor *bk_group_norm(const bk_tensor *x, int64_t groups, const bk_tensor *weight, const bk_tensor *bias, double eps)

@@ -102,12 +102,16 @@ bk_tensor *add_scaled(operand x, operand y, operand alpha, bool subtract)
     return ew_apply(subtract ? EW_sub_scaled : EW_add_scaled, (operand[MAX_INPUTS]){ x, y, alpha });
 }
 
-static bk_tensor *add_to(operand x, bk_tensor *term, operand value, bk_dtype dtype)
+/* x + value * (a op b). In PyTorch it is one loop over all three, which shows in strides of dimensions of one element.
+ */
+static bk_tensor *add_to(const operand in[3], int op, operand value, bk_dtype dtype)
 {
+    bk_tensor *term = ew_both(op, as_computed(in[1], dtype), as_computed(in[2], dtype));
     if (term && !is_one(value))
         term = ew_with(EW_mul, term, value);
-    bk_tensor *sum = ew_both(EW_add, as_computed(x, dtype), term);
-    return sum ? bk_to(sum, dtype) : NULL;
+    bk_tensor *sum = ew_both(EW_add, as_computed(in[0], dtype), term);
+    sum = sum ? bk_to(sum, dtype) : NULL;
+    return sum ? laid_as(sum, strides_of_loop(in, 3, sum->layout->plain)) : NULL;
 }
 
 bk_tensor *addcmul(operand x, operand a, operand b, operand value)
@@ -118,7 +122,7 @@ bk_tensor *addcmul(operand x, operand a, operand b, operand value)
     if (dtype == BK_BOOL)
         return error_null(BK_NOT_IMPLEMENTED, "\"addcmul_cpu_out\" not implemented for 'Bool'");
     bk_scope_push();
-    return scope_return(add_to(x, ew_both(EW_mul, as_computed(a, dtype), as_computed(b, dtype)), value, dtype));
+    return scope_return(add_to((operand[]){ x, a, b }, EW_mul, value, dtype));
 }
 
 bk_tensor *addcdiv(operand x, operand a, operand b, operand value)
@@ -133,7 +137,7 @@ bk_tensor *addcdiv(operand x, operand a, operand b, operand value)
             "inputs and as (input + value * tensor1 / tensor2) for float inputs. The future addcdiv behavior "
             "is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes.");
     bk_scope_push();
-    return scope_return(add_to(x, ew_both(EW_div, as_computed(a, dtype), as_computed(b, dtype)), value, dtype));
+    return scope_return(add_to((operand[]){ x, a, b }, EW_div, value, dtype));
 }
 
 /* --- bounds

@@ -394,6 +394,11 @@ static const layout *result_layout(int op, const operand *in, const operand *giv
     return quick ? quick : strides_of_result(sized, n, plain);
 }
 
+const layout *strides_of_loop(const operand *in, int count, const layout *plain)
+{
+    return result_layout(EW_where, in, in, count, plain);
+}
+
 /* --- recording --------------------------------------------------------------------------------------------------- */
 
 node *elementwise_now(int op, bk_dtype dtype, node *const *in, const layout *plain)

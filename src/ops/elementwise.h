@@ -29,6 +29,8 @@ const layout *operands_broadcast(const operand *in, int count);
 
 /* The strides PyTorch gives the result of an elementwise loop over operands of these strides: their common order. */
 const layout *strides_of_result(const layout *const *in, int count, const layout *plain);
+/* The same of operands as they are, of any sizes. */
+const layout *strides_of_loop(const operand *in, int count, const layout *plain);
 /* The same where all operands have the result's sizes and no number is among them. */
 const layout *strides_of_equals(const layout *const *in, int count, const layout *plain);
 

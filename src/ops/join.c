@@ -84,6 +84,17 @@ bk_tensor *join_begin(bk_dtype dtype, const layout *whole)
     return whole ? tensor_from_node(record_node(node_new(OP_empty, dtype, whole))) : NULL;
 }
 
+/* What the tape is told of a part that was written. */
+static void mark_part(bk_tensor *whole, const node *before, const bk_tensor *part)
+{
+    node *written = whole->cell->value; /* the part itself, when it is all there is */
+    node *place = whole->track ? whole->track->place : NULL;
+    if (written->op == OP_update && written->in[0] == before)
+        written->attr.region.tape |= REGION_FRESH; /* parts are disjoint: no gradient below has to be zeroed here */
+    if (place && place->op == OP_view && skipped(part))
+        place->attr.region.tape |= REGION_FRESH; /* the part itself: its gradient is a constant */
+}
+
 /* Part of whole: l, from an offset on. */
 static int write_part(bk_tensor *whole, const layout *l, int64_t offset, const bk_tensor *part)
 {
@@ -92,12 +103,14 @@ static int write_part(bk_tensor *whole, const layout *l, int64_t offset, const b
     if (!region || !tensor_read(part, &in))
         return -1;
     const node *before = whole->cell->value;
+    bool taped = whole->track && whole->track->place; /* parts without elements were: they stay on the tape */
     owned cast = operand_cast(in, tensor_dtype(whole));
-    int status = cast.value ? tensor_write(region, owned_operand(cast), false) : -1;
+    int status = !cast.value              ? -1
+                 : taped || skipped(part) ? tensor_overwrite(region, owned_operand(cast))
+                                          : tensor_write(region, owned_operand(cast), false);
     owned_release(cast);
-    node *written = whole->cell->value; /* the part itself, when it is all there is */
-    if (status == 0 && written->op == OP_update && written->in[0] == before)
-        written->attr.region.tape |= REGION_FRESH; /* parts are disjoint: no gradient below has to be zeroed here */
+    if (status == 0)
+        mark_part(whole, before, part);
     return status;
 }
 
@@ -107,7 +120,8 @@ int join_part(bk_tensor *whole, int dim, int64_t from, const bk_tensor *part, co
     return l ? write_part(whole, l, from * whole->layout->strides[dim], part) : -1;
 }
 
-/* An empty tensor of one dimension has no place among parts of more, but what is joined is on the tape if it is. */
+/* An empty tensor of one dimension has no place among parts of more, but what is joined is on the tape if it is. Its
+ * gradient is a constant: zeros that depend on nothing. */
 static int write_nothing(bk_tensor *whole, int dim, int64_t from, const bk_tensor *part)
 {
     int64_t sizes[BK_MAX_NDIM];
@@ -115,7 +129,7 @@ static int write_nothing(bk_tensor *whole, int dim, int64_t from, const bk_tenso
         return 0;
     memcpy(sizes, whole->layout->sizes, sizeof sizes);
     sizes[dim] = 0;
-    bk_tensor *empty = bk_view(part, whole->layout->ndim, sizes);
+    bk_tensor *empty = bk_as_strided(part, whole->layout->ndim, sizes, whole->layout->strides, 0);
     return empty ? join_part(whole, dim, from, empty, sizes) : -1;
 }
 
@@ -174,11 +188,10 @@ static const layout *stacked_layout(bk_tensor *const *tensors, bk_tensor *const 
         return joint_layout(raised, count, dim, &dim);
     const layout *l = joint_layout(tensors, count, dim, &dim);
     int64_t sizes[BK_MAX_NDIM], strides[BK_MAX_NDIM];
-    for (int d = 0; l && d <= first->ndim; d++) {
+    for (int d = 0; d <= first->ndim; d++)
         sizes[d] = d == dim ? count : first->sizes[d - (d > dim)];
-        strides[d] = d == dim ? first->sizes[dim] * l->strides[dim] : l->strides[d - (d > dim)];
-    }
-    return l ? layout_get(first->ndim + 1, sizes, l == l->plain ? NULL : strides) : NULL;
+    bool splits = l && l != l->plain && layout_view_strides(l, first->ndim + 1, sizes, strides);
+    return l ? layout_get(first->ndim + 1, sizes, splits ? strides : NULL) : NULL;
 }
 
 /* Part i of a stack is written where whole[i] along dim shows it: no part needs the new dimension itself. */

@@ -4,6 +4,7 @@
  * matrix is a single product of folded rows: one GEMM forward, and one for each gradient. */
 #include <string.h>
 
+#include "autograd/backward.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/scope.h"
@@ -289,14 +290,60 @@ static bk_tensor *turned_twice(bk_tensor *c)
     return bk_transpose(bk_view(c, last + 1, sizes), -2, -1);
 }
 
+/* Whether the batches of l, repeated to those of the other factor, can be counted by one dimension without a copy. */
+static bool counts_in_one(const layout *l, const layout *other)
+{
+    int64_t sizes[BK_MAX_NDIM], strides[BK_MAX_NDIM], view[BK_MAX_NDIM], batch = 1;
+    int last = l->ndim - 1;
+    memcpy(sizes, l->sizes, sizeof sizes);
+    memcpy(strides, l->strides, sizeof strides);
+    for (int d = 0; d < last - 1; d++) {
+        if (l->sizes[d] == 1 && other->sizes[d] != 1)
+            sizes[d] = other->sizes[d], strides[d] = 0;
+        batch *= sizes[d];
+    }
+    const layout *repeated = layout_get(l->ndim, sizes, strides);
+    return !repeated || layout_view_strides(repeated, 3, (int64_t[]){ batch, sizes[last - 1], sizes[last] }, view);
+}
+
+/* Whether the rows of all of l's matrices, read transposed, can be counted by one dimension without a copy. */
+static bool folds_turned(const layout *l)
+{
+    int64_t view[BK_MAX_NDIM], inner = l->sizes[l->ndim - 2];
+    const layout *turned = layout_turned(l);
+    return !turned || !inner || layout_view_strides(turned, 2, (int64_t[]){ l->numel / inner, inner }, view);
+}
+
+/* A factor that PyTorch multiplies and saves a copy of: whoever writes to the leaf below it later does the gradients no
+ * harm. Elsewhere the tape keeps the leaf's value as it is, and refuses when it has changed. */
+static const bk_tensor *copied(const bk_tensor *t)
+{
+    const node *edge = tensor_edge(t);
+    return edge && place_leaf_under(edge) ? bk_clone(t) : t;
+}
+
+/* The factors as the tape is to keep them, where the gradient of each reads the other. vector_or_matrix: a was one, and
+ * PyTorch folds the rows of b. */
+static void keep_factors(const bk_tensor **a, const bk_tensor **b, bool vector_or_matrix)
+{
+    const layout *la = (*a)->layout, *lb = (*b)->layout;
+    if (!grad_enabled() || !tensor_tracked(*a) || !tensor_tracked(*b))
+        return;
+    if (!vector_or_matrix && !counts_in_one(la, lb))
+        *a = copied(*a);
+    if (vector_or_matrix ? !folds_turned(lb) : !counts_in_one(lb, la))
+        *b = copied(*b);
+}
+
 static bk_tensor *batched(const bk_tensor *a, const bk_tensor *b)
 {
-    bool vector = a->layout->ndim == 1, turns = a->layout->ndim == 2 && bk_requires_grad(a);
+    bool vector = a->layout->ndim == 1, matrix = a->layout->ndim == 2, turns = matrix && bk_requires_grad(a);
     int ndim = a->layout->ndim > b->layout->ndim ? a->layout->ndim : b->layout->ndim;
     a = raise(a, ndim);
     b = raise(b, ndim);
     if (!a || !b || !check_batches(a->layout, b->layout) || !check_product_dtype(a, b))
         return NULL;
+    keep_factors(&a, &b, vector || matrix);
     bk_tensor *c = multiply(a, b);
     return vector ? bk_squeeze(c, -2) : turns ? turned_twice(c) : c;
 }
@@ -318,6 +365,17 @@ static bk_tensor *matmul(const bk_tensor *a, const bk_tensor *b)
     return nb <= 2 ? fold(a, b) : batched(a, b);
 }
 
+bk_tensor *product_as_own(bk_tensor *view)
+{
+    operand in;
+    if (!view || !(view->flags & TENSOR_VIEW) || !tensor_tracked(view))
+        return view;
+    lock_take();
+    bk_tensor *own = tensor_read(view, &in) ? tensor_at(in.value, in.edge) : NULL;
+    lock_give();
+    return own;
+}
+
 /* --- the public functions -------------------------------------------------------------------------------------------
  */
 
@@ -327,7 +385,7 @@ static bk_tensor *apply(bk_tensor *(*product)(const bk_tensor *, const bk_tensor
     if (!a || !b)
         return NULL;
     bk_scope_push();
-    return scope_return(product(a, b));
+    return scope_return(product_as_own(product(a, b)));
 }
 
 bk_tensor *bk_matmul(const bk_tensor *a, const bk_tensor *b) { return apply(matmul, a, b); }

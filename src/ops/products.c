@@ -211,7 +211,7 @@ static bk_tensor *linear(const bk_tensor *x, const bk_tensor *weight, const bk_t
         return NULL;
     bk_tensor *y = is_affine(flat, weight, bias) ? product_affine(flat, weight, bias)
                                                  : bk_addmm(bias, flat, bk_transpose(weight, 0, 1), 1, 1);
-    return nx == 2 ? y : bk_view(y, nx, sizes);
+    return nx == 2 ? y : product_as_own(bk_view(y, nx, sizes));
 }
 
 bk_tensor *bk_linear(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias)
@@ -451,7 +451,7 @@ static bk_tensor *tensordot(const bk_tensor *a, const bk_tensor *b, int count, c
         if (!(set_b >> d & 1))
             sizes[ndim++] = b->layout->sizes[d];
     bk_tensor *c = bk_mm(as_matrix(a, count, da, set_a, true), as_matrix(b, count, db, set_b, false));
-    return bk_view(c, ndim, sizes);
+    return product_as_own(bk_view(c, ndim, sizes));
 }
 
 bk_tensor *bk_tensordot(const bk_tensor *a, const bk_tensor *b, int count, const int *dims_a, const int *dims_b)

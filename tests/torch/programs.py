@@ -312,7 +312,7 @@ JUMPS = ("floor", "ceil", "round", "trunc", "sign", "isnan", "isinf", "isfinite"
 
 
 # Made of other ops, with strides of their own in dimensions of one element. BENDS have kinks, which gradients show.
-SMOOTH_FORMS = ("torch.nn.functional.softsign({})", "torch.sinc({}.square() + 0.5)", "torch.rad2deg({}) / 64",
+SMOOTH_FORMS = ("torch.nn.functional.softsign({})", "torch.sinc({}.tanh() * 2 + 2.5)", "torch.rad2deg({}) / 64",
                 "torch.ldexp({}, torch.tensor(1))")  # fmt: skip
 BENDS = ("torch.nn.functional.hardtanh({})", "torch.nn.functional.relu6({})", "torch.nan_to_num({})",
          "torch.nn.functional.prelu({0}, torch.full((1,), 0.25, dtype={0}.dtype))",

@@ -38,6 +38,29 @@ BETTER = {
 }
 
 
+# A function that ends by taking away nearly all of what it has rounded inside: the logarithm of a sum a little above 1
+# has the digits that the sum left it. So that sum is moved too, by `move`; a single term has nothing to round.
+def log_of_sum(move, x, dim):
+    total = x.exp().sum(dim, keepdim=True)
+    return (total if total.numel() == x.numel() else move(total)).log()
+
+
+def log_sum_exp(move, x, dim, keepdim=False):
+    x = x.double()
+    top = x.amax(dim, keepdim=True)
+    top = torch.where(top.isinf(), 0, top)
+    result = log_of_sum(move, x - top, dim) + top
+    return result if keepdim else result.squeeze(dim)
+
+
+def log_softmax(move, x, dim, half_to_float=False):
+    x = x - x.amax(dim, keepdim=True)
+    return x - log_of_sum(move, x, dim)
+
+
+INSIDE = {"logsumexp": log_sum_exp, "_log_softmax": log_softmax}
+
+
 class OtherRoundings(TorchDispatchMode):
     """Moves the results of whatever PyTorch computes, the steps of its backward passes too."""
 
@@ -54,12 +77,18 @@ class OtherRoundings(TorchDispatchMode):
         made = [said.alias_info is None or said.alias_info.is_write for said in func._schema.returns]
         if any(made):
             exactly = name in SUMS or self.coin()
-            better = outcome(lambda: BETTER.get(name, func)(*wide[0], **wide[1])) if exactly else results
+            better = outcome(self.another, name, func, wide, several(results)[0]) if exactly else results
             better = results if isinstance(better, Raised) else better
             for result, good, fresh in zip(several(results), several(better), made):
                 if fresh and isinstance(result, torch.Tensor) and result.dtype in APART:
                     self.move(result, good)
         return results
+
+    def another(self, name, func, wide, result):
+        """The results in float64; of what rounds inside, with that moved."""
+        if name in INSIDE:
+            return INSIDE[name](lambda x: x * self.noise(x, result.dtype), *wide[0], **wide[1])
+        return BETTER.get(name, func)(*wide[0], **wide[1])
 
     def coin(self):
         return bool(torch.rand((), generator=self.random) < 0.5)
@@ -74,8 +103,8 @@ class OtherRoundings(TorchDispatchMode):
     def move(self, result, value):
         result.copy_(value.to(result.dtype).double() * self.noise(result))
 
-    def noise(self, x):
-        return 1 + APART[x.dtype] * (torch.rand(x.shape, generator=self.random, dtype=torch.float64) * 2 - 1)
+    def noise(self, x, dtype=None):
+        return 1 + APART[dtype or x.dtype] * (torch.rand(x.shape, generator=self.random, dtype=torch.float64) * 2 - 1)
 
 
 def several(results):

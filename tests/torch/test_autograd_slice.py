@@ -3,6 +3,8 @@
 Every test is one program, run in both libraries; what it returns is compared. Where PyTorch refuses to answer and brisk
 may answer rightly, the test does not ask."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -670,3 +672,97 @@ def test_autograd(fn):
     theirs = outcome(fn, REF)
     assert isinstance(theirs, Raised) == fn.__name__.endswith("refused"), f"PyTorch {theirs!r}"
     check_same(outcome(fn, SUT), theirs, fn.__name__, strides=None)
+
+
+# --- parts without elements, and copies that products keep ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("kinds", [("float32", "float32"), ("float32", "float64"), ("float64", "float32")])
+@pytest.mark.parametrize(
+    "shapes",
+    [[(0,)], [(0,), (0,)], [(0,), (3,)], [(3,), (0,)], [(2, 3), (0,)], [(0,), (2, 3)], [(0, 3), (2, 3)],
+     [(2, 3), (0, 3)], [(0, 3), (0, 3)], [(0,), (0, 3)], [(0, 3)]],
+    ids=str,
+)  # fmt: skip
+def test_a_part_without_elements_has_the_gradient_that_pytorch_gives_it(shapes, kinds):
+    """A part of one dimension has a constant one: no second derivative goes through it."""
+
+    def program(m):
+        leaves = [m.ones(s, dtype=getattr(m, kind)).requires_grad_() for s, kind in zip(shapes, kinds, strict=False)]
+        parts = [x * 2 for x in leaves]
+        whole = m.cat(parts)
+        names = [type(f).__name__ for f in (whole.grad_fn, *(f for f, _ in whole.grad_fn.next_functions))]
+        loss = whole.double().sum() + (whole * whole * whole).double().sum()
+        first = m.autograd.grad(loss, parts, create_graph=True, allow_unused=True)
+        total = sum((g.double() ** 2).sum() for g in first)
+        if total.requires_grad:
+            total.backward()
+        return (
+            names,
+            [(tuple(g.shape), str(g.dtype), g.requires_grad) for g in first],
+            [None if x.grad is None else x.grad.tolist() for x in leaves],
+        )
+
+    assert program(SUT) == program(REF)
+
+
+PRODUCTS = [
+    ((2, 1, 3), (1, 2, 3, 1)), ((2, 4, 3), (5, 1, 3, 2)), ((2, 1, 4, 3), (1, 5, 3, 2)), ((4, 3), (2, 3, 2)),
+    ((3,), (2, 3, 2)), ((3,), (2, 3, 1)), ((4, 3), (2, 5, 3, 2)), ((1, 2, 4, 3), (5, 1, 3, 2)), ((2, 4, 3), (3,)),
+    ((2, 1, 1, 3), (2, 5, 3, 1)), ((2, 4, 3), (3, 2)), ((2, 4, 3), (2, 3, 2)), ((5, 2, 4, 3), (2, 3, 2)),
+    ((5, 2, 4, 3), (1, 3, 2)), ((0, 4, 3), (2, 0, 3, 2)), ((4, 3), (1, 3, 2)), ((1, 1, 4, 3), (1, 5, 3, 2)),
+    ((4, 3), (2, 3, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shapes", PRODUCTS, ids=str)
+def test_a_leaf_written_after_a_product_is_refused_where_pytorch_saved_no_copy_of_it(shapes):
+    """PyTorch copies a factor whose batches cannot be repeated, or its rows folded, by strides."""
+    turned = {"as it is": lambda t: t, "transposed": lambda t: t.mT, "first last": lambda t: t.transpose(0, -1)}
+
+    def program(m, turn, written):
+        """A leaf that `turn` gives the sizes of a factor, for both; and the gradients after a write to one of them."""
+        leaves, factors = [], []
+        for sizes in shapes:
+            move = turn if len(sizes) > 1 else turned["as it is"]
+            leaf = m.linspace(-1, 2, math.prod(sizes)).view(move(m.empty(sizes)).shape).requires_grad_()
+            leaves.append(leaf)
+            factors.append(move(leaf))
+        product = factors[0] @ factors[1]
+        with m.no_grad():
+            leaves[written].mul_(3)
+        (product * product).sum().backward()
+        return [leaf.grad for leaf in leaves]
+
+    for name, turn in turned.items():
+        for written in (0, 1):
+            ours, theirs = (outcome(program, m, turn, written) for m in (SUT, REF))
+            check_same(ours, theirs, f"{name}, factor {written} written", rtol=1e-5, atol=1e-5)
+
+
+WRITTEN_PRODUCTS = """
+x @ x ; torch.ones(3, 2) @ x ; x @ torch.ones(2, 3) ; torch.ones(3, 2, 2) @ x ; torch.einsum('i,i->', x, x)
+torch.einsum('i,j->ij', x, x) ; torch.tensordot(x, x, 1) ; torch.inner(x, x) ; torch.outer(x, x) ; x.dot(x)
+X @ torch.ones(2, 3) ; X @ X ; torch.ones(2) @ X ; torch.ones(4, 2) @ X ; torch.einsum('bij,bjk->bik', X, X)
+torch.nn.functional.linear(X, torch.ones(3, 2)) ; torch.nn.functional.linear(X, torch.ones(3, 2), torch.ones(3))
+"""
+
+
+@pytest.mark.parametrize(
+    "line", [line.strip() for line in WRITTEN_PRODUCTS.replace("\n", ";").split(";") if line.strip()]
+)
+def test_a_product_that_is_written_to_keeps_its_gradients_of_both_orders(line):
+    """It is a view of nothing: what is written to it is its own place on the tape, which second derivatives reach."""
+
+    def program(m):
+        x = m.tensor([1.0, 2.0]).requires_grad_()
+        X = (m.arange(12.0).reshape(3, 2, 2) / 10).requires_grad_()
+        y = eval(line, {"torch": m, "x": x, "X": X})
+        y.sigmoid_()
+        y.retain_grad()
+        leaf = X if "X" in line else x
+        (g,) = m.autograd.grad((leaf * leaf).sum() + y.sum(), [leaf], create_graph=True)
+        g.tanh().sum().backward()
+        return y.grad, leaf.grad
+
+    check_same(program(SUT), program(REF), line, rtol=1e-4, atol=1e-6)

@@ -355,3 +355,103 @@ def test_what_is_not_differentiated_again_is_not_refused():
     (g.detach() * x).sum().backward()
     assert SUT.allclose(x.grad, SUT.exp(x))
     assert SUT.allclose(SUT.autograd.functional.jvp(f, x, SUT.ones(2))[1], SUT.exp(x))  # by the vector only
+
+
+def dual_programs(m):
+    """Lines in which forward mode meets a function with a jvp of its own, which tells itself by a factor of 10."""
+    fw, seen = m.autograd.forward_ad, []
+
+    class Product(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y, k):
+            ctx.x, ctx.y, ctx.k = x, y, k
+            return x * y * k
+
+        @staticmethod
+        def jvp(ctx, *tangents):
+            seen.append([None if t is None else t.tolist() for t in tangents])
+            terms = [t * other for t, other in zip(tangents, (ctx.y, ctx.x)) if t is not None]
+            return sum(terms) * ctx.k * 10
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.y * ctx.k, g * ctx.x * ctx.k, None
+
+    class Sparing(Product):
+        @staticmethod
+        def forward(ctx, x, y, k):
+            ctx.set_materialize_grads(False)
+            return Product.forward(ctx, x, y, k)
+
+    class Three(m.autograd.Function):
+        @staticmethod
+        def forward(x, y):
+            return x + 1, x * y, x > 1
+
+        @staticmethod
+        def setup_context(ctx, inputs, outputs):
+            ctx.save_for_forward(*inputs)
+            ctx.mark_non_differentiable(outputs[2])
+
+        @staticmethod
+        def jvp(ctx, tx, ty):
+            x, y = ctx.saved_tensors
+            return tx, tx * y + ty * x, None
+
+    class Miscounted(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t, t
+
+    class Misshapen(Miscounted):
+        @staticmethod
+        def jvp(ctx, t):
+            return t[:1]
+
+    x, y = m.tensor([1.0, 2.0]), m.tensor([3.0, 4.0])
+    dual, ones = fw.make_dual, m.ones(2)
+
+    def unpacked(r):
+        primal, tangent = fw.unpack_dual(r)
+        return primal.tolist(), None if tangent is None else tangent.tolist()
+
+    def with_gradient():
+        w = x.clone().requires_grad_()
+        primal, tangent = fw.unpack_dual(Product.apply(dual(w, ones), y, 2))
+        return tangent.tolist(), m.autograd.grad(primal.sum(), w)[0].tolist()
+
+    def without_tape():
+        with m.no_grad():
+            return unpacked(Product.apply(dual(x, ones), y, 2))
+
+    return seen, {
+        "one dual": lambda: unpacked(Product.apply(dual(x, ones), y, 2)),
+        "two, in a chain": lambda: unpacked(Product.apply(dual(x, ones) * 2, dual(y, x), 2) * 3),
+        "one after the other": lambda: unpacked(Product.apply(Product.apply(dual(x, ones), y, 2), y, 1)),
+        "no dual": lambda: unpacked(Product.apply(x, y, 2)),
+        "without zeros": lambda: unpacked(Sparing.apply(dual(x, ones), y, 2)),
+        "several outputs": lambda: [unpacked(r) for r in Three.apply(dual(x, ones), y)],
+        "too many": lambda: unpacked(Miscounted.apply(dual(x, x))),
+        "of another shape": lambda: unpacked(Misshapen.apply(dual(x, x))),
+        "with a gradient": with_gradient,
+        "without a tape": without_tape,
+    }
+
+
+@pytest.mark.parametrize("name", dual_programs(REF)[1])
+def test_forward_mode_calls_a_functions_own_jvp(name):
+    def program(m):
+        seen, programs = dual_programs(m)
+        with m.autograd.forward_ad.dual_level():
+            return programs[name](), seen
+
+    ours, theirs = outcome(program, SUT), outcome(program, REF)
+    check_same(ours, theirs, name)
+    if isinstance(theirs, Raised):
+        assert str(ours.error) == str(theirs.error)
+    else:
+        assert ours == theirs

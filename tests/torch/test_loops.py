@@ -1,8 +1,6 @@
 """Loops over time, written step by step in every way, have PyTorch's values and gradients.
 
-The planner adds up, places and splits what such loops do; random cells look for what it did not think of."""
-
-import random
+The planner adds up, places and splits what such loops do; test_random_cells.py looks for what it did not think of."""
 
 import numpy as np
 import pytest
@@ -179,74 +177,7 @@ def test_gradients_add_up_over_several_backward_passes():
         close(ours, theirs)
 
 
-# --- random cells ----------------------------------------------------------------------------------------------------
-
-
-def random_cell(seed):
-    """A program of a few instructions over carries, weights and x[t], the same for both modules."""
-    rng = random.Random(seed)
-    carries, steps = rng.randint(1, 3), []
-    count = carries + 1  # values so far: the carries, and x[t] made as wide as they are
-    for _ in range(rng.randint(3, 9)):
-        kind = rng.choice(["matmul", "matmul", "transposed", "tanh", "mul", "add", "halves", "gate", "mean", "write"])
-        steps.append((kind, rng.randrange(count), rng.randrange(count), rng.randrange(3)))
-        count += 1
-    return (
-        carries,
-        steps,
-        [rng.randrange(carries + 1, count) for _ in range(carries)],
-        rng.randrange(4),
-        rng.randrange(2),
-    )
-
-
-def run_cell(m, seed):
-    carries, steps, ends, ending, dim = random_cell(seed)
-    rng = random.Random(seed + 1)
-    T, B = rng.choice([1, 2, 5, 30]), rng.choice([1, 2, 4, 16, 33])
-    x = m.from_numpy(data(T, B, H, seed=seed, scale=1))
-    w = weights(m, (H, H), (H, H), (H, H))
-    state, outs = [m.zeros(B, H) for _ in range(carries)], []
-    for t in range(T):
-        v = [*state, x[t]]
-        for kind, a, b, k in steps:
-            a, b = v[a], v[b]
-            if kind == "matmul":
-                r = a @ w[k]
-            elif kind == "transposed":
-                r = a @ w[k].t() + b
-            elif kind == "tanh":
-                r = m.tanh(a)
-            elif kind == "mul":
-                r = a * b * 0.5
-            elif kind == "add":
-                r = a * 0.5 + b
-            elif kind == "halves":
-                left, right = a.chunk(2, 1)
-                r = m.cat([right, m.sigmoid(left)], 1)
-            elif kind == "gate":
-                z = m.sigmoid(a)
-                r = z * b + (1 - z) * m.tanh(a)
-            elif kind == "mean":
-                r = a - b.mean(0, keepdim=True)
-            else:
-                r = a.clone()
-                r[:, : H // 2] = b[:, H // 2 :]
-            v.append(r)
-        state = [m.tanh(v[e] + x[t] @ w[0]) for e in ends]
-        outs.append(state[0])
-    out = [lambda: m.stack(outs, dim), lambda: m.cat(outs, dim), lambda: sum(outs), lambda: outs[-1]][ending]()
-    (out.square().sum() + sum(s.sum() for s in state)).backward()
-    return [out] + [p.grad for p in w if p.grad is not None]
-
-
-@pytest.mark.parametrize("seed", range(150))
-def test_a_random_cell_has_the_values_and_gradients_of_pytorch(seed):
-    ours, theirs = run_cell(SUT, seed), run_cell(REF, seed)
-    assert len(ours) == len(theirs)
-    for a, b in zip(ours, theirs, strict=True):
-        scale = max(1.0, float(b.detach().abs().max()))
-        np.testing.assert_allclose(a.detach().numpy() / scale, b.detach().numpy() / scale, rtol=1e-3, atol=5e-5)
+# --- layers ----------------------------------------------------------------------------------------------------------
 
 
 LAYERS = {

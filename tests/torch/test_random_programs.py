@@ -112,6 +112,7 @@ STEPS = [
     programs.Step("y = x.exp()", rounds=True),
     programs.Step("d = y - torch.tensor([2.7182818, 7.0, 0.0])"),
     programs.Step("g = torch.nn.functional.gelu(x)", rounds=True),
+    programs.Step("s = torch.tensor([[0, -6, -6]]).logsumexp(1)", rounds=True),
 ]
 
 
@@ -125,6 +126,8 @@ STEPS = [
         ("d", 0, 100.0, False),
         ("g", 2, -1.0, True),  # PyTorch's is 0, and -1e-18 is right
         ("g", 2, -3.0, False),
+        ("s", 0, 1.0, True),  # one unit of the sum, 1.005, that it is the logarithm of
+        ("s", 0, 10.0, False),
     ],
 )
 def test_rough_values_are_within_1e_5_or_within_what_rounding_moves_them_by(name, place, apart, close):
@@ -132,7 +135,7 @@ def test_rough_values_are_within_1e_5_or_within_what_rounding_moves_them_by(name
     for step in STEPS:
         exec(step.line, scope)
     theirs = scope[name]
-    unit = {"d": 2.0**-22, "g": 1.0157e-18}.get(name) if place != 1 else None
+    unit = {"d": 2.0**-22, "g": 1.0157e-18, "s": 2.0**-23}.get(name) if place != 1 else None
     ours = theirs.double()
     ours[place] += apart * (unit or float(theirs[place]))
     ours = ours.float()

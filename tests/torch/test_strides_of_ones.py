@@ -21,6 +21,11 @@ LAYOUTS = {
     "a gap": lambda m: m.zeros(20).as_strided((3, 1, 2), (2, 11, 1)),
     "a gap, turned": lambda m: m.zeros(40).as_strided((3, 1, 2), (1, 11, 4)),
     "empty": lambda m: m.zeros(0, 1, 3).permute(2, 1, 0),
+    "empty, as it is": lambda m: m.zeros(2, 0, 3),
+    "empty and turned": lambda m: m.zeros(3, 0, 2).permute(1, 2, 0),
+    "images with channels last": lambda m: m.zeros(1, 2, 1, 3).permute(0, 3, 1, 2),
+    "a last one of a transpose": lambda m: m.zeros(1, 3, 2).permute(2, 1, 0),
+    "a last one of a turned slice": lambda m: m.zeros(4, 3, 2).permute(2, 1, 0)[:, :, :1],
 }
 
 LINES = """
@@ -38,6 +43,14 @@ F.binary_cross_entropy(x, x * 1, reduction='none') ; F.smooth_l1_loss(x, x * 1, 
 x * 2 ; 2 * x ; 2 - x ; x / 3 ; 2 / x ; x ** 2 ; 2 ** x ; x * torch.tensor(2.0)
 x + x ; x.clone() ; x.double() ; x.long()
 x.softmax(-1) ; x.cumsum(-1) ; x.flip(-1) ; x.roll(1, -1) ; x.sum(-1, keepdim=True) ; x.amax(0, keepdim=True)
+torch.stack([x]) ; torch.stack([x, x], 1) ; torch.stack([x, x], -2) ; torch.stack([x, x], -1)
+F.rms_norm(x, x.shape[-1:]) ; F.rms_norm(x, x.shape[-1:], torch.ones(x.shape[-1]))
+F.binary_cross_entropy_with_logits(x, x * 1, reduction='none')
+F.binary_cross_entropy_with_logits(x, x * 1, torch.ones(x.shape[-1]), reduction='none')
+torch.addcmul(x, x, x[:1]) ; torch.addcmul(x[:1], x, x) ; torch.addcmul(x, x[..., :1], x)
+torch.addcmul(x.contiguous(), x, x) ; torch.addcdiv(x, x, x + 1) ; torch.addcdiv(x, x[:1], x + 1)
+torch.addcdiv(x[..., :1], x, x + 1, value=2) ; torch.addcmul(x, x, x, value=2) ; torch.addcmul(x, torch.ones(()), x)
+torch.addcmul(x, x, torch.ones(x.shape[-1])) ; torch.addcmul(torch.ones(x.shape[-1]), x, x)
 torch.zeros_like(x) ; torch.cat([x, x]) ; x[[0]] ; x[:, [0]] ; x.tril() ; x.diff() ; F.layer_norm(x, x.shape[-1:])
 """
 

@@ -114,6 +114,34 @@ def _pushed(tensor, places, tangents):
     return _C.zeros_like(tensor) if tangent is None else tangent
 
 
+def _own_places():
+    return [place for place, _ in _duals() if place.is_leaf]
+
+
+def with_jvp(jvp, ctx, args, outputs, materialize):
+    """The outputs of a custom function as dual tensors, if its inputs are: their tangents are what jvp makes of those.
+
+    An output that is one of the inputs, written in place, stays what it is: its backward is differentiated."""
+    results = outputs if isinstance(outputs, tuple) else (outputs,)
+    tensors = [a if isinstance(a, Tensor) and a.dtype.is_floating_point else None for a in args]
+    tangents = [None if a is None else unpack_dual(a).tangent for a in tensors]
+    if all(t is None for t in tangents) or any(r is a for r in results for a in args):
+        return outputs
+    if materialize:
+        tangents = [_C.zeros_like(a) if t is None and a is not None else t for a, t in zip(tensors, tangents)]
+    given = jvp(ctx, *tangents)
+    given = given if isinstance(given, tuple) else (given,)
+    if len(given) != len(results):
+        raise RuntimeError(
+            f"Function's jvp returned an invalid number of forward gradients (expected {len(results)} but got "
+            f"{len(given)})"
+        )
+    outside = [t is not None and _C._leads_outside([t], _own_places()) for t in given]
+    given = [t if t is None or keep else t.detach() for t, keep in zip(given, outside)]
+    results = tuple(r if t is None else make_dual(r, t) for r, t in zip(results, given))
+    return results if isinstance(outputs, tuple) else results[0]
+
+
 def unpack_dual(tensor, *, level=None):
     """(the tensor's value, its tangent or None)"""
     duals = _duals()
@@ -127,8 +155,7 @@ def unpack_dual(tensor, *, level=None):
     tangent = _pushed(tensor, places, tangents)
     if tangent is None:
         return UnpackedDualTensor(tensor, None)
-    own = [p for p in places if p.is_leaf]
-    outside = _C._leads_outside([tensor, *(t for t in tangents if t.requires_grad)], own)
+    outside = _C._leads_outside([tensor, *(t for t in tangents if t.requires_grad)], _own_places())
     if outside:  # an outer derivative wants to go on
         return UnpackedDualTensor(tensor, tangent)
     return UnpackedDualTensor(tensor.detach(), tangent.detach())

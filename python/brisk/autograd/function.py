@@ -91,7 +91,7 @@ class Function(FunctionCtx):
 
     @staticmethod
     def jvp(ctx, *grad_inputs):
-        """Forward mode, which brisk does not have: torch.func.jvp differentiates backward instead."""
+        """The tangents of the outputs from those of the inputs. Without one, forward mode differentiates backward."""
         raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with "
                                   "forward mode AD.")  # fmt: skip
 
@@ -104,7 +104,8 @@ class Function(FunctionCtx):
         """Saved tensors go with the tape."""
 
     def save_for_forward(self, *tensors):
-        """Forward mode is not there: nothing is kept."""
+        """Keeps tensors for jvp's saved_tensors."""
+        self._saved_for_forward = tensors
 
     def mark_shared_storage(self, *pairs):
         raise NotImplementedError("mark_shared_storage is not needed: aliasing is known")
@@ -133,7 +134,16 @@ def _by_position(cls, has_setup, args, kwargs):
     return bound.args if has_setup else bound.args[1:]
 
 
-_C._function_setup(Function.setup_context, _by_position)
+def _with_tangents(ctx, args, outputs, materialize):
+    """The outputs of a call with the tangents that the function's own jvp gives them; or the outputs as they are."""
+    if type(ctx).jvp is Function.jvp:
+        return outputs
+    from brisk.autograd.forward_ad import with_jvp
+
+    return with_jvp(type(ctx).jvp, ctx, args, outputs, materialize)
+
+
+_C._function_setup(Function.setup_context, _by_position, _with_tangents)
 
 
 class InplaceFunction(Function):
