@@ -137,16 +137,6 @@ static int bounded_abs(ir_code *c, int x, float most) { return ir_binary(c, IR_L
 static int product_lost(ir_code *c, int a, int b, int p) { return ir_ternary(c, IR_MULTIPLY_SUBTRACT, a, b, p); }
 static int unless_nan(ir_code *c, int x, int r) { return ir_select(c, ir_compare(c, IR_NE, x, x), x, r); }
 
-static int reciprocal(ir_code *c, int a, int *v, int *more)
-{
-    int one = k(c, 1), two = k(c, 2), d = add(c, a, two), t = ir_binary(c, IR_INT_SUB, u(c, 0x7ef311c3u), d);
-    for (int step = 0; step < 3; step++)
-        t = mul(c, t, ir_ternary(c, IR_NEGATIVE_ADD, t, d, two));
-    *more = madd(c, t, sub(c, a, sub(c, d, two)), product_lost(c, t, d, one));
-    *v = madd(c, k(c, -4), t, one);
-    return t;
-}
-
 /* What is common to erfc_core_f and normal_core_f: they differ in their numbers. */
 typedef struct core_numbers {
     float base, slope, power;
@@ -156,28 +146,30 @@ typedef struct core_numbers {
 
 static int core(ir_code *c, const core_numbers *n, int a, int *lost)
 {
-    int v, more, t = reciprocal(c, a, &v, &more), base = k(c, n->base);
+    int one = k(c, 1), two = k(c, 2), d = add(c, a, two), t = quotient(c, one, d);
+    int more = madd(c, t, sub(c, a, sub(c, d, two)), product_lost(c, t, d, one)), v = madd(c, k(c, -4), t, one);
     int p = polynomial(c, v, n->degree, n->series), power = madd(c, k(c, n->slope), v, k(c, n->power));
-    int rest = madd(c, add(c, p, base), mul(c, power, more), p), most = mul(c, base, t);
-    int all = madd(c, t, rest, most);
-    *lost = madd(c, t, rest, sub(c, most, all));
+    int most = mul(c, k(c, n->base), t), all = madd(c, t, p, most);
+    *lost = madd(c, all, mul(c, power, more), madd(c, t, p, sub(c, most, all)));
     return all;
 }
 
 static int exp_of_square(ir_code *c, int a, float scale, int *power)
 {
     const float rounder = ROUNDER + 127 + 64;
-    int square = mul(c, a, a), lost = product_lost(c, a, a, square), high = mul(c, square, k(c, -scale));
-    int t = madd(c, high, k(c, (float)LOG2E), k(c, rounder)), n = sub(c, t, k(c, rounder));
-    int r = madd(c, n, k(c, -1.42860682030941723212e-6f), madd(c, n, k(c, -0x1.62e4p-1f), high));
+    int b = mul(c, a, k(c, -scale)), t = madd(c, mul(c, b, a), k(c, (float)LOG2E), k(c, rounder));
+    int n = sub(c, t, k(c, rounder)), less = madd(c, b, a, mul(c, n, k(c, -0x1.62e4p-1f)));
     *power = pow2_of_rounded(c, t);
-    return expm1_reduced(c, madd(c, lost, k(c, -scale), r));
+    return expm1_reduced(c, madd(c, n, k(c, -1.42860682030941723212e-6f), less));
 }
 
-/* (y + low) (1 + e) of a result that was scaled up. */
+/* (y + low) (1 + e) */
+static int grown(ir_code *c, int y, int e, int low) { return add(c, madd(c, y, e, low), y); }
+
+/* The same of a result that was scaled up. */
 static int scaled_down(ir_code *c, int y, int e, int low, int power)
 {
-    return mul(c, mul(c, add(c, madd(c, y, e, low), y), power), k(c, 0x1p-64f));
+    return mul(c, mul(c, grown(c, y, e, low), power), k(c, 0x1p-64f));
 }
 
 static int erfc_positive(ir_code *c, int a)
@@ -212,7 +204,7 @@ int ir_erf(ir_code *c, ir_type type, int x, int y, int z)
 
 /* What gelu and its slope share. */
 typedef struct normal_tail {
-    int a, core, lost, e, power;
+    int abs, a, core, lost, e, power;
 } normal_tail;
 
 static normal_tail tail_of(ir_code *c, int x)
@@ -224,46 +216,49 @@ static normal_tail tail_of(ir_code *c, int x)
                                           { 0.172408f, -0.331404477f, 0.0287973452f, 0.0367194116f, -0.000469408144f,
                                             -0.00673441635f, -0.00195317203f, 0.000822717673f, 0.000839693821f,
                                             0.000135136826f, -0.000151344342f, -6.7255467e-05f } };
-    normal_tail t;
-    t.a = bounded_abs(c, x, 15);
+    normal_tail t = { .abs = ir_abs(c, x) };
+    t.a = ir_binary(c, IR_LEAST, t.abs, k(c, 15));
     t.core = core(c, &numbers, t.a, &t.lost);
     t.e = exp_of_square(c, t.a, 0.5f, &t.power);
     return t;
 }
 
-static int gelu_of(ir_code *c, int x, normal_tail t)
+static int gelu_of(ir_code *c, int x, const normal_tail *t)
 {
-    int y = mul(c, t.a, t.core), low = madd(c, t.a, t.lost, product_lost(c, t.a, t.core, y));
-    int r = sub(c, where_less(c, x, 0, k(c, -0.0f), x), scaled_down(c, y, t.e, low, t.power));
+    int y = mul(c, t->a, t->core), v = mul(c, grown(c, y, t->e, mul(c, t->a, t->lost)), t->power);
+    int at_least = ir_binary(c, IR_GREATEST, k(c, -0.0f), x); /* of two zeros x */
+    int r = madd(c, v, k(c, -0x1p-64f), at_least);
     return ir_select(c, ir_compare(c, IR_EQ, x, k(c, -INFINITY)), k(c, NAN), r);
 }
 
-static int slope_of(ir_code *c, int x, normal_tail t)
+static int slope_of(ir_code *c, int x, const normal_tail *t)
 {
     const double density = 0.39894228040143267794;
     const float high = (float)density, low = (float)(density - (double)high);
-    int y = madd(c, k(c, -high), t.a, t.core), missed = product_lost(c, k(c, -high), t.a, sub(c, y, t.core));
-    int lost = add(c, t.lost, madd(c, k(c, -low), t.a, missed)), v = scaled_down(c, y, t.e, lost, t.power);
-    return where_less(c, ir_abs(c, x), INFINITY, where_less(c, x, 0, v, sub(c, k(c, 1), v)), k(c, NAN));
+    int y = madd(c, k(c, -high), t->a, t->core), missed = product_lost(c, k(c, -high), t->a, sub(c, y, t->core));
+    int lost = add(c, t->lost, madd(c, k(c, -low), t->a, missed)), v = scaled_down(c, y, t->e, lost, t->power);
+    return where_less(c, t->abs, INFINITY, where_less(c, x, 0, v, sub(c, k(c, 1), v)), k(c, NAN));
 }
 
 int ir_gelu(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    return gelu_of(c, x, tail_of(c, x));
+    normal_tail t = tail_of(c, x);
+    return gelu_of(c, x, &t);
 }
 
 int ir_gelu_slope(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    return slope_of(c, x, tail_of(c, x));
+    normal_tail t = tail_of(c, x);
+    return slope_of(c, x, &t);
 }
 
 int ir_gelu_both(ir_code *c, int x, int *slope)
 {
     normal_tail t = tail_of(c, x);
-    int r = gelu_of(c, x, t);
-    *slope = slope_of(c, x, t);
+    int r = gelu_of(c, x, &t);
+    *slope = slope_of(c, x, &t);
     return r;
 }
 

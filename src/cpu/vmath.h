@@ -366,14 +366,23 @@ VM float product_lost_f(float a, float b, float p)
 }
 #endif
 
+/* x y + k, rounded once where k nearly cancels it. */
+#ifdef __FMA__
+VM float product_less_f(float x, float y, float k) { return __builtin_fmaf(x, y, k); }
+#else
+VM float product_less_f(float x, float y, float k)
+{
+    float p = x * y;
+    return (p + k) + product_lost_f(x, y, p);
+}
+#endif
+
 /* Both functions below are P(u) / d with d = a + 2 and u = 1 - 4 / d. `more` is how much of itself d would have to grow
- * to be the reciprocal of t: what was lost when a + 2 and 1 / d were rounded. */
+ * to be the reciprocal of t: what was lost when a + 2 and 1 / d were rounded. A division costs less than Newton's
+ * steps among so many multiplications, which it leaves the units to. */
 VM float reciprocal_f(float a, float *u, float *more)
 {
-    float d = a + 2, t = float_of(0x7ef311c3u - bits_f(d));
-    t = t * madd_f(-t, d, 2); /* three of Newton's steps, from 12% to 1.4%, 2e-4, 4e-8: a division takes longer */
-    t = t * madd_f(-t, d, 2);
-    t = t * madd_f(-t, d, 2);
+    float d = a + 2, t = 1 / d;
     *more = madd_f(t, a - (d - 2), product_lost_f(t, d, 1));
     *u = madd_f(-4, t, 1);
     return t;
@@ -382,8 +391,8 @@ VM float reciprocal_f(float a, float *u, float *more)
 /* (base + p) t, which moves with d as d^power does, and what it lost in rounding: base is a power of two. */
 VM float divided_f(float base, float p, float t, float power, float more, float *lost)
 {
-    float rest = madd_f(p + base, power * more, p), most = base * t, all = madd_f(t, rest, most);
-    *lost = madd_f(t, rest, most - all);
+    float most = base * t, all = madd_f(t, p, most);
+    *lost = madd_f(all, power * more, madd_f(t, p, most - all));
     return all;
 }
 
@@ -409,14 +418,13 @@ VM float normal_core_f(float a, float *lost)
 }
 
 /* expm1(r) and 2^(k + 64) with exp(-scale a^2) = 2^k exp(r), scale 1 or 1/2, the exponent at most 115. A rounded square
- * would cost one ULP for each unit of it: what it loses is added to r. Results may be denormal, so they are scaled down
- * at the end. */
+ * would cost one ULP for each unit of it: k times the first part of log(2) is exact, and taken from the square before
+ * that is rounded. Results may be denormal, so they are scaled down at the end. */
 VM float exp_of_square_f(float a, float scale, float *power)
 {
     const float rounder = POW2_ROUNDER_F(64);
-    float square = a * a, lost = product_lost_f(a, a, square), high = square * -scale;
-    float t = madd_f(high, (float)LOG2E, rounder), k = t - rounder;
-    float r = madd_f(lost, -scale, madd_f(k, -1.42860682030941723212e-6f, madd_f(k, -0x1.62e4p-1f, high)));
+    float b = a * -scale, t = madd_f(b * a, (float)LOG2E, rounder), k = t - rounder;
+    float r = madd_f(k, -1.42860682030941723212e-6f, product_less_f(b, a, k * -0x1.62e4p-1f));
     *power = pow2_of_rounded_f(t);
     return expm1_reduced_f(r);
 }
@@ -454,8 +462,8 @@ VM float erf_f(float x)
  * functions. The latter is 0 at -0.7518, and within 1 ULP of 1 around there. */
 VM float gelu_of_tail_f(float x, float a, float core, float lost, float e, float power)
 {
-    float y = a * core, v = (madd_f(y, e, madd_f(a, lost, product_lost_f(a, core, y))) + y) * power * 0x1p-64f;
-    float r = (x < 0 ? -0.0f : x) - v;
+    float y = a * core, v = (madd_f(y, e, a * lost) + y) * power;
+    float r = madd_f(v, -0x1p-64f, x < 0 ? -0.0f : x);
     return x == -INFINITY ? NAN : r;
 }
 
