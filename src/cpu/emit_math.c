@@ -1,6 +1,6 @@
-/* emit_math.c: exp, sigmoid, tanh and log, of float32 also erf and gelu, as nodes, as vmath.h computes them where there
- * is a fused multiply-add: the same operations in the same order, so the same bits. Names are those of vmath.h, where
- * the reasons stand; who changes a formula there changes it here, and test_emit.c tells who forgot. */
+/* emit_math.c: exp, sigmoid, tanh and log, of float32 also erf, gelu and the like, as nodes, as vmath.h computes them
+ * where there is a fused multiply-add: the same operations in the same order, so the same bits. Names are those of
+ * vmath.h, where the reasons stand; who changes a formula there changes it here, and test_emit.c tells who forgot. */
 #include "cpu/emit_math.h"
 
 #include <string.h>
@@ -94,6 +94,50 @@ int ir_sigmoid(ir_code *c, ir_type type, int x, int y, int z)
     return quotient(c, where_less(c, x, 0, e, k(c, 1)), add(c, k(c, 1), e));
 }
 
+int ir_silu(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    const float rounder = ROUNDER + 127 + 64;
+    int one = k(c, 1), scale = k(c, 0x1p-64f), negative = ir_compare(c, IR_LT, x, k(c, 0));
+    int a = ir_binary(c, IR_GREATEST, k(c, -115), ir_binary(c, IR_OR, x, k(c, -0.0f)));
+    int t = madd(c, a, k(c, (float)LOG2E), k(c, rounder)), s = pow2_of_rounded(c, t);
+    int p = expm1_coarse(c, reduce_ln2(c, a, sub(c, t, k(c, rounder)))), v = mul(c, a, s);
+    int over = ir_select(c, negative, madd(c, v, p, v), x), under = madd(c, madd(c, p, s, s), scale, one);
+    int r = mul(c, quotient(c, over, under), ir_select(c, negative, scale, one));
+    return ir_select(c, ir_compare(c, IR_EQ, x, k(c, -INFINITY)), k(c, NAN), r);
+}
+
+int ir_expm1(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    const float rounder = ROUNDER + 127 - 1;
+    int a = ir_binary(c, IR_GREATEST, k(c, -18), ir_binary(c, IR_LEAST, k(c, 89), x));
+    int t = madd(c, a, k(c, (float)LOG2E), k(c, rounder)), s = pow2_of_rounded(c, t), n = sub(c, t, k(c, rounder));
+    int p = expm1_reduced(c, reduce_ln2(c, a, n)), half = madd(c, p, s, sub(c, s, k(c, 0.5f)));
+    return ir_copysign(c, ir_select(c, ir_compare(c, IR_EQ, n, k(c, 0)), p, mul(c, k(c, 2), half)), x);
+}
+
+static int above_zero(ir_code *c, int x, int yes, int no)
+{
+    return ir_select(c, ir_compare(c, IR_GT, x, k(c, 0)), yes, no);
+}
+
+int ir_elu(ir_code *c, ir_type type, int x, int y, int z)
+{
+    return above_zero(c, x, x, mul(c, y, ir_expm1(c, type, x, y, z)));
+}
+
+int ir_celu(ir_code *c, ir_type type, int x, int y, int z)
+{
+    return above_zero(c, x, x, mul(c, y, ir_expm1(c, type, quotient(c, x, y), y, z)));
+}
+
+int ir_selu(ir_code *c, ir_type type, int x, int y, int z)
+{
+    int yes = mul(c, k(c, (float)1.0507009873554804934193349852946), x);
+    return above_zero(c, x, yes, mul(c, k(c, (float)1.7580993408473768599402175208123), ir_expm1(c, type, x, y, z)));
+}
+
 int ir_tanh(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
@@ -109,11 +153,46 @@ int ir_tanh(ir_code *c, ir_type type, int x, int y, int z)
 /* --- log ------------------------------------------------------------------------------------------------------------
  */
 
+/* 2^n (1 + f) */
+static int log_of_parts(ir_code *c, int n, int f)
+{
+    static const float series[] = { 0.33333331f, -0.24999997f, 0.20000721f,  -0.1666781f, 0.14248877f,
+                                    -0.1242536f, 0.11687025f,  -0.11483081f, 0.069713463f };
+    int f2 = mul(c, f, f), p = polynomial(c, f, 8, series);
+    int low = madd(c, mul(c, f, f2), p, mul(c, n, k(c, -2.12194440e-4f)));
+    return madd(c, n, k(c, 0.693359375f), add(c, f, madd(c, k(c, -0.5f), f2, low)));
+}
+
+int ir_log1p(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int one = k(c, 1), sum = add(c, one, x), back = sub(c, sum, one);
+    int lost = add(c, sub(c, one, sub(c, sum, back)), sub(c, x, back));
+    int bits = ir_binary(c, IR_INT_ADD, sum, u(c, 0x3f800000u - 0x3f3504f3u));
+    int n = ir_binary(c, IR_INT_SUB, ir_shift(c, IR_SHIFT_RIGHT, bits, 23), u(c, 127));
+    int m = ir_binary(c, IR_INT_ADD, ir_binary(c, IR_AND, bits, u(c, 0x7fffff)), u(c, 0x3f3504f3u));
+    int f = madd(c, mul(c, lost, k(c, 0.5f)), pow2(c, ir_binary(c, IR_INT_SUB, u(c, 1), n)), sub(c, m, one));
+    int r = ir_copysign(c, log_of_parts(c, ir_unary(c, IR_FLOAT_OF_INT, n), f), x);
+    r = ir_select(c, ir_compare(c, IR_EQ, x, k(c, -1)), k(c, -INFINITY), r);
+    r = where_less(c, x, -1, k(c, NAN), r);
+    return where_less(c, x, INFINITY, r, x);
+}
+
+int ir_softplus(ir_code *c, ir_type type, int x, int y, int z)
+{
+    int t = mul(c, x, y), r = quotient(c, ir_log1p(c, type, ir_exp(c, type, t, y, z), y, z), y);
+    return ir_select(c, ir_compare(c, IR_GT, t, z), x, r);
+}
+
+int ir_logsigmoid(ir_code *c, ir_type type, int x, int y, int z)
+{
+    int e = ir_exp(c, type, ir_binary(c, IR_OR, x, k(c, -0.0f)), y, z);
+    return sub(c, where_less(c, x, 0, x, k(c, 0)), ir_log1p(c, type, e, y, z));
+}
+
 int ir_log(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    static const float series[] = { 0.33333331f, -0.24999997f, 0.20000721f,  -0.1666781f, 0.14248877f,
-                                    -0.1242536f, 0.11687025f,  -0.11483081f, 0.069713463f };
     int denormal = ir_compare(c, IR_LT, x, k(c, 0x1p-126f));
     int scaled = ir_select(c, denormal, mul(c, x, k(c, 0x1p23f)), x);
     int bias = ir_select(c, denormal, k(c, -23), k(c, 0));
@@ -121,10 +200,7 @@ int ir_log(ir_code *c, ir_type type, int x, int y, int z)
     int exponent = ir_binary(c, IR_INT_SUB, ir_shift(c, IR_SHIFT_RIGHT, bits, 23), u(c, 127));
     int n = add(c, ir_unary(c, IR_FLOAT_OF_INT, exponent), bias);
     int m = ir_binary(c, IR_INT_ADD, ir_binary(c, IR_AND, bits, u(c, 0x7fffff)), u(c, 0x3f3504f3u));
-    int f = sub(c, m, k(c, 1)), f2 = mul(c, f, f);
-    int p = polynomial(c, f, 8, series);
-    int low = madd(c, mul(c, f, f2), p, mul(c, n, k(c, -2.12194440e-4f)));
-    int r = madd(c, n, k(c, 0.693359375f), add(c, f, madd(c, k(c, -0.5f), f2, low)));
+    int r = log_of_parts(c, n, sub(c, m, k(c, 1)));
     r = ir_select(c, ir_compare(c, IR_EQ, x, k(c, 0)), k(c, -INFINITY), r);
     r = where_less(c, x, 0, k(c, NAN), r);
     return where_less(c, x, INFINITY, r, x);

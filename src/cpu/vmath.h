@@ -211,6 +211,31 @@ VM float sigmoid_f(float x)
     return (x < 0 ? e : 1) / (1 + e);
 }
 
+/* x sigmoid(x), with the same exponential: what multiplies it is scaled down at the end, and of what vanishes x is
+ * bounded too. */
+VM float silu_f(float x)
+{
+    const float rounder = POW2_ROUNDER_F(64);
+    float a = float_of(bits_f(x) | SIGN_F);
+    a = a < -115 ? -115 : a;
+    float t = madd_f(a, (float)LOG2E, rounder), s = pow2_of_rounded_f(t);
+    float p = expm1_coarse_f(reduce_ln2_f(a, t - rounder)), y = a * s;
+    float r = (x < 0 ? madd_f(y, p, y) : x) / madd_f(madd_f(p, s, s), 0x1p-64f, 1) * (x < 0 ? 0x1p-64f : 1);
+    return x == -INFINITY ? NAN : r;
+}
+
+/* Twice 2^(k-1) exp(r) - 1/2, since 2^k may overflow where the result does not; below -18 it is -1. With k = 0 it is
+ * expm1(r), which may be denormal. */
+VM float expm1_f(float x)
+{
+    const float rounder = POW2_ROUNDER_F(-1);
+    float a = x > 89 ? 89 : x;
+    a = a < -18 ? -18 : a;
+    float t = madd_f(a, (float)LOG2E, rounder), s = pow2_of_rounded_f(t);
+    float k = t - rounder, p = expm1_reduced_f(reduce_ln2_f(a, k));
+    return copysign_f(k == 0 ? p : 2 * madd_f(p, s, s - 0.5f), x); /* of a zero */
+}
+
 /* u / (u + 2) with u = expm1(2|x|); from 9.1 on the result is 1. The quotient forgives u its last bits where it is
  * large, so one product with ln2 is enough. */
 VM float tanh_f(float x)
@@ -241,6 +266,33 @@ VM float log_f(float x)
     r = x < 0 ? NAN : r;
     return x < INFINITY ? r : x;
 }
+
+/* As log(1 + x), where f takes what that sum rounds away. A zero keeps its sign. */
+VM float log1p_f(float x)
+{
+    float sum = 1 + x, back = sum - 1, lost = (1 - (sum - back)) + (x - back);
+    uint32_t u = bits_f(sum) + (0x3f800000u - 0x3f3504f3u), n = (u >> 23) - 127;
+    float k = (float)(int32_t)n;
+    float f = float_of((u & 0x7fffff) + 0x3f3504f3u) - 1;
+    f = madd_f(lost * 0.5f, pow2_f((int32_t)(1 - n)), f); /* n may be 128, where the second factor is 0 */
+    float f2 = f * f;
+    float p = POLY_8(madd_f, f, 0.33333331f, -0.24999997f, 0.20000721f, -0.1666781f, 0.14248877f, -0.1242536f,
+                     0.11687025f, -0.11483081f, 0.069713463f); /* 7e-8 */
+    float y = madd_f(f * f2, p, k * -2.12194440e-4f);
+    float r = copysign_f(madd_f(k, 0.693359375f, f + madd_f(-0.5f, f2, y)), x);
+    r = x == -1 ? -INFINITY : r;
+    r = x < -1 ? NAN : r;
+    return x < INFINITY ? r : x;
+}
+
+VM float softplus_f(float x, float beta, float threshold)
+{
+    float t = x * beta;
+    return t > threshold ? x : log1p_f(exp_f(t)) / beta;
+}
+
+/* log(1 + exp(-|x|)) is at most log(2), and all of the result where x is positive. */
+VM float logsigmoid_f(float x) { return (x < 0 ? x : 0) - log1p_f(exp_f(float_of(bits_f(x) | SIGN_F))); }
 
 /* --- wide: doubles with the accuracy that a float32 result needs ------------------------------------------- */
 
@@ -500,8 +552,6 @@ VM float gelu_slope_f(float x)
 
 /* --- float32 by way of doubles ------------------------------------------------------------------------------ */
 
-VM float expm1_f(float x) { return (float)wide_expm1(x); }
-VM float log1p_f(float x) { return (float)wide_log1p(x); }
 VM float log2_f(float x) { return (float)(wide_log(x) * LOG2E); }
 VM float log10_f(float x) { return (float)(wide_log(x) * 0.43429448190325182765); }
 VM float exp2_f(float x) { return (float)wide_exp((double)x * LN2); }
@@ -667,25 +717,11 @@ VM float gelu_tanh_f(float x)
     return (float)(d / (1 + wide_exp(-twice_u)));
 }
 
-VM float silu_f(float x) { return (float)(x / (1 + wide_exp(-(double)x))); }
-
 /* tanh(log(1 + e)) = e(e + 2) / (e(e + 2) + 2); from 30 on it is 1 */
 VM float mish_f(float x)
 {
     double d = x, e = wide_exp(d > 30 ? 30 : d), w = e * (e + 2);
     return (float)(d * (w / (w + 2)));
-}
-
-VM float softplus_f(float x, float beta, float threshold)
-{
-    double d = x, t = x * beta, b = beta;
-    return (float)(t > threshold ? d : wide_log1p(wide_exp((double)x * b)) / b);
-}
-
-VM float logsigmoid_f(float x)
-{
-    double d = x;
-    return (float)((d < 0 ? d : 0) - wide_log1p(wide_exp(-abs_d(d))));
 }
 
 VM float logaddexp_f(float x, float y)
