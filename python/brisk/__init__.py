@@ -81,7 +81,7 @@ _LATER = frozenset(
         "library",
         "multiprocessing",
     )
-    + ("onnx", "optim", "profiler", "sparse", "special", "testing", "torch_version", "version")
+    + ("onnx", "optim", "overrides", "profiler", "sparse", "special", "testing", "torch_version", "version")
 )
 
 __getattr__ = finder(__name__, _ELSEWHERE, _LATER)

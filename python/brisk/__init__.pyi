@@ -31,6 +31,7 @@ from brisk import nn as nn
 from brisk import npy as npy
 from brisk import onnx as onnx
 from brisk import optim as optim
+from brisk import overrides as overrides
 from brisk import profiler as profiler
 from brisk import random as random
 from brisk import return_types as return_types

@@ -1,449 +1,64 @@
-/* bind_function.c: autograd.Function: a forward and a backward of the user's own.
+/* bind_function.c: autograd.Function: calls of a forward and a backward of the user's own.
  *
- * The object that forward and backward know as ctx is an instance of the user's class; it lives as long as the call's
- * place on the tape. Everything between Python's call of apply and the user's code is here, because for small tensors
- * that is what a custom function costs.
- *
- * Invariant: a ctx never holds its own outputs with their places on the tape, which would be a cycle through nodes that
- * no collector sees. A saved output is kept as plain memory and gets a place again when it is asked for.
- *
- * What was saved is what backward sees: a tensor written to after forward is given back as it was. */
-#include "binds.h"
+ * Everything between Python's call of apply and the user's code is here, because for small tensors that is what a
+ * custom function costs. The ctx, and what is saved in it, is function_context.c. */
+#include "function_context.h"
+
+#include <structmember.h>
 
 #include "autograd/backward.h"
-#include "autograd/function.h"
 #include "core/lock.h"
 #include "gil.h"
 
-typedef struct meta {
-    const layout *layout; /* NULL: no tensor */
-    bk_dtype dtype;
-    bool taped;
-} meta;
+static PyTypeObject *context_type, *apply_type;
+static PyObject *base_setup, *binder;
 
-typedef struct saved_one {
-    PyObject *tensor; /* a tensor or None */
-    uint64_t stamp;   /* its cell's when forward was done */
-    node *value;      /* and what it was then, with its place (both owned; NULL: none) */
-    node *edge;
-    int output;       /* the number of the output it is, or -1 */
-    PyObject *packed; /* what hooks have made of it, and what unpacks that; NULL: there were none */
-    bool on_the_way;  /* neither an input nor an output, but computed from inputs */
-} saved_one;
+typedef enum user_method { FORWARD, BACKWARD, SETUP, USER_METHODS } user_method;
+static const char *const method_texts[] = { "forward", "backward", "setup_context" };
+static PyObject *method_names[USER_METHODS];
 
-enum { FEW_SAVED = 2, FEW_METAS = 4 }; /* a small function's ctx takes no memory but its own */
+/* The functions behind the static methods of a class, as long as its version says that they are what they were: until
+ * then the class holds them. */
+typedef struct known_class {
+    const PyTypeObject *type;
+    unsigned int version;
+    PyObject *method[USER_METHODS]; /* NULL: not asked for yet */
+} known_class;
+enum { KNOWN_CLASSES = 64 };
+static known_class known_classes[KNOWN_CLASSES];
 
-typedef struct context {
-    PyObject_HEAD PyObject *needs_input_grad; /* what a user has set; NULL: as the inputs say */
-    PyObject *dirty, *non_differentiable;
-    saved_one *saved;       /* few_saved, or memory of its own */
-    meta *inputs, *outputs; /* one behind the other, likewise */
-    node *call;             /* its place on the tape while that lives, borrowed */
-    forward_run forward;    /* while it is under way */
-    int saved_count, input_count, output_count;
-    bool materialize, freed, forward_done;
-    saved_one few_saved[FEW_SAVED];
-    meta few_metas[FEW_METAS];
-} context;
-
-/* The arguments of a call, borrowed. */
-typedef struct arguments {
-    PyObject *const *item;
-    int count;
-} arguments;
-
-static PyTypeObject *context_type;
-static PyObject *name_forward, *name_backward, *name_setup, *base_setup, *binder;
-
-/* A static method of the user's class, as the class would give it: its metaclass has nothing of these names. */
-static PyObject *static_method(PyTypeObject *type, PyObject *name)
+/* 0: it has been changed since somebody looked something up in it. */
+static unsigned int version_of(const PyTypeObject *type)
 {
-    PyObject *found = _PyType_Lookup(type, name);
+#ifdef Py_TPFLAGS_VALID_VERSION_TAG
+    if (!(type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG))
+        return 0;
+#endif
+    return type->tp_version_tag;
+}
+
+/* A method of the user's class, as the class would give it: its metaclass has nothing of these names. */
+static PyObject *method_lookup(PyTypeObject *type, user_method which, known_class *known)
+{
+    PyObject *found = _PyType_Lookup(type, method_names[which]);
     if (!found)
-        return PyObject_GetAttr((PyObject *)type, name); /* raises */
+        return PyObject_GetAttr((PyObject *)type, method_names[which]); /* raises */
     descrgetfunc get = Py_TYPE(found)->tp_descr_get;
-    return get ? get(found, NULL, (PyObject *)type) : Py_NewRef(found);
+    PyObject *method = get ? get(found, NULL, (PyObject *)type) : Py_NewRef(found);
+    unsigned int version = version_of(type);
+    if (!method || !version || !Py_IS_TYPE(found, &PyStaticMethod_Type))
+        return method;
+    if (known->type != type || known->version != version)
+        *known = (known_class){ .type = type, .version = version };
+    known->method[which] = method;
+    return method;
 }
 
-/* --- a ctx's own memory
- * ----------------------------------------------------------------------------------------------- */
-
-static void release_value(saved_one *s)
+static inline PyObject *method_of(PyTypeObject *type, user_method which)
 {
-    lock_take();
-    if (s->edge) {
-        s->edge->tape_refs--;
-        node_release(s->edge);
-    }
-    if (s->value)
-        node_release(s->value);
-    s->value = s->edge = NULL;
-    lock_give();
-}
-
-static void drop_saved(context *c)
-{
-    saved_one *saved = c->saved;
-    int count = c->saved_count;
-    c->saved = NULL;
-    c->saved_count = 0;
-    for (int i = 0; i < count; i++) {
-        if (saved[i].value || saved[i].edge)
-            release_value(&saved[i]);
-        Py_DECREF(saved[i].tensor);
-        Py_XDECREF(saved[i].packed);
-    }
-    if (saved != c->few_saved)
-        PyMem_Free(saved);
-}
-
-static int context_clear(PyObject *self)
-{
-    context *c = (context *)self;
-    Py_CLEAR(c->needs_input_grad);
-    Py_CLEAR(c->dirty);
-    Py_CLEAR(c->non_differentiable);
-    drop_saved(c);
-    return 0;
-}
-
-static int context_traverse(PyObject *self, visitproc visit, void *arg)
-{
-    context *c = (context *)self;
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(c->needs_input_grad);
-    Py_VISIT(c->dirty);
-    Py_VISIT(c->non_differentiable);
-    for (int i = 0; i < c->saved_count; i++)
-        Py_VISIT(c->saved[i].tensor);
-    for (int i = 0; i < c->saved_count; i++)
-        Py_VISIT(c->saved[i].packed);
-    return 0;
-}
-
-static void context_dealloc(PyObject *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-    PyObject_GC_UnTrack(self);
-    context_clear(self);
-    context *c = (context *)self;
-    for (int i = 0; c->inputs && i < c->input_count + c->output_count; i++)
-        layout_drop(c->inputs[i].layout);
-    if (c->inputs != c->few_metas)
-        PyMem_Free(c->inputs);
-    type->tp_free(self);
-    Py_DECREF(type);
-}
-
-/* --- what forward says to its ctx
- * ------------------------------------------------------------------------------------- */
-
-static PyObject *keep_args(PyObject **slot, PyObject *args)
-{
-    Py_XSETREF(*slot, Py_NewRef(args));
-    Py_RETURN_NONE;
-}
-
-/* They get their final form when forward is done. */
-static PyObject *save_for_backward(PyObject *self, PyObject *const *args, Py_ssize_t n)
-{
-    context *c = (context *)self;
-    drop_saved(c);
-    c->saved = n <= FEW_SAVED ? c->few_saved : PyMem_Malloc((size_t)n * sizeof *c->saved);
-    if (!c->saved)
-        return PyErr_NoMemory();
-    for (; c->saved_count < n; c->saved_count++)
-        c->saved[c->saved_count] = (saved_one){ .tensor = Py_NewRef(args[c->saved_count]), .output = -1 };
-    Py_RETURN_NONE;
-}
-
-static PyObject *mark_dirty(PyObject *self, PyObject *args) { return keep_args(&((context *)self)->dirty, args); }
-
-static PyObject *mark_non_differentiable(PyObject *self, PyObject *args)
-{
-    return keep_args(&((context *)self)->non_differentiable, args);
-}
-
-static PyObject *set_materialize_grads(PyObject *self, PyObject *value)
-{
-    int on = PyObject_IsTrue(value);
-    if (on < 0)
-        return NULL;
-    ((context *)self)->materialize = on;
-    Py_RETURN_NONE;
-}
-
-static PyObject *get_needs_input_grad(PyObject *self, void *unused)
-{
-    (void)unused;
-    const context *c = (context *)self;
-    if (c->needs_input_grad)
-        return Py_NewRef(c->needs_input_grad);
-    PyObject *needs = PyTuple_New(c->input_count);
-    for (int i = 0; needs && i < c->input_count; i++)
-        PyTuple_SET_ITEM(needs, i, PyBool_FromLong(c->inputs[i].taped));
-    return needs;
-}
-
-static int set_needs_input_grad(PyObject *self, PyObject *value, void *unused)
-{
-    (void)unused;
-    Py_XSETREF(((context *)self)->needs_input_grad, Py_XNewRef(value));
-    return 0;
-}
-
-static PyObject *get_marked(PyObject *self, void *dirty)
-{
-    const context *c = (context *)self;
-    PyObject *marked = dirty ? c->dirty : c->non_differentiable;
-    return Py_NewRef(marked ? marked : Py_None);
-}
-
-static PyObject *get_materialize(PyObject *self, void *unused)
-{
-    (void)unused;
-    return PyBool_FromLong(((context *)self)->materialize);
-}
-
-/* --- saved tensors
- * ---------------------------------------------------------------------------------------------------- */
-
-static bool among(PyObject *tuple, PyObject *o)
-{
-    for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(tuple); i++)
-        if (PyTuple_GET_ITEM(tuple, i) == o)
-            return true;
-    return false;
-}
-
-static bool is_input(arguments args, PyObject *o)
-{
-    for (int i = 0; i < args.count; i++)
-        if (args.item[i] == o)
-            return true;
-    return false;
-}
-
-static bk_tensor *handle_of(PyObject *o) { return ((py_tensor *)o)->t; }
-
-/* A saved output, or an input that is returned, as memory on no tape. */
-static PyObject *apart(PyObject *output)
-{
-    lock_take();
-    bk_tensor *alias = function_input_again(handle_of(output));
-    lock_give();
-    return py_wrap(alias);
-}
-
-/* A later write moves the tensor's cell on, not these. */
-static int hold_value(saved_one *s, const bk_tensor *t)
-{
-    operand in;
-    lock_take();
-    bool was = grad_set_enabled(true);
-    bool good = tensor_read(t, &in);
-    if (good) {
-        s->stamp = t->cell->stamp;
-        s->value = node_retain(in.value);
-        s->edge = in.edge && s->output < 0 ? node_retain(in.edge) : NULL;
-        if (s->edge)
-            s->edge->tape_refs++;
-    }
-    grad_set_enabled(was);
-    lock_give();
-    if (!good)
-        py_raise();
-    return good ? 0 : -1;
-}
-
-static PyObject *placed_again(const context *c, const saved_one *s);
-static PyObject *guarded(const context *c, const saved_one *s);
-static PyObject *as_saved(const saved_one *s);
-
-/* What hooks make of a saved value takes its place. */
-static int pack_saved(saved_one *s)
-{
-    lock_take();
-    bk_tensor *t = tensor_at(s->value, NULL);
-    lock_give();
-    PyObject *tensor = py_wrap(t), *pair = tensor ? py_pack(tensor) : NULL;
-    Py_XDECREF(tensor);
-    if (!pair || pair == Py_None) {
-        Py_XDECREF(pair);
-        return pair ? 0 : -1;
-    }
-    lock_take();
-    node_release(s->value);
-    s->value = NULL;
-    lock_give();
-    s->packed = pair;
-    Py_SETREF(s->tensor, Py_NewRef(Py_True)); /* no tensor any more, and not None */
-    return 0;
-}
-
-/* The value again, with its place on the tape. */
-static PyObject *unpack_saved(const context *c, const saved_one *s)
-{
-    PyObject *tensor = py_unpack(s->packed), *answer = NULL;
-    operand in;
-    if (!tensor)
-        return NULL;
-    lock_take();
-    bool good = tensor_read(handle_of(tensor), &in);
-    saved_one again = *s;
-    again.value = good ? node_retain(in.value) : NULL;
-    lock_give();
-    if (good && s->output >= 0 && c->call && c->outputs[s->output].taped && bk_grad_enabled())
-        answer = placed_again(c, &again);
-    else if (good && s->on_the_way && c->call && bk_grad_enabled())
-        answer = guarded(c, &again);
-    else
-        answer = good ? as_saved(&again) : py_raise();
-    again.edge = NULL;
-    release_value(&again);
-    Py_DECREF(tensor);
-    return answer;
-}
-
-/* Moves what save_for_backward was given to its final form; called before the outputs get their places. */
-static int keep_saved(context *c, arguments args, PyObject *const *outputs, int output_count)
-{
-    for (int i = 0; i < c->saved_count; i++) {
-        saved_one *s = &c->saved[i];
-        PyObject *o = s->tensor;
-        if (o == Py_None)
-            continue;
-        if (!py_is_tensor(o)) {
-            PyErr_Format(PyExc_TypeError, "save_for_backward can only save variables, but argument %d is of type %s", i,
-                         py_type_name(o));
-            return -1;
-        }
-        if (handle_of(o)->flags & TENSOR_INFERENCE && !inference_enabled()) {
-            PyErr_SetString(PyExc_RuntimeError,
-                            "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
-                            "inference mode in computation tracked by autograd. To work around this, you can make a "
-                            "clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
-                            "`torch.inference_mode()`.");
-            return -1;
-        }
-        for (int k = 0; k < output_count; k++)
-            if (outputs[k] == o && !is_input(args, o))
-                s->output = k;
-        if (hold_value(s, handle_of(o)) < 0)
-            return -1;
-        PyObject *plain = s->output >= 0 ? apart(o) : o;
-        if (!plain)
-            return -1;
-        s->tensor = plain;
-        if (plain != o)
-            Py_DECREF(o);
-        s->on_the_way = s->output < 0 && !s->edge && dtype_is_float(tensor_dtype(handle_of(o))) && !is_input(args, o) &&
-                        forward_made(c->forward, s->value);
-        if (py_saved_hooks && pack_saved(s) < 0)
-            return -1;
-    }
-    c->forward_done = true;
-    return 0;
-}
-
-/* A saved output on the tape again, for a backward that is to be differentiated. */
-static PyObject *placed_again(const context *c, const saved_one *s)
-{
-    lock_take();
-    bk_tensor *alias = tensor_at(s->value, NULL);
-    if (alias && function_place_output(c->call, alias, s->output) < 0) {
-        bk_release(alias);
-        alias = NULL;
-    }
-    lock_give();
-    return py_wrap(alias);
-}
-
-PyObject *py_refuse_freed(void)
-{
-    PyErr_SetString(PyExc_RuntimeError,
-                    "Trying to backward through the graph a second time (or directly access saved tensors after they "
-                    "have already been freed). Saved intermediate values of the graph are freed when you call "
-                    ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
-                    "graph a second time or if you need to access saved tensors after calling backward.");
-    return NULL;
-}
-
-/* The tensor as it was when it was saved. */
-static PyObject *as_saved(const saved_one *s)
-{
-    lock_take();
-    bk_tensor *t = tensor_at(s->value, s->edge);
-    lock_give();
-    return py_wrap(t);
-}
-
-static void let_go(void *data) { Py_DECREF((PyObject *)data); }
-static void drop_type(void *data) { release_with_gil(let_go, data); }
-
-static int refuse_to_go_on(void *data, bk_tensor *const *output_grads, int outputs, bk_tensor **input_grads, int inputs)
-{
-    (void)output_grads, (void)outputs, (void)input_grads, (void)inputs;
-    const char *name = ((PyTypeObject *)data)->tp_name;
-    gil_state gil = gil_take();
-    PyErr_Format(
-        PyExc_RuntimeError,
-        "%s.backward is being differentiated through a tensor that %s.forward computed on the way and gave to "
-        "save_for_backward. How that tensor depends on the inputs is not known, so that the second derivative "
-        "would be wrong. Save inputs and compute the tensor again in backward, or return it from forward as one "
-        "more output and save that. To treat it as a constant, keep it as an attribute of ctx; a backward that "
-        "is not to be differentiated is decorated with once_differentiable.",
-        name, name);
-    callback_failed();
-    gil_give(gil);
-    return -1;
-}
-
-/* The value at a place that refuses a gradient: only a second derivative sends one there. */
-static PyObject *guarded(const context *c, const saved_one *s)
-{
-    bk_function fn = { .name = Py_TYPE(c)->tp_name,
-                       .backward = refuse_to_go_on,
-                       .free = drop_type,
-                       .data = Py_NewRef((PyObject *)Py_TYPE(c)) };
-    lock_take();
-    bk_tensor *t = tensor_at(s->value, NULL);
-    if (t && function_beside(c->call, &fn, t) < 0) {
-        bk_release(t);
-        t = NULL;
-    }
-    lock_give();
-    return py_wrap(t);
-}
-
-static PyObject *unpack(const context *c, const saved_one *s)
-{
-    if (s->tensor == Py_None)
-        Py_RETURN_NONE;
-    if (s->packed)
-        return unpack_saved(c, s);
-    if (s->on_the_way && c->call && bk_grad_enabled())
-        return guarded(c, s);
-    if (s->output >= 0 && c->call && c->outputs[s->output].taped && bk_grad_enabled())
-        return placed_again(c, s);
-    return handle_of(s->tensor)->cell->stamp == s->stamp ? Py_NewRef(s->tensor) : as_saved(s);
-}
-
-static PyObject *get_saved_tensors(PyObject *self, void *unused)
-{
-    (void)unused;
-    context *c = (context *)self;
-    if (c->freed)
-        return py_refuse_freed();
-    PyObject *all = PyTuple_New(c->saved_count);
-    for (int i = 0; all && i < c->saved_count; i++) {
-        PyObject *t = c->forward_done ? unpack(c, &c->saved[i]) : Py_NewRef(c->saved[i].tensor);
-        if (t)
-            PyTuple_SET_ITEM(all, i, t);
-        else
-            Py_CLEAR(all);
-    }
-    return all;
+    known_class *known = &known_classes[((uintptr_t)type >> 6) % KNOWN_CLASSES];
+    bool same = known->type == type && known->version == version_of(type) && known->method[which];
+    return same ? Py_NewRef(known->method[which]) : method_lookup(type, which, known);
 }
 
 /* --- backward
@@ -467,7 +82,7 @@ static PyObject *call_users_backward(context *c, bk_tensor *const *grads)
     for (int i = 0; i < c->output_count; i++, n++)
         if (!(argv[n] = gradient_in(&c->outputs[i], c->outputs[i].taped ? grads[i] : NULL, c->materialize)))
             break;
-    PyObject *function = n == c->output_count + 2 ? static_method(Py_TYPE(c), name_backward) : NULL;
+    PyObject *function = n == c->output_count + 2 ? method_of(Py_TYPE(c), BACKWARD) : NULL;
     if (function)
         result = PyObject_Vectorcall(function, argv + 1, (size_t)(n - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     Py_XDECREF(function);
@@ -597,6 +212,8 @@ static int on_backward(void *data, bk_tensor *const *output_grads, int outputs, 
 
 PyObject *py_function_context(const node *call) { return function_data(call, on_backward); }
 
+static void let_go(void *data) { Py_DECREF((PyObject *)data); }
+
 static void on_free(void *data)
 {
     ((context *)data)->call = NULL;
@@ -609,7 +226,7 @@ static void on_free_saved(void *data)
     context *c = data;
     gil_state gil = gil_take();
     c->freed = c->saved_count > 0;
-    drop_saved(c);
+    context_drop_saved(c);
     gil_give(gil);
 }
 
@@ -665,7 +282,7 @@ static int describe_outputs(context *c, PyObject *const *outputs, int count)
  * arguments as a tuple. */
 static PyObject *call_users_forward(context *c, PyObject *setup, arguments args, PyObject *all)
 {
-    PyObject *forward = static_method(Py_TYPE(c), name_forward);
+    PyObject *forward = method_of(Py_TYPE(c), FORWARD);
     PyObject *argv[args.count + 2], *out = NULL;
     argv[0] = NULL;
     argv[1] = (PyObject *)c;
@@ -793,7 +410,7 @@ static PyObject *wrap_outputs(context *c, arguments args, PyObject *result)
     if (status == 0 && !wanted)
         status = pass_through(c, args, outputs, count, out);
     else if (status == 0)
-        status = describe_outputs(c, outputs, count) < 0 || keep_saved(c, args, outputs, count) < 0
+        status = describe_outputs(c, outputs, count) < 0 || context_keep_saved(c, args, outputs, count) < 0
                      ? -1
                      : record(c, args, outputs, out);
     PyObject *answer = NULL;
@@ -860,7 +477,7 @@ static PyObject *apply_bound(PyTypeObject *type, PyObject *setup, arguments args
 
 static PyObject *apply(PyObject *type, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    PyObject *setup = static_method((PyTypeObject *)type, name_setup), *answer = NULL;
+    PyObject *setup = method_of((PyTypeObject *)type, SETUP), *answer = NULL;
     if (!setup)
         return NULL;
     bool own_setup = setup != base_setup;
@@ -877,39 +494,131 @@ static PyObject *apply(PyObject *type, PyObject *const *args, Py_ssize_t n, PyOb
     return answer;
 }
 
-/* --- the type
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- what Class.apply is
+ * ----------------------------------------------------------------------------------------------- */
 
-static PyMethodDef methods[] = {
-    { "apply", (PyCFunction)(void (*)(void))apply, METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
-      "Calls forward and puts its results on the tape." },
-    { "save_for_backward", (PyCFunction)(void (*)(void))save_for_backward, METH_FASTCALL,
-      "Keeps tensors (or None) for backward's saved_tensors." },
-    { "mark_dirty", mark_dirty, METH_VARARGS, "These inputs were written to in place, and are returned." },
-    { "mark_non_differentiable", mark_non_differentiable, METH_VARARGS, "These outputs have no gradient." },
-    { "set_materialize_grads", set_materialize_grads, METH_O,
-      "Whether backward gets zeros, not None, for an output that has no gradient (it does, unless told otherwise)." },
-    { NULL, NULL, 0, NULL },
-};
+/* A class method that each class has in its own dict, bound already, so that a call of Class.apply makes no object for
+ * the binding. For another class (super().apply, a class that was made without Function's knowing) it binds anew. */
+typedef struct apply_method {
+    PyObject_HEAD PyObject *type;
+    vectorcallfunc vectorcall;
+} apply_method;
 
-static PyGetSetDef attributes[] = {
-    { "saved_tensors", get_saved_tensors, NULL, "What save_for_backward was given.", NULL },
-    { "needs_input_grad", get_needs_input_grad, set_needs_input_grad, "For each input, whether it wants a gradient.",
-      NULL },
-    { "dirty_tensors", get_marked, NULL, "What mark_dirty was given, or None.", (void *)1 },
-    { "non_differentiable", get_marked, NULL, "What mark_non_differentiable was given, or None.", NULL },
-    { "materialize_grads", get_materialize, NULL, "What set_materialize_grads has set.", NULL },
+static PyObject *apply_call(PyObject *self, PyObject *const *args, size_t n, PyObject *names)
+{
+    PyObject *type = Py_NewRef(((apply_method *)self)->type); /* forward may do what it likes to the class */
+    PyObject *answer = apply(type, args, PyVectorcall_NARGS(n), names);
+    Py_DECREF(type);
+    return answer;
+}
+
+static PyObject *apply_new(PyObject *type)
+{
+    apply_method *m = (apply_method *)apply_type->tp_alloc(apply_type, 0);
+    if (!m)
+        return NULL;
+    m->type = Py_NewRef(type);
+    m->vectorcall = apply_call;
+    return (PyObject *)m;
+}
+
+static PyObject *apply_get(PyObject *self, PyObject *object, PyObject *type)
+{
+    PyObject *of = type ? type : (PyObject *)Py_TYPE(object);
+    return of == ((apply_method *)self)->type ? Py_NewRef(self) : apply_new(of);
+}
+
+static int apply_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((apply_method *)self)->type);
+    return 0;
+}
+
+static int apply_clear(PyObject *self)
+{
+    Py_CLEAR(((apply_method *)self)->type);
+    return 0;
+}
+
+static void apply_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    apply_clear(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *apply_repr(PyObject *self)
+{
+    return PyUnicode_FromFormat("<bound method Function.apply of %R>", ((apply_method *)self)->type);
+}
+
+static PyObject *apply_compare(PyObject *a, PyObject *b, int op)
+{
+    if ((op != Py_EQ && op != Py_NE) || !Py_IS_TYPE(b, apply_type))
+        Py_RETURN_NOTIMPLEMENTED;
+    bool same = ((apply_method *)a)->type == ((apply_method *)b)->type;
+    return PyBool_FromLong(same == (op == Py_EQ));
+}
+
+static Py_hash_t apply_hash(PyObject *self) { return PyObject_Hash(((apply_method *)self)->type); }
+
+static PyObject *apply_reduce(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    PyObject *builtins = PyEval_GetBuiltins(), *get = PyDict_GetItemString(builtins, "getattr");
+    return get ? Py_BuildValue("(O(Os))", get, ((apply_method *)self)->type, "apply") : NULL;
+}
+
+static PyObject *apply_name(PyObject *self, void *qualified)
+{
+    (void)self;
+    return PyUnicode_FromString(qualified ? "Function.apply" : "apply");
+}
+
+static PyMethodDef apply_methods[] = { { "__reduce__", apply_reduce, METH_NOARGS, NULL }, { NULL, NULL, 0, NULL } };
+static PyGetSetDef apply_attributes[] = {
+    { "__name__", apply_name, NULL, NULL, NULL },
+    { "__qualname__", apply_name, NULL, NULL, (void *)1 },
     { NULL, NULL, NULL, NULL, NULL },
 };
+static PyMemberDef apply_members[] = {
+    { "__self__", T_OBJECT_EX, offsetof(apply_method, type), READONLY, NULL },
+    { "__vectorcalloffset__", T_PYSSIZET, offsetof(apply_method, vectorcall), READONLY, NULL },
+    { NULL, 0, 0, 0, NULL },
+};
+static PyType_Slot apply_slots[] = {
+    { Py_tp_dealloc, apply_dealloc },
+    { Py_tp_traverse, apply_traverse },
+    { Py_tp_clear, apply_clear },
+    { Py_tp_call, PyVectorcall_Call },
+    { Py_tp_descr_get, apply_get },
+    { Py_tp_repr, apply_repr },
+    { Py_tp_richcompare, apply_compare },
+    { Py_tp_hash, apply_hash },
+    { Py_tp_methods, apply_methods },
+    { Py_tp_getset, apply_attributes },
+    { Py_tp_members, apply_members },
+    { Py_tp_doc, "Calls forward and puts its results on the tape." },
+    { 0, NULL },
+};
+static PyType_Spec apply_spec = { "brisk._C._Apply", sizeof(apply_method), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                                      Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                  apply_slots };
+
+/* --- the type
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static PyType_Slot slots[] = {
     { Py_tp_dealloc, context_dealloc },
     { Py_tp_traverse, context_traverse },
     { Py_tp_clear, context_clear },
-    { Py_tp_methods, methods },
-    { Py_tp_getset, attributes },
-    { Py_tp_doc, "What a custom function "
-                 "keeps for its backward." },
+    { Py_tp_methods, context_methods },
+    { Py_tp_getset, context_attributes },
+    { Py_tp_doc, "What a custom function keeps for its backward." },
     { 0, NULL },
 };
 static PyType_Spec spec = { "brisk._C._FunctionBase", sizeof(context), 0,
@@ -934,10 +643,14 @@ static PyMethodDef functions[] = {
 
 int function_init(PyObject *module)
 {
-    name_forward = PyUnicode_InternFromString("forward");
-    name_backward = PyUnicode_InternFromString("backward");
-    name_setup = PyUnicode_InternFromString("setup_context");
-    if (!name_forward || !name_backward || !name_setup || PyModule_AddFunctions(module, functions) < 0)
+    for (int i = 0; i < USER_METHODS; i++)
+        if (!(method_names[i] = PyUnicode_InternFromString(method_texts[i])))
+            return -1;
+    if (PyModule_AddFunctions(module, functions) < 0 || py_add_type(module, &spec, &context_type) < 0 ||
+        py_add_type(module, &apply_spec, &apply_type) < 0)
         return -1;
-    return py_add_type(module, &spec, &context_type);
+    PyObject *method = apply_new((PyObject *)context_type);
+    int status = method ? PyObject_SetAttrString((PyObject *)context_type, "apply", method) : -1;
+    Py_XDECREF(method);
+    return status;
 }

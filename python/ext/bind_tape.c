@@ -96,7 +96,7 @@ PyObject *py_stand_in(node *place, int number)
     const layout *l = place->op == OP_leaf ? ((const track *)place->extra)->layout : place->layout;
     operand in;
     bk_tensor *zeros = bk_zeros(l->ndim, l->sizes, (bk_dtype)place->dtype);
-    bool call = place->op == OP_function;
+    bool call = place->op == OP_function && function_outputs(place) > 1;
     bk_tensor *t = zeros && tensor_read(zeros, &in) ? tensor_at(in.value, call ? NULL : place) : NULL;
     bk_release(zeros);
     if (t && call && function_place_output(place, t, number) < 0) {

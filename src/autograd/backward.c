@@ -70,12 +70,12 @@ static void step_clear(step *s)
 {
     bk_release(s->grad);
     s->grad = NULL;
-    if (s->outputs && s->outputs != &s->grad) {
+    if (s->outputs) {
         for (int i = 0; i < function_outputs(s->node); i++)
             bk_release(s->outputs[i]);
         mem_free(s->outputs);
+        s->outputs = NULL;
     }
-    s->outputs = NULL;
 }
 
 static void pass_free(pass *p)
@@ -181,8 +181,7 @@ static int collect_output(pass *p, step *s)
     const node *n = s->node;
     step *call = &p->steps[n->edge[0]->visit];
     if (!call->outputs) {
-        int count = function_outputs(call->node);
-        call->outputs = count == 1 ? &call->grad : mem_alloc_zero((size_t)count * sizeof *call->outputs);
+        call->outputs = mem_alloc_zero((size_t)function_outputs(call->node) * sizeof *call->outputs);
         if (!call->outputs)
             return -1;
     }
@@ -217,7 +216,7 @@ static int look_at(const node *n, const char *name, bk_tensor *const *grads, int
 static int run_hooks(step *s, const hooks *h)
 {
     int status = 0;
-    if (!s->grad || s->node->op == OP_function) /* of one result, whose hooks have run at its own place */
+    if (!s->grad)
         return 0;
     if (h->lists[HOOK_TENSOR]) {
         scope_close();
@@ -234,7 +233,7 @@ static int run_hooks(step *s, const hooks *h)
 static bk_tensor **results_of(step *s, int *count)
 {
     *count = s->node->op == OP_function ? function_outputs(s->node) : 1;
-    return s->node->op == OP_function ? s->outputs : s->grad ? &s->grad : NULL;
+    return *count > 1 ? s->outputs : s->grad ? &s->grad : NULL;
 }
 
 static int run_before(step *s, const hooks *h)
@@ -253,10 +252,10 @@ static int run_before(step *s, const hooks *h)
 static int run_after(step *s, bk_tensor **grads, int input_count)
 {
     const hooks *h = hooks_of(s->node);
-    int count;
-    bk_tensor **results = results_of(s, &count);
     if (!h || !h->lists[HOOK_AFTER])
         return 0;
+    int count;
+    bk_tensor **results = results_of(s, &count);
     scope_close();
     int status = h->calls->after(h->lists[HOOK_AFTER], grads, input_count, results, count);
     bk_scope_pop();
@@ -291,12 +290,15 @@ static int send_leaf(step *s, const hooks *h, bool create_graph)
 static int send_function(pass *p, step *s)
 {
     node *n = s->node;
-    int count = function_inputs(n);
+    int count = function_inputs(n), outputs;
+    bk_tensor **results = results_of(s, &outputs);
+    if (!results)
+        return 0;
     enum { FEW = 8 };
     bk_tensor *few[FEW] = { 0 }, **grads = count <= FEW ? few : mem_alloc_zero((size_t)count * sizeof *grads);
     if (!grads)
         return -1;
-    int status = function_backward(n, s->outputs, grads);
+    int status = function_backward(n, results, grads);
     if (status == 0)
         status = look_at(n, function_name(n), grads, count);
     if (status == 0)
@@ -553,7 +555,7 @@ static int run_step(pass *p, step *s)
     case OP_leaf: return s->grad ? send_leaf(s, h, create_graph) : 0;
     case OP_forward: return s->grad && p->tangents ? send(p, s->node->edge[0], s->grad) : 0;
     case OP_output: return s->grad ? collect_output(p, s) : 0;
-    case OP_function: return s->outputs ? send_function(p, s) : 0;
+    case OP_function: return send_function(p, s);
     case OP_view:
         if (!s->grad)
             return 0;

@@ -26,7 +26,8 @@ void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached)
 {
     lock_take();
     node *place = tensor_tracked(t) ? tensor_edge(t) : NULL;
-    if (place && place->op != OP_leaf && place->op != OP_output && place->sequence >= start && !place->composed) {
+    if (place && place->op != OP_leaf && place->op != OP_output && place->op != OP_function &&
+        place->sequence >= start && !place->composed) {
         place->composed = (uint16_t)(number + 1);
         place->reached = reached;
         place->span = (uint32_t)(place->sequence - start);

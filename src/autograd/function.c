@@ -112,18 +112,23 @@ bk_tensor *function_input_again(const bk_tensor *t)
     return l ? tensor_alias(t, l, t->offset, false) : NULL;
 }
 
-static bk_tensor *output_handle(bk_tensor *out, bk_tensor *const *inputs, int count, bool same)
+static bool is_among(const bk_tensor *out, bk_tensor *const *inputs, int count)
 {
-    for (int i = 0; i < count && !same; i++)
+    for (int i = 0; i < count; i++)
         if (inputs[i] == out)
-            return scope_own(function_input_again(out));
-    return bk_retain(out);
+            return true;
+    return false;
 }
 
 /* The place of an output: one for all that stand for it, so that its hooks see what each of them sends. Owned. */
 static node *output_place(node *call, const bk_tensor *out, int number)
 {
     closure *c = call->extra;
+    if (c->outputs == 1) {
+        call->dtype = (uint8_t)tensor_dtype(out);
+        call->layout = out->layout;
+        return node_retain(call);
+    }
     if (c->places[number])
         return node_retain(c->places[number]);
     node *place = node_new(OP_output, tensor_dtype(out), out->layout);
@@ -155,12 +160,14 @@ int function_place_output(node *call, bk_tensor *out, int number)
 
 static int place_slot(node *call, bk_tensor **slot, int number, bk_tensor *const *inputs, int input_count, bool same)
 {
-    bk_tensor *out = output_handle(*slot, inputs, input_count, same);
-    if (!out)
-        return -1;
-    bk_release(*slot);
-    *slot = out;
-    return function_place_output(call, out, number);
+    if (!same && is_among(*slot, inputs, input_count)) {
+        bk_tensor *again = scope_own(function_input_again(*slot));
+        if (!again)
+            return -1;
+        bk_release(*slot);
+        *slot = again;
+    }
+    return function_place_output(call, *slot, number);
 }
 
 int function_record(const bk_function *fn, void (*free_saved)(void *data), bk_tensor *const *inputs, int input_count,

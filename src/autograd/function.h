@@ -1,6 +1,7 @@
 /* function.h: custom functions on the tape.
  *
- * A call is one OP_function node with an edge per input; each output has an OP_output node that leads to it. */
+ * A call is one OP_function node with an edge per input. It is the place of its output; where there are several, each
+ * has an OP_output node that leads to it. */
 #ifndef BK_AUTOGRAD_FUNCTION_H
 #define BK_AUTOGRAD_FUNCTION_H
 #include "brisk.h"

@@ -10,7 +10,7 @@
 typedef struct step {
     node *node;
     bk_tensor *grad;     /* the sum of what its readers have sent so far */
-    bk_tensor **outputs; /* OP_function: a gradient per output; of a single one, grad */
+    bk_tensor **outputs; /* of a function with several: a gradient for each */
     bool own;            /* nobody else holds grad: more may be added to it in place */
     bool asked;          /* the place of an input */
     bool wanted;         /* it, or what it leads to, was asked for */

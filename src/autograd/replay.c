@@ -26,15 +26,14 @@
 /* --- keys ----------------------------------------------------------------------------------------------------------
  */
 
-enum { /* the state of a value or a place */
-       IS_PENDING = 1,
-       HAS_DATA = 2,
-       IS_CONSTANT = 4,
-       WAS_FREED = 8,
+enum { /* the state of a value or a place: flags of the node, and in other bits */
+       SHOWN_FLAGS = NODE_PENDING | NODE_CONSTANT | NODE_FREED,
+       HAS_DATA = 4,
        IS_WANTED = 16,
        LEADS = 32,
        IS_ASKED = 64,
 };
+_Static_assert(!(SHOWN_FLAGS & (HAS_DATA | IS_WANTED | LEADS | IS_ASKED)), "the bits of a state are apart");
 
 /* A place of the tape, or a value that one of them holds. Values are numbered: the places by their steps, the others
  * as they are met. */
@@ -104,8 +103,7 @@ static inline int value_of(node *n)
 
 static inline uint8_t state_of(const node *n)
 {
-    return (uint8_t)((n->flags & NODE_PENDING ? IS_PENDING : 0) | (n->data ? HAS_DATA : 0) |
-                     (n->flags & NODE_CONSTANT ? IS_CONSTANT : 0) | (n->flags & NODE_FREED ? WAS_FREED : 0));
+    return (uint8_t)((n->flags & SHOWN_FLAGS) | (n->data ? HAS_DATA : 0));
 }
 
 static inline void describe_step(const step *s, value_key *key)
@@ -155,22 +153,21 @@ static bool describe_call(const pass *p, value_key *key)
     return true;
 }
 
-/* Of a long tape a sample will do: keys are compared. */
+/* Keys are compared: a sample will do of a long tape, and of each key what tells most. */
 static uint64_t hash_keys(const value_key *keys, int count)
 {
     enum { SAMPLE = 64 };
-    uint64_t lanes[4] = { 1, 2, 3, (uint64_t)count }, words[sizeof *keys / 8];
+    uint64_t what = 1, where = (uint64_t)count, words[2];
     for (int i = 0; i < count; i += 1 + count / SAMPLE) {
-        memcpy(words, &keys[i], sizeof words);
-        for (size_t j = 0; j < sizeof words / 8; j++) {
-            uint64_t h = (lanes[j % 4] ^ words[j]) * 0x9E3779B97F4A7C15ull;
-            lanes[j % 4] = h ^ h >> 32;
-        }
+        memcpy(words, &keys[i], sizeof words); /* op, dtype, state, layout, two inputs */
+        what = (what ^ words[0]) * 0x9E3779B97F4A7C15ull;
+        const int64_t *a = keys[i].attr.i;
+        where = (where ^ words[1] ^ (uint64_t)(a[0] + 7 * a[1] + 31 * a[2])) * 0xBF58476D1CE4E5B9ull;
+        what ^= what >> 32;
+        where ^= where >> 29;
     }
-    uint64_t h = 0;
-    for (int j = 0; j < 4; j++)
-        h = (h ^ lanes[j]) * 0xBF58476D1CE4E5B9ull, h ^= h >> 29;
-    return h;
+    uint64_t h = (what ^ where) * 0x9E3779B97F4A7C15ull;
+    return h ^ h >> 31;
 }
 
 int pass_first_leaf(const pass *p)

@@ -1,9 +1,9 @@
-/* tensor.c: reading and writing through handles.
+/* tensor.c: handles, their tracks, and reading through them. Writing is write.c.
  *
  * Invariants: a cell's value always has the layout the cell was made with. A handle lies within its cell. A track's
  * place is on the tape or NULL; a leaf's tape node owns its track, and the track only points back, so that there is no
  * cycle. A stamp is never reused, so "same stamp" means "not written since". */
-#include "core/tensor.h"
+#include "core/handle.h"
 
 #include <string.h>
 
@@ -33,7 +33,7 @@ void tensors_keep_layouts(void)
     freelist_each(&tensors, keep_handle);
     freelist_each(&tracks, keep_track);
 }
-static uint64_t next_stamp = 1;
+uint64_t next_stamp = 1;
 enum { GRAD_OFF = 1, GRAD_FOR_TANGENTS = 2 }; /* the second: off for the user, recorded for forward mode */
 static HOT_THREAD_LOCAL uint8_t no_grad;      /* zero is PyTorch's default: gradients on */
 static _Thread_local int forward_depth;
@@ -87,7 +87,7 @@ track *tensor_track(bk_tensor *t)
     return t->track;
 }
 
-static void keeper_drop(bk_tensor *t)
+void handle_drop_keeper(bk_tensor *t)
 {
     if (t->keeps)
         track_release(t->keeps);
@@ -106,7 +106,7 @@ static void track_drop(bk_tensor *t)
 void track_leave(bk_tensor *t)
 {
     t->flags &= (uint8_t)~TENSOR_VIEW;
-    keeper_drop(t);
+    handle_drop_keeper(t);
     if (t->track)
         track_drop(t);
 }
@@ -122,8 +122,7 @@ static void place_release(track *k)
     k->place = NULL;
 }
 
-/* Moves the track to a tape node, or off the tape. */
-static void place_set(track *k, node *place)
+void track_move(track *k, node *place)
 {
     if (place) {
         node_retain(place);
@@ -162,8 +161,7 @@ void node_extra_release(node *n)
     }
 }
 
-/* A leaf knows the memory that it stands for: whoever reads its value later can ask what became of it. */
-static void leaf_cell(track *k, cell *c)
+void track_cell(track *k, cell *c)
 {
     c->refs++;
     if (k->cell)
@@ -185,7 +183,7 @@ static node *leaf_new(track *k, bk_dtype dtype)
     return n;
 }
 
-static void edge_forget(bk_tensor *t)
+void handle_forget_edge(bk_tensor *t)
 {
     node *n = t->own_edge;
     t->own_edge = NULL;
@@ -199,7 +197,7 @@ static void edge_forget(bk_tensor *t)
 static void edge_keep(bk_tensor *t, node *n, node *place)
 {
     n->tape_refs++;
-    edge_forget(t);
+    handle_forget_edge(t);
     t->own_edge = n;
     t->own_edge_place = place;
     t->own_edge_version = t->cell->version;
@@ -222,17 +220,9 @@ static node *track_place(bk_tensor *t)
     node *leaf = leaf_new(k, tensor_dtype(t));
     if (!leaf)
         return NULL;
-    leaf_cell(k, t->cell);
+    track_cell(k, t->cell);
     edge_keep(t, leaf, NULL);
     return leaf;
-}
-
-static bool is_extent(const bk_tensor *t) { return t->layout == t->track->layout && t->offset == t->track->offset; }
-
-/* Whether the track covers its whole cell: then a view of the value is a view on the tape too. */
-static bool covers_cell(const bk_tensor *t)
-{
-    return t->track->layout == t->cell->value->layout && t->track->offset == 0;
 }
 
 /* --- handles -------------------------------------------------------------------------------------------------- */
@@ -283,7 +273,7 @@ static inline bk_tensor *handle_on(node *value)
             bk_release(t);
             return NULL;
         }
-        place_set(t->track, value);
+        track_move(t->track, value);
     }
     if (log_due() && log_flush() < 0) {
         bk_release(t);
@@ -308,7 +298,7 @@ bk_tensor *tensor_at(node *value, node *edge)
             bk_release(t);
             return NULL;
         }
-        place_set(t->track, edge);
+        track_move(t->track, edge);
     }
     return scope_add(t);
 }
@@ -420,7 +410,7 @@ static void remember(bk_tensor *t, node *n, node *place, uint64_t stamp)
     t->cell->seers = t;
 }
 
-static void forget(bk_tensor *t)
+void handle_forget(bk_tensor *t)
 {
     if (!t->seen)
         return;
@@ -438,16 +428,16 @@ static void forget_value(bk_tensor *t)
     const node *now = t->track ? t->track->place ? t->track->place : t->track->leaf : NULL;
     if (t->seen && now && t->seen_place == now && t->seen->flags & NODE_TAPED)
         edge_keep(t, node_retain(t->seen), t->seen_place);
-    forget(t);
+    handle_forget(t);
 }
 
 /* What handles remember of the cell's value is no longer there; counts: nor are they where they were on the tape. A
  * place alone keeps no value. */
-static void forget_all(cell *c, bool counts)
+void cell_forget(cell *c, bool counts)
 {
     while (c->seers) {
         node *n = node_retain(c->seers->seen);
-        (counts ? forget : forget_value)(c->seers);
+        (counts ? handle_forget : forget_value)(c->seers);
         node_release_value(n);
     }
 }
@@ -463,10 +453,10 @@ inline void cell_release(cell *c)
 static inline void handle_free(bk_tensor *t)
 {
     if ((uintptr_t)t->seen | (uintptr_t)t->own_edge | (uintptr_t)t->keeps) {
-        forget(t);
-        edge_forget(t);
+        handle_forget(t);
+        handle_forget_edge(t);
         if (t->keeps)
-            keeper_drop(t);
+            handle_drop_keeper(t);
     }
     cell_release(t->cell);
     if (t->track)
@@ -587,7 +577,7 @@ static node *see(bk_tensor *t, node *place)
         n->attr.region.tape = view_tape(t);
         take_turn(t, n);
     }
-    (place ? forget : forget_value)(t);
+    (place ? handle_forget : forget_value)(t);
     remember(t, n, place, t->cell->stamp);
     return n;
 }
@@ -635,7 +625,7 @@ track *tensor_keeper(bk_tensor *t)
     if (!t->keeps && place)
         t->keeps = track_new(t);
     if (t->keeps && place)
-        place_set(t->keeps, place);
+        track_move(t->keeps, place);
     return place ? t->keeps : NULL;
 }
 
@@ -647,7 +637,7 @@ static void keep_place(bk_tensor *t, node *place)
         n->flags & NODE_PENDING || !(n->flags & NODE_TAPED))
         return;
     edge_keep(t, node_retain(n), place);
-    forget(t);
+    handle_forget(t);
 }
 
 /* The place of t on the tape, given that of its track, where it is no node with a value. */
@@ -686,7 +676,7 @@ static bool read_with(bk_tensor *t, bool with_edge, operand *out)
     else if (apart)
         out->edge = edge_apart(t, place, above);
     if (t->keeps && out->edge && t->keeps->place != out->edge)
-        place_set(t->keeps, out->edge); /* follows the view through writes to its base */
+        track_move(t->keeps, out->edge); /* follows the view through writes to its base */
     return !place || together || out->edge;
 }
 
@@ -759,321 +749,6 @@ node *tensor_edge(const bk_tensor *t)
 {
     operand o;
     return t->track && read_with((bk_tensor *)t, true, &o) ? o.edge : NULL;
-}
-
-/* --- writing --------------------------------------------------------------------------------------------------- */
-
-int tensor_check_write(const bk_tensor *t)
-{
-    if (t->layout->overlapping)
-        return error_int(BK_RUNTIME_ERROR,
-                         "unsupported operation: more than one element of the written-to tensor refers to a single "
-                         "memory location. Please clone() the tensor before performing the operation.");
-    return tensor_check_leaf(t);
-}
-
-int tensor_check_leaf(const bk_tensor *t)
-{
-    if (t->flags & TENSOR_INFERENCE && !inference_enabled())
-        return error_int(BK_RUNTIME_ERROR, "Inplace update to inference tensor outside InferenceMode is not allowed."
-                                           "You can make a clone to get a normal tensor before doing inplace update."
-                                           "See https://github.com/pytorch/rfcs/pull/17 for more details.");
-    if (grad_enabled() && grad_mode() && tensor_tracked(t) && t->track->requires_grad && !t->track->place)
-        return error_int(BK_RUNTIME_ERROR,
-                         "a %sleaf Variable that requires grad is being used in an in-place operation.",
-                         bk_is_leaf(t) ? "" : "view of a ");
-    return 0;
-}
-
-/* What was recorded before this has read what was there before. */
-static void count_write(const bk_tensor *t)
-{
-    cell *c = t->cell;
-    c->moved = next_sequence;
-    if (t->flags & TENSOR_DATA)
-        return;
-    c->written = c->moved;
-    if (c->taped)
-        c->expected = c->version;
-    c->taped = false;
-    c->version++;
-}
-
-void tensor_count_write(bk_tensor *t)
-{
-    lock_take();
-    next_sequence++; /* later than all that was recorded */
-    count_write(t);
-    lock_give();
-}
-
-void cell_move(cell *c, node *value, bool counts)
-{
-    forget_all(c, counts);
-    node_release_value(c->value);
-    c->value = value;
-    c->stamp = next_stamp++;
-}
-
-/* Memory that somebody else can see must receive the write itself, now. */
-static bool must_stay(const cell *c)
-{
-    storage *s = c->value->memory;
-    return s && (s->pinned || (s->exports && storage_shared(s)));
-}
-
-static node *update_node(const bk_tensor *t, operand value, node *place, bool add)
-{
-    node *old = t->cell->value;
-    node *n = node_new(OP_update, (bk_dtype)old->dtype, old->layout);
-    if (!n)
-        return NULL;
-    n->inputs = 2;
-    n->attr.region.layout = t->layout;
-    n->attr.region.offset = t->offset;
-    n->attr.region.add = add;
-    node_input(n, 0, old, place);
-    node_input(n, 1, value.value, value.edge);
-    if (log_append(n) < 0) {
-        node_release(n);
-        return NULL;
-    }
-    return n;
-}
-
-/* Whether a place is that of a tensor that took another's value: place_for. */
-static bool place_is_copy(const node *n) { return n->op == OP_view && n->attr.region.add; }
-
-/* A place for t, which takes a value that was made at `edge`: that one, if the value was made for t and not copied to
- * it
- * (`over`). Another tensor's place is not t's, for they have gradients and hooks of their own. */
-static node *place_for(const bk_tensor *t, node *edge, bool over)
-{
-    bool view = t->flags & TENSOR_VIEW;
-    if (edge->op != OP_leaf && !edge->tape_refs && !edge->cache_refs && !view && !over)
-        return node_retain(edge);
-    node *n = node_new(OP_view, tensor_dtype(t), t->layout->plain);
-    if (!n)
-        return NULL;
-    n->attr.region.layout = t->layout->plain;
-    n->attr.region.add = true; /* memory of t's own, unlike a view's */
-    n->attr.region.tape = view ? WRITE_slice << REGION_OP_SHIFT : 0;
-    node_edge(n, 0, edge);
-    return n;
-}
-
-/* The write as the tape sees it, where the track is only a part of its cell. */
-static node *update_edge(const bk_tensor *t, node *place, node *edge, bool add, bool over)
-{
-    if (is_extent(t) && !add && edge)
-        return place_for(t, edge, over);
-    node *n = node_new(OP_update, tensor_dtype(t), t->track->layout);
-    if (!n)
-        return NULL;
-    n->attr.region.layout = t->layout;
-    n->attr.region.offset = t->offset - t->track->offset;
-    n->attr.region.add = add;
-    if (place)
-        node_edge(n, 0, place);
-    if (edge)
-        node_edge(n, 1, edge);
-    return n;
-}
-
-int tensor_set_place(bk_tensor *t, node *place)
-{
-    track *k = tensor_track(t);
-    node *moved = k ? update_edge(t, k->place, place, false, false) : NULL;
-    if (!moved)
-        return -1;
-    place_set(k, moved);
-    node_release(moved);
-    return 0;
-}
-
-char *tensor_open(bk_tensor *t)
-{
-    cell *c = t->cell;
-    const node *n = c->value;
-    if (!n->data || !n->memory || tensor_tracked(t) || t->layout->overlapping || t->flags & TENSOR_INFERENCE)
-        return NULL;
-    forget_all(c, !(t->flags & TENSOR_DATA));
-    if (n->refs != 1 || n->memory->refs != 1)
-        return NULL;
-    packed_drop(n->memory);
-    c->stamp = next_stamp++;
-    count_write(t);
-    return n->data;
-}
-
-/* One element that is there already goes straight to memory where that is allowed. */
-static bool write_now(bk_tensor *t, operand value)
-{
-    if (t->layout->numel != 1 || !value.value->data || value.edge)
-        return false;
-    node_retain(value.value); /* what tensor_open forgets may be the last to hold it */
-    char *memory = tensor_open(t);
-    size_t size = dtype_size(tensor_dtype(t));
-    if (memory)
-        node_mix(t->cell->value, value.value);
-    if (memory)
-        memcpy(memory + (size_t)t->offset * size, value.value->data, size);
-    node_release(value.value);
-    return memory != NULL;
-}
-
-/* A value as that of another cell. A view that a handle remembers is its own cell's: who asks whose memory is read
- * (overlap_check) must not find it in two. Owned. */
-static node *own_value(node *value)
-{
-    return value->cache_refs ? node_view(value, NULL, value->layout, 0) : node_retain(value);
-}
-
-static int write(bk_tensor *t, operand value, bool add, bool over)
-{
-    if (!add && write_now(t, value))
-        return 0;
-    bool taped = grad_enabled();
-    node *place = taped && t->track ? t->track->place : NULL;
-    node *edge = taped ? value.edge : NULL;
-    if ((place || edge) && !tensor_track(t))
-        return -1;
-    bool together = (place || edge) && covers_cell(t);
-    value.edge = together ? edge : NULL;
-    bool replaces = tensor_whole(t) && !add && value.value->layout == t->layout && !(place && (over || !edge)) &&
-                    !must_stay(t->cell);
-    node *n = replaces ? own_value(value.value) : update_node(t, value, together ? place : NULL, add);
-    if (!n)
-        return -1;
-    if (place || edge) {
-        node *moved = !together  ? update_edge(t, place, edge, add, over)
-                      : replaces ? place_for(t, edge, over)
-                                 : node_retain(n);
-        if (!moved) {
-            node_release(n);
-            return -1;
-        }
-        place_set(t->track, moved);
-        node_release(moved);
-    }
-    if (t->flags & TENSOR_INFERENCE)
-        n->flags |= NODE_INFERENCE;
-    bool stay = must_stay(t->cell);
-    cell_move(t->cell, n, !(t->flags & TENSOR_DATA));
-    count_write(t);
-    return stay || log_due() ? log_flush() : 0;
-}
-
-int tensor_write(bk_tensor *t, operand value, bool add) { return write(t, value, add, false); }
-int tensor_overwrite(bk_tensor *t, operand value) { return write(t, value, false, true); }
-
-void tensor_written_by(const bk_tensor *t, write_op op)
-{
-    node *place = t->track && grad_enabled() ? t->track->place : NULL;
-    if (place && !(t->flags & TENSOR_VIEW) && (place->op == OP_update || place_is_copy(place)))
-        place->attr.region.tape = (place->attr.region.tape & REGION_FRESH) | (int64_t)op << REGION_OP_SHIFT;
-}
-
-int tensor_become(bk_tensor *t, const bk_tensor *view)
-{
-    if (!view)
-        return -1;
-    if (t->track && t->track->requires_grad && !t->track->place)
-        return error_int(BK_RUNTIME_ERROR,
-                         "a leaf Variable that requires grad is being used in an in-place operation.");
-    lock_take();
-    forget(t);
-    edge_forget(t);
-    keeper_drop(t);
-    t->layout = view->layout;
-    t->offset = view->offset;
-    t->made_by = view->made_by;
-    t->apart = NULL;
-    lock_give();
-    return 0;
-}
-
-static void take_memory(bk_tensor *t, const bk_tensor *from)
-{
-    cell *old = t->cell;
-    forget(t);
-    from->cell->refs++;
-    t->cell = from->cell;
-    t->layout = from->layout;
-    t->offset = from->offset;
-    cell_release(old);
-}
-
-int bk_set_data(bk_tensor *t, const bk_tensor *from)
-{
-    if (!t || !from)
-        return -1;
-    lock_take();
-    int status = 0;
-    if (t->track && (t->flags & TENSOR_VIEW || !is_extent(t)))
-        track_leave(t);
-    take_memory(t, from);
-    if (t->track) { /* its gradients look like the new memory from here on */
-        t->track->layout = t->layout;
-        t->track->offset = t->offset;
-        if (t->track->leaf)
-            t->track->leaf->layout = t->layout;
-        if (t->track->cell)
-            leaf_cell(t->track, t->cell);
-    }
-    lock_give();
-    return status;
-}
-
-int bk_copy_out(bk_tensor *out, const bk_tensor *result)
-{
-    if (!out || !result)
-        return -1;
-    lock_take();
-    int status = 0;
-    bk_dtype to = tensor_dtype(out), from = tensor_dtype(result);
-    if (tensor_check_leaf(out) < 0 && out->flags & TENSOR_INFERENCE)
-        status = -1;
-    else if (grad_enabled() && (tensor_tracked(out) || tensor_tracked(result)))
-        status =
-            error_int(BK_RUNTIME_ERROR, "functions with out=... arguments don't support automatic differentiation, but "
-                                        "one of the arguments requires grad.");
-    else if (dtypes[from].category > dtypes[to].category)
-        status = error_int(BK_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s",
-                           dtypes[from].type_name, dtypes[to].type_name);
-    else if (out->layout->plain == result->layout->plain)
-        status = bk_copy_(out, result);
-    else {
-        bk_scope_push();
-        bk_tensor *own = bk_to(result, to); /* with the result's strides, as PyTorch resizes it */
-        if (own == result)
-            own = bk_clone(own);
-        if (own)
-            take_memory(out, own);
-        status = own ? 0 : -1;
-        bk_scope_pop();
-    }
-    lock_give();
-    return status;
-}
-
-bool tensor_covers_cell(bk_tensor *t) { return tensor_track(t) && covers_cell(t); }
-
-int tensor_move(bk_tensor *t, node *n)
-{
-    if (n->flags & NODE_TAPED) {
-        if (!tensor_track(t)) {
-            node_release(n);
-            return -1;
-        }
-        place_set(t->track, n);
-    }
-    if (t->flags & TENSOR_INFERENCE)
-        n->flags |= NODE_INFERENCE;
-    bool stay = must_stay(t->cell);
-    cell_move(t->cell, n, !(t->flags & TENSOR_DATA));
-    count_write(t);
-    return stay || log_due() ? log_flush() : 0;
 }
 
 /* --- what a tensor is ------------------------------------------------------------------------------------------ */

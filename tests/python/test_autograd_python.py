@@ -156,3 +156,19 @@ def test_the_examples_of_the_page_on_gradients_run(torch):
     for block in blocks:  # in a process of its own: there torch can be brisk
         done = subprocess.run([sys.executable, "-W", "ignore", "-c", as_torch + block], capture_output=True, text=True)
         assert done.returncode == 0, f"{block}\n{done.stderr}"
+
+
+def test_the_class_of_a_custom_function_goes_with_its_last_use_and_the_next_one_is_not_taken_for_it(torch):
+    def made(factor):
+        class Times(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * factor
+
+        assert Times.apply(torch.ones(2)).tolist() == [factor, factor]
+        return weakref.ref(Times)
+
+    for factor in range(100):
+        gone = made(float(factor))
+        gc.collect()
+        assert gone() is None

@@ -185,6 +185,89 @@ def differentiated_twice_though_only_once_allowed(m):
 
 
 @pytest.mark.filterwarnings("ignore")
+@program
+def whose_apply_calls_that_of_its_base(m):
+    class Twice(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    class Thrice(Twice):
+        @classmethod
+        def apply(cls, x):
+            return super().apply(x) + 1
+
+        @staticmethod
+        def forward(ctx, x):
+            return x * 3
+
+    class Again(Thrice):
+        pass
+
+    return Twice.apply(leaf(m)), Thrice.apply(leaf(m)), Again.apply(leaf(m)), super(Thrice, Again).apply(leaf(m))
+
+
+@program
+def whose_methods_are_replaced_between_calls(m):
+    fn, found = make(m, double), []
+    for factor in (3, 4):
+        x = leaf(m)
+        y = fn.apply(x)
+        fn.forward = staticmethod(lambda ctx, x, factor=factor: x * factor)
+        fn.backward = staticmethod(lambda ctx, g, factor=factor: g * factor)
+        y.sum().backward()
+        found += [y, x.grad]
+    return found
+
+
+@program
+def whose_forward_is_inherited_and_replaced_in_the_base(m):
+    base = make(m, double)
+    derived = type("Derived", (base,), {})
+    first = derived.apply(leaf(m))
+    base.forward = staticmethod(lambda ctx, x: x * 5)
+    return first, derived.apply(leaf(m))
+
+
+@program
+def whose_apply_is_kept_under_another_name(m):
+    apply = make(m, double).apply
+    return apply(leaf(m)), apply.__name__, apply.__self__.__name__, apply == apply.__self__.apply
+
+
+@program
+def with_hooks_on_its_output_and_on_its_place(m):
+    x, seen = leaf(m), []
+    y = make(m, double, lambda ctx, g: seen.append(("backward", g.sum().item())) or g * 2).apply(x)
+    y.register_hook(lambda g: seen.append(("tensor", g.sum().item())) or g * 3)
+    y.retain_grad()
+    y.grad_fn.register_prehook(lambda g: seen.append(("before", g[0].sum().item())))
+    y.grad_fn.register_hook(lambda i, o: seen.append(("after", i[0].sum().item(), o[0].sum().item())))
+    y.sum().backward()
+    return x.grad, y.grad, seen
+
+
+@program
+def whose_output_is_an_input_of_grad(m):
+    x = leaf(m)
+    y = make(m, double).apply(x)
+    z = make(m, double).apply(y * 1.5)
+    return m.autograd.grad(z.sum(), [y, x])
+
+
+@program
+def of_float64_whose_output_is_written_through_a_view(m):
+    x = m.ones(4, dtype=m.float64, requires_grad=True)
+    y = make(m, lambda ctx, x: x * 2, lambda ctx, g: g * 2).apply(x)
+    y[1:3].mul_(5)
+    y.sum().backward()
+    return y, x.grad, y.grad_fn.name()
+
+
 @pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__.replace("_", " "))
 def test_a_function(fn):
     ours, theirs = outcome(fn, SUT), outcome(fn, REF)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.torch.compare import SUT
+from tests.torch.compare import SUT, check_same
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 
@@ -200,3 +200,45 @@ def test_the_page_of_coverage_keeps_what_was_written_by_hand(tmp_path):
     text = (tmp_path / "PAGE.md").read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "\nold\n" not in text
     assert "torch.nn.functional" in text and page.exists()
+
+
+def take_over(m):
+    o = m.overrides
+
+    class Other:
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            return cls.__name__, function.__name__, [t.__name__ for t in types], len(args), sorted(kwargs)
+
+    class Derived(Other):
+        pass
+
+    class Unwilling:
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            return NotImplemented
+
+    def product(a, b, **more):
+        if o.has_torch_function((a, b)):
+            return o.handle_torch_function(product, (a, b), a, b, **more)
+        return a * b
+
+    x = m.ones(2) * 3
+    found = [product(x, 2), product(Other(), x), product(Other(), Derived()), product(Unwilling(), Other(), key=1)]
+    found += [
+        o.has_torch_function_unary(x),
+        o.has_torch_function_unary(Other()),
+        o.has_torch_function_variadic(x, Other()),
+    ]
+    found += [o.is_tensor_like(v) for v in (x, Other(), 1.0)]
+    wrapped = o.wrap_torch_function(lambda a: (a,))(lambda a: a + 1)
+    found += [wrapped(x), wrapped(Other())[0]]
+    try:
+        product(Unwilling(), 1)
+    except TypeError as error:
+        found.append(str(error).split(" on types")[1].split(":")[0])
+    return found
+
+
+def test_functions_that_let_their_arguments_take_over():
+    check_same(take_over(SUT), take_over(torch), "overrides")

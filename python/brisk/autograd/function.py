@@ -48,6 +48,8 @@ class Function(FunctionCtx):
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
+        if isinstance(cls.apply, _C._Apply):  # bound once, unless the user has a method of that name
+            cls.apply = cls.apply
         if cls.vjp is not Function.vjp:  # another name for backward
             cls.backward = staticmethod(cls.vjp if cls.backward is Function.backward else _both)
 

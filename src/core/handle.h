@@ -1,0 +1,32 @@
+/* handle.h: what reading (tensor.c) and writing (write.c) through handles share. */
+#ifndef BK_CORE_HANDLE_H
+#define BK_CORE_HANDLE_H
+#include "core/tensor.h"
+
+extern uint64_t next_stamp;
+
+/* Whether t is all that its track stands for. */
+static inline bool is_extent(const bk_tensor *t)
+{
+    return t->layout == t->track->layout && t->offset == t->track->offset;
+}
+/* Whether the track covers its whole cell: then a view of the value is a view on the tape too. */
+static inline bool covers_cell(const bk_tensor *t)
+{
+    return t->track->layout == t->cell->value->layout && t->track->offset == 0;
+}
+
+/* Whether a place is that of a tensor that took another's value. */
+static inline bool place_is_copy(const node *n) { return n->op == OP_view && n->attr.region.add; }
+
+void track_move(track *k, node *place); /* to a tape node, or (NULL) off the tape */
+void track_cell(track *k, cell *c); /* a leaf knows its memory: who reads its value later can ask what became of it */
+
+/* What a handle remembers: the view that it last read, its place on the tape, the track that keeps its gradient. */
+void handle_forget(bk_tensor *t);
+void handle_forget_edge(bk_tensor *t);
+void handle_drop_keeper(bk_tensor *t);
+/* Its value is about to change: handles forget what they remember of it. counts: their places on the tape, too. */
+void cell_forget(cell *c, bool counts);
+
+#endif
