@@ -157,6 +157,41 @@ static PyObject *py_rnn_step(const arg *a)
     return state(h, c);
 }
 
+static bool has_sizes(const bk_tensor *t, int64_t rows, int64_t columns)
+{
+    return bk_ndim(t) == 2 && bk_sizes(t)[0] == rows && bk_sizes(t)[1] == columns;
+}
+
+/* A cell's next states where its input is a batch and its states are there and fit, as in a loop over time. None else:
+ * the cell then makes what is missing, or says what is wrong. */
+static PyObject *py_rnn_cell(const arg *a)
+{
+    const bk_rnn_kind kind = (bk_rnn_kind)a[0].i;
+    const bk_rnn_weights w = weights(a + 3);
+    PyObject *input = a[1].object, *states[2] = { a[2].object, NULL };
+    if (kind == BK_LSTM) {
+        if (!PyTuple_CheckExact(a[2].object) || PyTuple_GET_SIZE(a[2].object) != 2)
+            Py_RETURN_NONE;
+        for (int i = 0; i < 2; i++)
+            states[i] = PyTuple_GET_ITEM(a[2].object, i);
+    }
+    if (!py_is_tensor(input) || bk_ndim(w.input) != 2 || bk_ndim(w.hidden) != 2)
+        Py_RETURN_NONE;
+    const bk_tensor *x = ((py_tensor *)input)->t, *from[2] = { NULL, NULL };
+    if (bk_ndim(x) != 2 || bk_sizes(x)[1] != bk_sizes(w.input)[1])
+        Py_RETURN_NONE;
+    for (int i = 0; i < 1 + (kind == BK_LSTM); i++) {
+        if (!py_is_tensor(states[i]))
+            Py_RETURN_NONE;
+        from[i] = ((py_tensor *)states[i])->t;
+        if (!has_sizes(from[i], bk_sizes(x)[0], bk_sizes(w.hidden)[1]))
+            Py_RETURN_NONE;
+    }
+    bk_tensor *c = NULL;
+    bk_tensor *h = bk_rnn_step(kind, x, from[0], from[1], &w, &c);
+    return state(h, c);
+}
+
 /* Sequence lengths from a Python list; freed by mem_free. */
 static int64_t *counts_from(PyObject *list, int *n)
 {
@@ -237,6 +272,7 @@ const binding layers_rows[] = {
       py_instance_norm, NULL },
     DIMENSIONS(CONV_ROWS){ AS_FUNCTION, "_pad_constant(Tensor input, Object pad, float value)", py_pad_constant, NULL },
     { AS_FUNCTION, "_rnn_step(int kind, Tensor input, Tensor h, Tensor? c, " SHARES ")", py_rnn_step, NULL },
+    { AS_FUNCTION, "_rnn_cell(int kind, Object input, Object states, " SHARES ")", py_rnn_cell, NULL },
     { AS_FUNCTION,
       "_rnn_layer(int kind, Tensor input, Object batch_sizes, Tensor h, Tensor? c, bool reverse, " SHARES ")",
       py_rnn_layer, NULL },

@@ -68,7 +68,8 @@ static void places_free(node **p, int count)
 
 static void step_clear(step *s)
 {
-    bk_release(s->grad);
+    if (s->grad)
+        bk_release(s->grad);
     s->grad = NULL;
     if (s->outputs) {
         for (int i = 0; i < function_outputs(s->node); i++)
@@ -82,6 +83,8 @@ static void pass_free(pass *p)
 {
     lock_take();
     for (int i = 0; i < p->count; i++) {
+        if (i + NODES_AHEAD < p->count)
+            __builtin_prefetch(p->steps[i + NODES_AHEAD].node);
         step_clear(&p->steps[i]);
         if (p->numbered)
             p->steps[i].node->visit = p->steps[i].visit;
@@ -518,7 +521,8 @@ static int send_rule(pass *p, step *s)
         return refuse_second_time();
     if (apply_rule(n, s->grad, grads) < 0)
         return -1;
-    if (look_at(n, place_grad_name(n), grads, MAX_INPUTS) < 0 || (n->extra && run_after_rule(s, grads) < 0))
+    if ((anomaly_check && look_at(n, place_grad_name(n), grads, MAX_INPUTS) < 0) ||
+        (n->extra && run_after_rule(s, grads) < 0))
         return -1;
     for (int k = 0; k < MAX_INPUTS; k++)
         if (grads[k] && n->edge[k] && send_as(p, n->edge[k], grads[k], n->op == OP_update && update_clears(n)) < 0)

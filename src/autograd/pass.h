@@ -16,6 +16,7 @@ typedef struct step {
     bool wanted;         /* it, or what it leads to, was asked for */
     bool leads;          /* what it leads to was */
     int32_t visit;       /* of the node, in the pass around this one: a function's backward may run one of its own */
+    uint64_t sequence;   /* of the node */
 } step;
 
 enum { FEW_STEPS = 16, FEW_PLACES = 2 }; /* a small program's pass takes no memory of its own */

@@ -101,10 +101,7 @@ static inline int value_of(node *n)
     return number >= 0 || !n ? number : add_value(n);
 }
 
-static inline uint8_t state_of(const node *n)
-{
-    return (uint8_t)((n->flags & SHOWN_FLAGS) | (n->data ? HAS_DATA : 0));
-}
+static inline uint8_t state_of(const node *n) { return (uint8_t)((n->flags & SHOWN_FLAGS) | (n->data ? HAS_DATA : 0)); }
 
 static inline void describe_step(const step *s, value_key *key)
 {
@@ -205,6 +202,8 @@ static bool make_keys(const pass *p)
     for (int i = 0; i < values.count; i++) {
         if (values.count + MAX_INPUTS >= values.capacity && !values_reserve(values.count + MAX_INPUTS + 1))
             return false;
+        if (i + NODES_AHEAD < values.count)
+            node_expect(values.nodes[i + NODES_AHEAD]);
         if (i < p->count)
             describe_step(&p->steps[i], &values.keys[i]);
         else

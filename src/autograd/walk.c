@@ -32,7 +32,7 @@ static bool visit(pass *p, node *n)
         p->capacity = capacity;
     }
     n->flags |= NODE_MARK;
-    p->steps[p->count++] = (step){ .node = node_retain(n) };
+    p->steps[p->count++] = (step){ .node = node_retain(n), .sequence = n->sequence };
     n->flags |= NODE_WALKED;
     return true;
 }
@@ -45,14 +45,14 @@ static node *const *edges_of(const pass *p, const node *n, int *count)
 
 static int latest_first(const void *a, const void *b)
 {
-    uint64_t x = ((const step *)a)->node->sequence, y = ((const step *)b)->node->sequence;
+    uint64_t x = ((const step *)a)->sequence, y = ((const step *)b)->sequence;
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
 static bool in_order(const pass *p)
 {
     for (int i = 1; i < p->count; i++)
-        if (p->steps[i - 1].node->sequence < p->steps[i].node->sequence)
+        if (p->steps[i - 1].sequence < p->steps[i].sequence)
             return false;
     return true;
 }
@@ -63,7 +63,7 @@ static int order_by_table(pass *p)
 {
     uint64_t low = UINT64_MAX, high = 0;
     for (int i = 0; i < p->count; i++) {
-        uint64_t s = p->steps[i].node->sequence;
+        uint64_t s = p->steps[i].sequence;
         low = s && s < low ? s : low;
         high = s > high ? s : high;
     }
@@ -73,13 +73,13 @@ static int order_by_table(pass *p)
     step *steps = table ? mem_alloc((size_t)p->capacity * sizeof *steps) : NULL;
     int count = 0;
     for (int i = 0; steps && i < p->count; i++)
-        if (p->steps[i].node->sequence)
-            table[high - p->steps[i].node->sequence] = i + 1;
+        if (p->steps[i].sequence)
+            table[high - p->steps[i].sequence] = i + 1;
     for (uint64_t i = 0; steps && i <= high - low; i++)
         if (table[i])
             steps[count++] = p->steps[table[i] - 1];
     for (int i = 0; steps && i < p->count; i++)
-        if (!p->steps[i].node->sequence)
+        if (!p->steps[i].sequence)
             steps[count++] = p->steps[i];
     mem_free(table);
     if (!steps)
@@ -95,15 +95,22 @@ static void order(pass *p)
         qsort(p->steps, (size_t)p->count, sizeof *p->steps, latest_first);
 }
 
-/* Whether anybody can tell in which order the steps are taken, but by rounding. */
-static bool order_shows(const pass *p)
+/* Numbers the places, which are no longer marked. Whether anybody can tell in which order their steps are taken, but by
+ * rounding. */
+static bool number(pass *p)
 {
+    bool shows = false;
     for (int i = 0; i < p->count; i++) {
-        const node *n = p->steps[i].node;
-        if (n->extra && (n->op != OP_leaf || hooks_of(n)))
-            return true;
+        step *s = &p->steps[i];
+        if (i + NODES_AHEAD < p->count)
+            __builtin_prefetch(s[NODES_AHEAD].node);
+        s->visit = s->node->visit;
+        s->node->visit = i;
+        s->node->flags &= (uint8_t)~NODE_MARK;
+        shows |= s->node->extra && (s->node->op != OP_leaf || hooks_of(s->node));
     }
-    return false;
+    p->numbered = true;
+    return shows;
 }
 
 /* The number among the leaves of the one that an edge leads to; -1: it leads to none, or beyond the ends. */
@@ -172,17 +179,12 @@ static bool collect(pass *p)
         for (int k = 0; good && k < count; k++)
             good = visit(p, edges[k]);
     }
-    for (int i = 0; i < p->count; i++)
+    for (int i = 0; !good && i < p->count; i++)
         p->steps[i].node->flags &= (uint8_t)~NODE_MARK;
     if (!good)
         return false;
     order(p);
-    for (int i = 0; i < p->count; i++) {
-        p->steps[i].visit = p->steps[i].node->visit;
-        p->steps[i].node->visit = i;
-    }
-    p->numbered = true;
-    if (order_shows(p))
+    if (number(p))
         leaves_in_turn(p);
     return true;
 }

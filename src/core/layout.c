@@ -1,7 +1,7 @@
 /* layout.c: the table of layouts.
  *
  * Invariant: one entry per distinct (sizes, strides), never moved, with a number of its own for the life of the
- * process. An entry that is used keeps its `plain` and `rest`. */
+ * process. An entry that is used keeps its `plain`, `rest` and `turned`. */
 #include "core/layout.h"
 
 #include <stdio.h>
@@ -236,7 +236,7 @@ static const layout *layout_find(int ndim, const int64_t *sizes, const int64_t *
     return insert(ndim, sizes, strides, numel, plain);
 }
 
-const layout *layout_turned(const layout *l)
+const layout *layout_turned_new(const layout *l)
 {
     int64_t sizes[BK_MAX_NDIM], strides[BK_MAX_NDIM];
     int last = l->ndim - 1;
@@ -244,7 +244,9 @@ const layout *layout_turned(const layout *l)
     memcpy(strides, l->strides, sizeof strides);
     sizes[last] = l->sizes[last - 1], sizes[last - 1] = l->sizes[last];
     strides[last] = l->strides[last - 1], strides[last - 1] = l->strides[last];
-    return layout_get(l->ndim, sizes, strides);
+    const layout *turned = layout_get(l->ndim, sizes, strides);
+    ((layout *)(uintptr_t)l)->turned = turned;
+    return turned;
 }
 
 const layout *layout_rest_new(const layout *l)
@@ -284,6 +286,8 @@ void layout_keep(const void *word)
         *at = (layout *)((uintptr_t)l | 1);
         found.kept++;
         layout_keep(l->plain);
+        if (l->turned)
+            layout_keep(l->turned);
         if (!l->rest)
             return;
         word = l->rest;

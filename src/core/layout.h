@@ -25,7 +25,8 @@ typedef struct layout {
     int64_t numel;
     int64_t span; /* elements from the first to one past the last address reached; 0 when empty */
     const struct layout *plain;
-    const struct layout *rest; /* without its first dimension, once somebody asked: layout_rest */
+    const struct layout *rest;   /* without its first dimension, once somebody asked: layout_rest */
+    const struct layout *turned; /* the same for layout_turned */
     int64_t sizes[BK_MAX_NDIM];
     int64_t strides[BK_MAX_NDIM];
 } layout;
@@ -52,8 +53,9 @@ void layout_sweep(void (*roots)(void));
 void layout_keep(const void *word);
 uint32_t layouts_live(void);
 
-/* The last two dimensions of l exchanged. */
-const layout *layout_turned(const layout *l);
+/* The last two dimensions of l exchanged; NULL with the error set when memory is out. */
+const layout *layout_turned_new(const layout *l);
+static inline const layout *layout_turned(const layout *l) { return l->turned ? l->turned : layout_turned_new(l); }
 
 /* The layout of x[i]: element access must not pay for a lookup. l has a dimension. */
 const layout *layout_rest_new(const layout *l);

@@ -150,6 +150,7 @@ enum {
     NODE_WALKED = 128    /* a backward under way holds it, for its place on the tape */
 };
 
+/* Three cache lines: what every pass over a log or a tape looks at, what it is connected with, and the rest. */
 typedef struct node {
     uint16_t op;
     uint8_t dtype;
@@ -164,20 +165,30 @@ typedef struct node {
     uint32_t epoch;
     uint32_t origin; /* the last custom forward under way from whose inputs it was computed (autograd/function.h) */
     const layout *layout;
-    struct node *in[MAX_INPUTS];
-    struct node *edge[MAX_INPUTS];
-    attr attr;
-    char *data; /* the first element, once evaluated */
-    storage *memory;
-    uint64_t sequence; /* order of recording: the tape is walked from high to low */
-    source_line line;
     void *extra; /* OP_leaf: its track; OP_function: the custom function's closure; else its hooks (autograd/hooks.h) */
-    int32_t visit;       /* scratch of a backward pass */
-    int32_t uses;        /* a leaf of the log of `epoch`: how many inputs of its records it is */
     int32_t inner_edges; /* pending: edges of later records that lead to it */
     int32_t alive_edges; /* scratch of a flush: those of records that the tape still reaches */
-    uint32_t span;       /* of `composed`: how many numbers of sequence before this one are that function's too */
+    int32_t visit;       /* scratch of a backward pass */
+    int32_t uses;        /* a leaf of the log of `epoch`: how many inputs of its records it is */
+
+    struct node *in[MAX_INPUTS];
+    struct node *edge[MAX_INPUTS];
+    storage *memory;
+    uint64_t sequence; /* order of recording: the tape is walked from high to low */
+
+    char *data; /* the first element, once evaluated */
+    attr attr;
+    source_line line;
+    uint32_t span; /* of `composed`: how many numbers of sequence before this one are that function's too */
 } node;
+
+/* For passes over many nodes, which are in no order that a processor could guess: asks for those to come. */
+enum { NODES_AHEAD = 8 };
+static inline void node_expect(const node *n)
+{
+    __builtin_prefetch(n);
+    __builtin_prefetch(&n->in);
+}
 
 static inline node *node_retain(node *n)
 {

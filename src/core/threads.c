@@ -287,6 +287,8 @@ static bool comes_often(double work_ns)
     return missed_ns >= ASLEEP_MIN_NS;
 }
 
+int threads_at_hand(void) { return in_loop ? 1 : bk_get_num_threads(); }
+
 static bool is_awake(int threads) { return pool.workers == threads - 1 && atomic_load(&pool.sleeping) < pool.workers; }
 
 void threads_for(int64_t n, int64_t grain, double work_ns, threads_fn fn, void *arg)

@@ -13,6 +13,9 @@ typedef void (*threads_fn)(void *arg, int64_t begin, int64_t end);
  * done. `work_ns` is the caller's guess of the whole work: less than about 20 us stays on the caller's thread. */
 void threads_for(int64_t n, int64_t grain, double work_ns, threads_fn fn, void *arg);
 
+/* How many threads a loop would have now: 1 within a loop. */
+int threads_at_hand(void);
+
 /* In a loop that waits for another core. */
 static inline void cpu_relax(void)
 {

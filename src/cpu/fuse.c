@@ -9,6 +9,8 @@
  * write what the first half reads: no port, that is, since values are written once. */
 #include "cpu/fuse.h"
 
+#include <string.h>
+
 #include "cpu/ew.h"
 
 enum {
@@ -214,7 +216,8 @@ void program_fuse(ew_program *p)
     if (p->steps < 2 || p->steps > MOST_STEPS || p->registers > MOST_STEPS)
         return;
     fuser f;
-    int32_t writer[MOST_STEPS] = { 0 };
+    int32_t writer[MOST_STEPS];
+    memset(writer, 0, (size_t)p->registers * sizeof *writer);
     f.p = p;
     f.kernels = ew_kernels();
     name_values(&f, writer);

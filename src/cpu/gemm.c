@@ -207,6 +207,18 @@ typedef struct batch_job {
     gemm_batch batch;
 } batch_job;
 
+/* The rows of one product among those of all. */
+typedef struct batch_rows {
+    const gemm_task *task;
+    int64_t before;
+} batch_rows;
+
+static void finish_batch_rows(void *arg, int64_t begin, int64_t end)
+{
+    const batch_rows *r = arg;
+    r->task->epilogue(r->task->epilogue_arg, r->before + begin, r->before + end);
+}
+
 static void run_batch_range(void *arg, int64_t begin, int64_t end)
 {
     batch_job *job = arg;
@@ -225,6 +237,11 @@ static void run_batch_range(void *arg, int64_t begin, int64_t end)
         task.a = (const char *)task.a + a * size;
         task.b = (const char *)task.b + b * size;
         task.c = (char *)task.c + c * size;
+        batch_rows rows = { &job->task, at * task.m };
+        if (task.epilogue) {
+            task.epilogue = finish_batch_rows;
+            task.epilogue_arg = &rows;
+        }
         gemm_run(&task);
     }
 }

@@ -43,14 +43,17 @@ typedef void (*gemm_store_fn)(int rows, int64_t cols, const void *tile, void *c,
 /* c[i] = (c[i] +) sums[0][i] + sums[1][i] + ..., in that order, for m elements. */
 typedef void (*gemm_add_up_fn)(int64_t m, int64_t steps, const void *sums, void *c, int64_t c_row, bool add);
 
+/* How a lean tile finds a: contiguous rows, contiguous columns, or as pack_a packs it. */
+typedef enum gemm_a { GEMM_A_ROWS, GEMM_A_COLUMNS, GEMM_A_PACKED, GEMM_A_KINDS } gemm_a;
+
 typedef struct gemm_kernels {
     int size; /* bytes per element */
     int mr, nr;
     double flops_per_ns;                  /* of one thread, roughly: what the thread pool is told */
     gemm_tile_fn tile[GEMM_MAX_ROWS + 1]; /* by rows, one panel wide */
-    /* One panel wide, faster where rows of a are contiguous [0], or a packed by pack_a [1]; [][1] packs b on the way:
-     * it reads b where it lies and leaves it at steps->keep. By rows; NULL for integers. */
-    gemm_tile_fn lean[2][2][GEMM_MAX_ROWS + 1];
+    /* One panel wide, faster where a lies well; [][1] packs b on the way: it reads b where it lies and leaves it at
+     * steps->keep. By rows; NULL for integers. */
+    gemm_tile_fn lean[GEMM_A_KINDS][2][GEMM_MAX_ROWS + 1];
     gemm_tile_fn narrow[GEMM_MAX_ROWS + 1]; /* by rows, the first half of a panel: for the last columns */
     gemm_tile_fn wide[GEMM_MAX_ROWS + 1];   /* by rows, wide_panels wide: few rows need more columns in flight */
     uint8_t wide_panels[GEMM_MAX_ROWS + 1];

@@ -104,7 +104,7 @@ PAIR_TILES
 #undef PAIR_TILE
 
 #if LEAN_TILES
-/* --- lean tiles: one panel wide, contiguous rows of a or a packed ----------------------------------------------- */
+/* --- lean tiles: one panel wide, contiguous rows or columns of a, or a packed ----------------------------------- */
 
 /* A core whose front end serves another process as well gets little more than two instructions a cycle through it,
  * which is what the multiply-adds take. So every other row is broadcast by the multiply-adds that read it, not by an
@@ -112,7 +112,7 @@ PAIR_TILES
  * an index in its address, or it counts as two: in place, the first rows have a pointer each, and the others are found
  * at a distance from them. */
 typedef struct NAME(lean_place) {
-    const ELEM *rows[(GEMM_MAX_ROWS + 1) / 2]; /* of a, in place; packed, the first is all there is */
+    const ELEM *rows[(GEMM_MAX_ROWS + 1) / 2]; /* of a, in place; packed or in columns, the first is all there is */
     int64_t others;                            /* from there to the rows without a pointer */
     const ELEM *b;
     VEC *keep;
@@ -121,31 +121,32 @@ typedef struct NAME(lean_place) {
 } NAME(lean_place);
 
 /* The t-th k from where the pointers to a are. */
-ALWAYS_INLINE void NAME(lean_k)(const int rows, const bool packed, const int t, const NAME(lean_place) * at,
+ALWAYS_INLINE void NAME(lean_k)(const int rows, const gemm_a a, const int t, const NAME(lean_place) * at,
                                 const VEC *right, VEC sum[][8])
 {
-    const int half = (rows + 1) / 2;
+    const int half = (rows + 1) / 2, from = a == GEMM_A_PACKED ? t * rows : 0;
+    const bool beside = a != GEMM_A_ROWS;
     UNROLL for (int j = 0; j < half; j++)
     {
-        const int alone = packed ? 2 * j : half + j, within = packed ? 2 * j + 1 : j;
+        const int alone = beside ? 2 * j : half + j, within = beside ? 2 * j + 1 : j;
         if (alone < rows) {
-            VEC left = (packed ? at->rows[0][t * rows + alone] : at->rows[j][at->others + t]) - (VEC){ 0 };
+            VEC left = (beside ? at->rows[0][from + alone] : at->rows[j][at->others + t]) - (VEC){ 0 };
             PIN(left);
             UNROLL for (int v = 0; v < 2; v++) ADD_PRODUCT(sum[alone][v], left, right[v]);
         }
         if (within < rows) {
-            const ELEM *left = packed ? at->rows[0] + t * rows + within : at->rows[j] + t;
+            const ELEM *left = beside ? at->rows[0] + from + within : at->rows[j] + t;
             UNROLL for (int v = 0; v < 2; v++) ADD_SCALED(sum[within][v], *left, right[v]);
         }
     }
 }
 
 /* Several k. `packs_b`: b is read where it lies and kept as a slice for the tiles to come. */
-ALWAYS_INLINE void NAME(lean_steps)(const int rows, const bool packed, const bool packs_b, const int steps,
+ALWAYS_INLINE void NAME(lean_steps)(const int rows, const gemm_a a, const bool packs_b, const int steps,
                                     const gemm_steps *s, NAME(lean_place) * at, VEC sum[][8])
 {
     enum { AHEAD = 8 };
-    const int pointers = packed ? 1 : (rows + 1) / 2;
+    const int pointers = a == GEMM_A_ROWS ? (rows + 1) / 2 : 1;
     UNROLL for (int t = 0; t < steps; t++)
     {
         VEC right[2];
@@ -172,12 +173,20 @@ ALWAYS_INLINE void NAME(lean_steps)(const int rows, const bool packed, const boo
         at->b += s->b_row;
         HIDE(at->b); /* one register, not one for each of the steps */
         HIDE(at->others);
-        NAME(lean_k)(rows, packed, t, at, right, sum);
+        NAME(lean_k)(rows, a, t, at, right, sum);
+        if (a == GEMM_A_COLUMNS) { /* they come from L2: asked for when read, they hold up the loads after them */
+            __builtin_prefetch(at->rows[0] + AHEAD * s->a_col, 0, 3);
+            if (rows * sizeof(ELEM) > 32)
+                __builtin_prefetch(at->rows[0] + AHEAD * s->a_col + rows - 1, 0, 3);
+            at->rows[0] += s->a_col;
+            HIDE(at->rows[0]);
+        }
     }
-    UNROLL for (int i = 0; i < pointers; i++) at->rows[i] += packed ? steps * rows : steps;
+    if (a != GEMM_A_COLUMNS)
+        UNROLL for (int i = 0; i < pointers; i++) at->rows[i] += a == GEMM_A_PACKED ? steps * rows : steps;
 }
 
-ALWAYS_INLINE void NAME(lean)(const int rows, const bool packed, const bool packs_b, const gemm_steps *s, const ELEM *a,
+ALWAYS_INLINE void NAME(lean)(const int rows, const gemm_a kind, const bool packs_b, const gemm_steps *s, const ELEM *a,
                               const ELEM *b, const ELEM *from, ELEM *c)
 {
     enum { STEPS = 4 };
@@ -193,22 +202,24 @@ ALWAYS_INLINE void NAME(lean)(const int rows, const bool packed, const bool pack
     UNROLL for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (VEC){ 0 };
     int64_t k = s->k;
     for (; k >= STEPS; k -= STEPS)
-        NAME(lean_steps)(rows, packed, packs_b, STEPS, s, &at, sum);
+        NAME(lean_steps)(rows, kind, packs_b, STEPS, s, &at, sum);
     for (; k > 0; k--)
-        NAME(lean_steps)(rows, packed, packs_b, 1, s, &at, sum);
+        NAME(lean_steps)(rows, kind, packs_b, 1, s, &at, sum);
     NAME(finish)(rows, 2, s, sum, from, c);
 }
 
-#define LEAN(name, rows, packed, packs_b)                                                                              \
+#define LEAN(name, rows, kind, packs_b)                                                                                \
     static void NAME(name##_##rows)(const gemm_steps *s, const void *a, const void *b, const void *from, void *c)      \
     {                                                                                                                  \
-        NAME(lean)(rows, packed, packs_b, s, a, b, from, c);                                                           \
+        NAME(lean)(rows, kind, packs_b, s, a, b, from, c);                                                             \
     }
 #define TILE(rows, panels)                                                                                             \
-    LEAN(in_place, rows, false, false)                                                                                 \
-    LEAN(in_place_packing_b, rows, false, true)                                                                        \
-    LEAN(packed, rows, true, false)                                                                                    \
-    LEAN(packed_packing_b, rows, true, true)
+    LEAN(in_place, rows, GEMM_A_ROWS, false)                                                                           \
+    LEAN(in_place_packing_b, rows, GEMM_A_ROWS, true)                                                                  \
+    LEAN(columns, rows, GEMM_A_COLUMNS, false)                                                                         \
+    LEAN(columns_packing_b, rows, GEMM_A_COLUMNS, true)                                                                \
+    LEAN(packed, rows, GEMM_A_PACKED, false)                                                                           \
+    LEAN(packed_packing_b, rows, GEMM_A_PACKED, true)
 TILES
 #undef TILE
 #undef LEAN
@@ -447,8 +458,12 @@ static void NAME(add_up)(int64_t m, int64_t steps, const void *sums, void *c, in
 
 #if LEAN_TILES
 #define LEAN(rows)                                                                                                     \
-    .lean[0][0][rows] = NAME(in_place_##rows), .lean[0][1][rows] = NAME(in_place_packing_b_##rows),                    \
-    .lean[1][0][rows] = NAME(packed_##rows), .lean[1][1][rows] = NAME(packed_packing_b_##rows),
+    .lean[GEMM_A_ROWS][0][rows] = NAME(in_place_##rows),                                                               \
+    .lean[GEMM_A_ROWS][1][rows] = NAME(in_place_packing_b_##rows),                                                     \
+    .lean[GEMM_A_COLUMNS][0][rows] = NAME(columns_##rows),                                                             \
+    .lean[GEMM_A_COLUMNS][1][rows] = NAME(columns_packing_b_##rows),                                                   \
+    .lean[GEMM_A_PACKED][0][rows] = NAME(packed_##rows),                                                               \
+    .lean[GEMM_A_PACKED][1][rows] = NAME(packed_packing_b_##rows),
 #else
 #define LEAN(rows)
 #endif

@@ -6,6 +6,10 @@
  * power of two apart would push each other out. While a tile is computed, what comes next is brought into L2: the next
  * slice of b, and a's rows of the next step. Without that a core waits a tenth of the time.
  *
+ * A long k over a small c (the gradient of a weight) is cut as well, and each thread has its steps: the rows of both
+ * operands that it reads are then those that it wrote as results of earlier products, and are in its cache. The sums of
+ * the later parts wait, each step's apart, until they are added up in order.
+ *
  * Packing is only a matter of where a kernel reads its operands, so it is done where it pays: few rows read b where it
  * lies, many pack it on the way, a slice at a time, for all threads.
  *
@@ -14,15 +18,17 @@
 #include "cpu/gemm_internal.h"
 #include "core/memory.h"
 #include "core/threads.h"
+#include <unistd.h>
 
 enum {
     BLOCK_ROWS = 128,    /* with STEP_K columns of a: 256 KB of float32 in L2, twice that with the next step's */
     BLOCK_PANELS = 64,   /* with BLOCK_ROWS rows of c: 1 MB of sums in L2 */
     FEW_BYTES = 1 << 20, /* of b: they stay in L2 */
-    PACKED_PANELS = 24,  /* for each thread: what packing contiguous rows of a takes */
+    PACKED_PANELS = 16,  /* of a piece: what packing rows or columns of a takes */
     KEEPING_TILES = 4,   /* as many read a slice, if it is packed for one block */
     MAX_ROW_BLOCKS = 256,
     LINE_BYTES = 64,
+    K_PARTS_NS = 20000, /* the work of a thread, at least, that pays for adding up */
 };
 
 typedef enum b_way {
@@ -39,9 +45,15 @@ typedef struct tile_job {
     bool pack_a;  /* the rows of a block are packed before use */
     bool fetches; /* there is more than L2 surely holds: what comes next is brought there */
     int64_t row_blocks, col_blocks;
-    bool by_columns;                        /* pieces are dealt out column by column */
+    int64_t k_parts; /* stretches of steps of k that are computed apart */
+    char *apart;     /* the sums of each step beyond the first part: panel by panel, all rows of each; or NULL */
+    bool by_columns; /* pieces are dealt out column by column */
     atomic_int blocks_left[MAX_ROW_BLOCKS]; /* of each row of blocks, while there are several columns of them */
 } tile_job;
+
+/* Steps of k, and the first of a part of them. */
+static int64_t steps_of(const tile_job *job) { return ceil_div(job->task->k, GEMM_STEP_K); }
+static int64_t part_step(const tile_job *job, int64_t part) { return steps_of(job) * part / job->k_parts; }
 
 /* The first row, k and column of something. */
 typedef struct spot {
@@ -51,6 +63,7 @@ typedef struct spot {
 /* A block of c and the memory that goes with it. */
 typedef struct block {
     int64_t row, rows, tiles, col, col_end; /* tiles of rows: all of about the same height */
+    int64_t k, k_end;
     int64_t first;  /* the panel to begin with: threads begin at different ones, so that each packs its share of b */
     char *packed_a; /* one step of a's rows, tile by tile, or NULL */
     char *sums;     /* panel by panel, or NULL: sums go to c at once */
@@ -155,6 +168,13 @@ typedef struct tile_step {
     const char *a;    /* the first row of the block, at the step's first k */
 } tile_step;
 
+/* Where the sums of a step wait that is not of the first part: a panel's, from row 0 on. */
+static char *apart_at(const tile_job *job, int64_t k, int64_t col)
+{
+    const int64_t panels = ceil_div(job->task->n, job->kernels->nr), step = k / GEMM_STEP_K - part_step(job, 1);
+    return job->apart + (step * panels * job->kernels->nr + col) * job->task->m * job->kernels->size;
+}
+
 /* Where the sums of a panel come from and where they go; `from` is NULL when they begin. */
 typedef struct places {
     const char *from;
@@ -168,7 +188,12 @@ typedef struct places {
 /* Whether lean tiles can read a. */
 static bool is_lean(const tile_step *s)
 {
-    return s->job->kernels->lean[0][0][1] && (s->block->packed_a || s->steps.a_col == 1);
+    return s->job->kernels->lean[0][0][1] && (s->block->packed_a || s->steps.a_col == 1 || s->steps.a_row == 1);
+}
+
+static gemm_a lean_kind(const tile_step *s)
+{
+    return s->block->packed_a ? GEMM_A_PACKED : s->steps.a_col == 1 ? GEMM_A_ROWS : GEMM_A_COLUMNS;
 }
 
 static char *sums_at(const tile_job *job, const block *b, int64_t col)
@@ -181,6 +206,8 @@ static places places_of(const tile_step *s, int64_t col)
     const gemm_task *t = s->job->task;
     const block *b = s->block;
     const int size = s->job->kernels->size, nr = s->job->kernels->nr;
+    if (b->k > 0)
+        return (places){ .to = apart_at(s->job, s->k, col) + b->row * nr * size, .to_row = nr, .cols = nr };
     char *c = (char *)t->c + (b->row * t->c_row + col * t->c_col) * size;
     char *sums = b->sums ? sums_at(s->job, b, col) : NULL;
     places p = { .cols = min_i64(nr, t->n - col) };
@@ -235,8 +262,9 @@ static void run_tiles(tile_step *s, int64_t col, int panels, const slice *right,
     const int64_t all = s->block->rows, tiles = s->block->tiles, low = all / tiles, higher = all % tiles;
     const places p = places_of(s, col);
     const bool packed = s->block->packed_a, narrow = 2 * p.cols <= kernels->nr, lean = is_lean(s);
-    const gemm_tile_fn *one = narrow ? kernels->narrow : lean ? kernels->lean[packed][0] : kernels->tile;
-    const gemm_tile_fn *run = panels > 1 ? kernels->wide : right->keep ? kernels->lean[packed][1] : one;
+    const gemm_tile_fn(*of)[GEMM_MAX_ROWS + 1] = kernels->lean[lean_kind(s)];
+    const gemm_tile_fn *one = narrow ? kernels->narrow : lean ? of[0] : kernels->tile;
+    const gemm_tile_fn *run = panels > 1 ? kernels->wide : right->keep ? of[1] : one;
     const char *b = right->b;
     s->steps.from_row = p.from_row;
     s->steps.c_row = p.to_row;
@@ -259,7 +287,7 @@ static void run_tiles(tile_step *s, int64_t col, int panels, const slice *right,
             run[rows](&s->steps, a, b, from, to);
         row += rows;
         if (i == 0 && right->keep) {
-            run = kernels->lean[packed][0];
+            run = of[0];
             b = right->keep;
             s->steps.b_row = kernels->nr;
         }
@@ -321,7 +349,9 @@ static void fetch_after(fetch *f, const tile_step *s, int64_t col, int64_t i, in
     const int64_t rows = min_i64(b->rows, t->m - to.row), cols = min_i64(nr, t->n - to.col);
     if (b->sums && to.k > 0)
         fetch_add(f, region_of(size, sums_at(s->job, b, to.col), rows, nr, nr, 1));
-    if (!b->sums || to.k + GEMM_STEP_K >= t->k) {
+    if (b->k > 0) {
+        fetch_add(f, region_of(size, apart_at(job, to.k, to.col) + to.row * nr * size, rows, nr, nr, 1));
+    } else if (!b->sums || to.k + GEMM_STEP_K >= b->k_end) {
         const char *c = (const char *)t->c + (to.row * t->c_row + to.col * t->c_col) * size;
         fetch_add(f, region_of(size, c, rows, cols, t->c_row, t->c_col));
     }
@@ -401,10 +431,10 @@ static void run_block(const tile_job *job, const block *b)
     const gemm_task *t = job->task;
     const int size = job->kernels->size;
     tile_step s = { .job = job, .block = b, .steps = { .next = t->a, .addend_row = t->addend_row } };
-    for (s.k = 0; s.k < t->k; s.k += GEMM_STEP_K) {
-        s.steps.k = min_i64(GEMM_STEP_K, t->k - s.k);
+    for (s.k = b->k; s.k < b->k_end; s.k += GEMM_STEP_K) {
+        s.steps.k = min_i64(GEMM_STEP_K, b->k_end - s.k);
         s.first = s.k == 0;
-        s.last = s.k + s.steps.k == t->k;
+        s.last = s.k + s.steps.k == b->k_end;
         s.a = (const char *)t->a + (b->row * t->a_row + s.k * t->a_col) * size;
         s.steps.a_row = t->a_row;
         s.steps.a_col = t->a_col;
@@ -434,10 +464,14 @@ static bool keeps_sums(const tile_job *job)
     return t->k > GEMM_STEP_K && t->m > job->kernels->mr && t->k * t->n * job->kernels->size > FEW_BYTES;
 }
 
-/* One piece of the grid, in equal parts of at most BLOCK_ROWS rows and BLOCK_PANELS panels. */
+/* One piece of the grid over a part of k, in equal parts of at most BLOCK_ROWS rows and BLOCK_PANELS panels. */
 static void run_piece(tile_job *job, int64_t piece, char *memory)
 {
     const gemm_task *t = job->task;
+    const int64_t grid = job->row_blocks * job->col_blocks, k_part = piece / grid;
+    const int64_t k = part_step(job, k_part) * GEMM_STEP_K;
+    const int64_t k_end = min_i64(part_step(job, k_part + 1) * GEMM_STEP_K, t->k);
+    piece %= grid;
     const int nr = job->kernels->nr, threads = bk_get_num_threads();
     const int64_t line = job->by_columns ? piece % job->row_blocks : piece / job->col_blocks;
     const int64_t column = job->by_columns ? piece / job->row_blocks : piece % job->col_blocks;
@@ -450,19 +484,19 @@ static void run_piece(tile_job *job, int64_t piece, char *memory)
     const bool shares_b = job->factor.states && job->col_blocks == 1;
     const int64_t thread = line * threads / job->row_blocks;
     for (int64_t part = 0; part < parts; part++) {
-        block b = { .row = begin + (end - begin) * part / parts };
+        block b = { .row = begin + (end - begin) * part / parts, .k = k, .k_end = k_end };
         b.rows = begin + (end - begin) * (part + 1) / parts - b.row;
         b.tiles = ceil_div(b.rows, job->kernels->mr);
         b.packed_a = job->pack_a ? memory : NULL;
-        b.sums = memory && keeps_sums(job) && b.rows > job->kernels->mr ? memory + packed_a_bytes(job) : NULL;
+        b.sums = memory && k == 0 && keeps_sums(job) && b.rows > job->kernels->mr ? memory + packed_a_bytes(job) : NULL;
         const bool same_rows = !job->by_columns && part + 1 == parts && panel_end < panels;
-        const spot next_rows = { same_rows ? begin : b.row + b.rows, 0, same_rows ? panel_end * nr : panel * nr };
+        const spot next_rows = { same_rows ? begin : b.row + b.rows, k, same_rows ? panel_end * nr : panel * nr };
         for (int64_t strip = 0; strip < strips; strip++) {
             const int64_t from = panel + (panel_end - panel) * strip / strips;
             const int64_t to = panel + (panel_end - panel) * (strip + 1) / strips;
             b.col = from * nr;
             b.col_end = min_i64(to * nr, t->n);
-            b.after = strip + 1 < strips ? (spot){ b.row, 0, b.col_end } : next_rows;
+            b.after = strip + 1 < strips ? (spot){ b.row, k, b.col_end } : next_rows;
             b.first = shares_b ? (to - from) * thread / threads : 0;
             run_block(job, &b);
         }
@@ -483,20 +517,70 @@ static void run_pieces(void *arg, int64_t begin, int64_t end)
     pool_give(memory, bytes);
 }
 
+/* --- sums of parts of k ------------------------------------------------------------------------------------------ */
+
+/* Panels of c: what waits apart is added to the sums of the first part, step by step. */
+static void add_panels(void *arg, int64_t begin, int64_t end)
+{
+    const tile_job *job = arg;
+    const gemm_task *t = job->task;
+    const int nr = job->kernels->nr;
+    for (int64_t col = begin * nr; col < min_i64(end * nr, t->n); col += nr)
+        for (int64_t step = part_step(job, 1); step < steps_of(job); step++)
+            job->kernels->store((int)t->m, min_i64(nr, t->n - col), apart_at(job, step * GEMM_STEP_K, col),
+                                (char *)t->c + col * t->c_col * job->kernels->size, t->c_row, t->c_col, true);
+}
+
+static void add_apart(tile_job *job)
+{
+    const gemm_task *t = job->task;
+    const double bytes = (double)(steps_of(job) - part_step(job, 1)) * (double)(t->m * t->n * job->kernels->size);
+    threads_for(ceil_div(t->n, job->kernels->nr), 1, gemm_bytes_ns(bytes), add_panels, job);
+}
+
 /* --- choices --------------------------------------------------------------------------------------------------- */
 
-/* Whether a's rows are packed before use. In place they are read as fast on a core of one's own, and up to a tenth
- * slower on one that is shared; packing takes as long as half a panel. Rows that fall on the same cache sets (4 KB
- * apart) and elements far apart always cost more than that. */
-static bool should_pack_a(const gemm_task *t, const gemm_kernels *kernels)
+/* Whether a's columns fall on the same cache sets: then they are packed, by pieces that are wide enough to pay for it.
+ */
+static bool has_crowded_columns(const gemm_task *t, int size)
 {
-    const int64_t panels = ceil_div(t->n, kernels->nr);
+    return t->a_row == 1 && t->a_col != 1 && t->a_col * size % 4096 == 0;
+}
+
+/* The lines of L1 that addresses 4 KB apart share. */
+static int64_t ways_of_l1(void)
+{
+    static atomic_int known;
+    int ways = atomic_load_explicit(&known, memory_order_relaxed);
+#ifdef _SC_LEVEL1_DCACHE_ASSOC
+    if (!ways)
+        ways = (int)sysconf(_SC_LEVEL1_DCACHE_ASSOC);
+#endif
+    ways = ways > 0 ? ways : 8;
+    atomic_store_explicit(&known, ways, memory_order_relaxed);
+    return ways;
+}
+
+/* Whether a's rows are packed before use, which each piece does for itself. In place they are read as fast on a core of
+ * one's own, and up to a tenth slower on one that is shared; packing takes as long as a panel. Elements far apart
+ * always cost more than that, and so do columns 4 KB apart, and such rows where they are too many for the ways of L1:
+ * half as many again lose nothing. */
+static bool should_pack_a(const tile_job *job)
+{
+    const gemm_task *t = job->task;
+    const gemm_kernels *kernels = job->kernels;
+    const int64_t panels = ceil_div(ceil_div(t->n, kernels->nr), job->col_blocks);
+    if (job->way == B_TURNED)
+        return false;
     if (t->m == 1)
         return t->a_col != 1 && panels > 4;
-    if (t->a_col == 1)
-        return t->a_row * kernels->size % 4096 ? t->m > kernels->mr && panels / bk_get_num_threads() >= PACKED_PANELS
-                                               : panels > 4;
-    return panels >= (t->a_row == 1 ? 16 : 3) && t->k > 16;
+    if (t->a_col == 1) {
+        const bool crowded = t->a_row * kernels->size % 4096 == 0 && 2 * kernels->mr > 3 * ways_of_l1();
+        return t->m > kernels->mr && panels >= (crowded ? 4 : PACKED_PANELS);
+    }
+    if (t->a_row == 1)
+        return panels >= 4 && (has_crowded_columns(t, kernels->size) || !kernels->lean[GEMM_A_COLUMNS][0][1]);
+    return panels >= 3 && t->k > 16;
 }
 
 /* Whether b is packed for good: when enough rows read it. Fewer read it where it lies if its rows are contiguous, or
@@ -527,10 +611,31 @@ static bool should_fetch(const gemm_task *t, const gemm_kernels *kernels)
  * their operands more often. */
 static int64_t choose_pieces(double work_ns)
 {
-    const int threads = bk_get_num_threads();
+    const int threads = threads_at_hand();
     const double eighths = work_ns / threads / 125e3; /* of a millisecond for each thread */
     const int64_t each = eighths < 1 ? 1 : min_i64((int64_t)eighths, 8);
     return threads == 1 ? 1 : min_i64(each * threads, 1 + (int64_t)(work_ns / 10e3));
+}
+
+/* Into how many parts k is cut: one for each thread where both operands have their rows along k, results of earlier
+ * products, and where c is so much smaller that adding up its parts costs less than what reading the operands from
+ * another core's cache does. */
+static int64_t choose_k_parts(const tile_job *job, double work_ns)
+{
+    const gemm_task *t = job->task;
+    const int64_t threads = threads_at_hand(), steps = ceil_div(t->k, GEMM_STEP_K);
+    const bool along = t->a_row == 1 && t->a_col != 1 && t->b_col == 1 && !t->packed_b && t->m > job->kernels->mr;
+    const bool small = t->m * t->n <= GEMM_STEP_K / 2 * (t->m + t->n);
+    if (!along || !small || t->epilogue || t->addend || work_ns < K_PARTS_NS * (double)threads)
+        return 1;
+    return min_i64(threads, steps);
+}
+
+static int64_t apart_bytes(const tile_job *job)
+{
+    const gemm_task *t = job->task;
+    const int64_t columns = ceil_div(t->n, job->kernels->nr) * job->kernels->nr;
+    return job->k_parts > 1 ? (steps_of(job) - part_step(job, 1)) * columns * t->m * job->kernels->size : 0;
 }
 
 /* Pieces are dealt out column by column. Where b is packed on the way, each thread gets columns of its own: a slice
@@ -539,16 +644,19 @@ static int64_t choose_pieces(double work_ns)
 static void choose_grid(tile_job *job, double work_ns)
 {
     const gemm_task *t = job->task;
-    const int threads = bk_get_num_threads(), mr = job->kernels->mr;
-    const int64_t wanted = choose_pieces(work_ns), panels = ceil_div(t->n, job->kernels->nr);
+    const int threads = threads_at_hand(), mr = job->kernels->mr;
+    const int64_t wanted = ceil_div(choose_pieces(work_ns), job->k_parts), panels = ceil_div(t->n, job->kernels->nr);
     const bool high = (1 + t->m / (9 * mr)) * panels >= wanted;
     const int64_t most_rows = min_i64(1 + t->m / ((high ? 9 : 4) * mr), MAX_ROW_BLOCKS);
-    const int64_t own = job->factor.states && !t->epilogue ? max_i64(1, min_i64(threads, panels / 8)) : 1;
+    const int64_t own =
+        job->factor.states && !t->epilogue && job->k_parts == 1 ? max_i64(1, min_i64(threads, panels / 8)) : 1;
     job->by_columns = own > 1;
     job->row_blocks = min_i64(ceil_div(wanted, own), most_rows);
     if (own == 1 && job->row_blocks > threads)
         job->row_blocks -= job->row_blocks % threads;
     job->col_blocks = min_i64(ceil_div(wanted, job->row_blocks), panels);
+    if (has_crowded_columns(t, job->kernels->size))
+        job->col_blocks = min_i64(job->col_blocks, max_i64(own, panels / PACKED_PANELS));
     for (int64_t i = 0; i < job->row_blocks; i++)
         atomic_store_explicit(&job->blocks_left[i], (int)job->col_blocks, memory_order_relaxed);
 }
@@ -577,15 +685,23 @@ void gemm_run_tiled(const gemm_task *t, const gemm_kernels *kernels)
     job.factor = factor_of(t, kernels);
     job.factor.packed = (char *)t->packed_b; /* read only: it has no states */
     const bool turned = !t->packed_b && t->m <= GEMM_MAX_TURNED_ROWS && t->b_row == 1 && t->b_col != 1;
-    job.pack_a = !turned && should_pack_a(t, kernels);
     job.fetches = should_fetch(t, kernels);
     char *packed = should_pack_b(t, kernels) ? pool_try(gemm_factor_bytes(&job.factor)) : NULL;
     if (packed)
         gemm_factor_start(&job.factor, packed);
     job.way = turned ? B_TURNED : job.factor.packed || t->b_col != 1 ? B_SLICES : B_DIRECT;
     const double work_ns = expected_ns(&job);
+    job.k_parts = choose_k_parts(&job, work_ns);
+    const size_t apart = (size_t)apart_bytes(&job);
+    job.apart = apart ? pool_try(apart) : NULL;
+    job.k_parts = job.apart ? job.k_parts : 1;
     choose_grid(&job, work_ns);
-    threads_for(job.row_blocks * job.col_blocks, 1, work_ns, run_pieces, &job);
+    job.pack_a = should_pack_a(&job);
+    threads_for(job.row_blocks * job.col_blocks * job.k_parts, 1, work_ns, run_pieces, &job);
+    if (job.apart) {
+        add_apart(&job);
+        pool_give(job.apart, apart);
+    }
     if (packed)
         pool_give(packed, gemm_factor_bytes(&job.factor));
 }

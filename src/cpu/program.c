@@ -283,22 +283,48 @@ static int64_t row_offset(const ew_program *p, const ew_port *port, const tile *
     return at;
 }
 
+/* Rows that follow each other at the same distance. What is read again and again is read once, and doubled; rows that
+ * lie one behind the other are one. */
+static void move_run(const ew_port *port, int64_t rows, int64_t columns, int64_t distance, int64_t stride, char *memory,
+                     char *reg)
+{
+    const int64_t bytes = columns * port->size;
+    if (port->writes) {
+        for (int64_t r = 0; r < rows; r++)
+            row_out(memory + r * distance, reg + r * bytes, columns, stride, port->size);
+    } else if (distance == 0) {
+        row_in(reg, memory, columns, stride, port->size);
+        for (int64_t done = bytes, more; done < rows * bytes; done += more) {
+            more = done < rows * bytes - done ? done : rows * bytes - done;
+            memcpy(reg + done, reg, (size_t)more);
+        }
+    } else if (distance == bytes && stride == port->size) {
+        memcpy(reg, memory, (size_t)(rows * bytes));
+    } else {
+        for (int64_t r = 0; r < rows; r++)
+            row_in(reg + r * bytes, memory + r * distance, columns, stride, port->size);
+    }
+}
+
 /* Moves all rows of the tile between the port's memory and its register. */
 static void move_rows(const ew_program *p, const ew_port *port, tile t, char *memory, char *reg)
 {
-    int64_t inner_stride = port->strides[p->ndim - 1], at = row_offset(p, port, &t);
-    for (int64_t r = 0; r < t.rows; r++) {
-        if (port->writes)
-            row_out(memory + at, reg, t.columns, inner_stride, port->size);
-        else
-            row_in(reg, memory + at, t.columns, inner_stride, port->size);
-        reg += t.columns * port->size;
-        for (int d = p->ndim - 2; d >= 0; d--) {
-            at += port->strides[d];
-            if (++t.index[d] < p->sizes[d])
-                break;
-            at -= port->strides[d] * p->sizes[d];
+    const int last = p->ndim - 2;
+    int64_t at = row_offset(p, port, &t);
+    if (last < 0) {
+        move_run(port, 1, t.columns, 0, port->strides[0], memory + at, reg);
+        return;
+    }
+    for (int64_t left = t.rows, run; left > 0; left -= run) {
+        run = p->sizes[last] - t.index[last] < left ? p->sizes[last] - t.index[last] : left;
+        move_run(port, run, t.columns, port->strides[last], port->strides[last + 1], memory + at, reg);
+        reg += run * t.columns * port->size;
+        at += run * port->strides[last];
+        t.index[last] += run;
+        for (int d = last; d > 0 && t.index[d] == p->sizes[d]; d--) {
+            at += port->strides[d - 1] - port->strides[d] * p->sizes[d];
             t.index[d] = 0;
+            t.index[d - 1]++;
         }
     }
 }

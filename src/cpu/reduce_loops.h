@@ -120,7 +120,7 @@ ELEMENT_INLINE ACC N(strided)(reduce_kind kind, const char *p, int64_t n, int64_
 }
 
 /* A multiple of 4 vectors, at least one: four chains of lanes, so that their latency overlaps. */
-ELEMENT_INLINE ACC N(block)(reduce_kind kind, const char *p, int64_t n)
+ELEMENT_INLINE N(vec) N(block)(reduce_kind kind, const char *p, int64_t n)
 {
     enum { V = N(width) * sizeof(HELD) };
     N(vec) a = N(load)(kind, p), b = N(load)(kind, p + V);
@@ -132,7 +132,16 @@ ELEMENT_INLINE ACC N(block)(reduce_kind kind, const char *p, int64_t n)
         c = N(join_vec)(kind, c, N(load)(kind, q + 2 * V));
         d = N(join_vec)(kind, d, N(load)(kind, q + 3 * V));
     }
-    return N(across)(kind, N(join_vec)(kind, N(join_vec)(kind, a, b), N(join_vec)(kind, c, d)));
+    return N(join_vec)(kind, N(join_vec)(kind, a, b), N(join_vec)(kind, c, d));
+}
+
+/* As many vectors as there are, at least one, in a chain. */
+ELEMENT_INLINE N(vec) N(few)(reduce_kind kind, const char *p, int64_t n)
+{
+    N(vec) v = N(load)(kind, p);
+    for (int64_t i = 2 * N(width); i <= n; i += N(width))
+        v = N(join_vec)(kind, v, N(load)(kind, p + (i - N(width)) * (int64_t)sizeof(HELD)));
+    return v;
 }
 
 /* Goes on from `total`: a row that comes in pieces of REDUCE_BLOCK gives what it gives as a whole. */
@@ -143,15 +152,14 @@ ELEMENT_INLINE ACC N(dense_on)(reduce_kind kind, ACC total, const char *p, int64
         return N(join)(kind, total, N(strided)(kind, p, n, sizeof(HELD)));
     while (n >= GROUP) {
         int64_t m = n < REDUCE_BLOCK ? n / GROUP * GROUP : REDUCE_BLOCK;
-        total = N(join)(kind, total, N(block)(kind, p, m));
+        total = N(join)(kind, total, N(across)(kind, N(block)(kind, p, m)));
         p += m * (int64_t)sizeof(HELD);
         n -= m;
     }
     if (n >= N(width)) {
-        N(vec) v = N(load)(kind, p);
-        for (p += sizeof(N(held)), n -= N(width); n >= N(width); p += sizeof(N(held)), n -= N(width))
-            v = N(join_vec)(kind, v, N(load)(kind, p));
-        total = N(join)(kind, total, N(across)(kind, v));
+        total = N(join)(kind, total, N(across)(kind, N(few)(kind, p, n)));
+        p += n / N(width) * (int64_t)sizeof(N(held));
+        n %= N(width);
     }
     return N(join)(kind, total, N(strided)(kind, p, n, sizeof(HELD)));
 }
@@ -169,6 +177,69 @@ ELEMENT_INLINE void N(short_rows)(reduce_kind kind, const char *p, int64_t outpu
         a[o] = N(strided)(kind, p + o * output_step, n, step);
 }
 
+#if FAMILY == FLOAT_LANES && VECTOR_BYTES >= 32
+typedef double N(eight) __attribute__((vector_size(64)));
+typedef float N(half) __attribute__((vector_size(32)));
+
+/* `across` of the sums of eight rows, added to total. */
+ELEMENT_INLINE void N(across_eight)(const N(vec) * v, N(eight) * total)
+{
+    N(eight) row[8], two[4], four[2];
+    for (int i = 0; i < 8; i++) {
+        N(half) h[sizeof *v / sizeof(N(half))];
+        memcpy(h, &v[i], sizeof h);
+        row[i] = __builtin_convertvector(h[0], N(eight));
+        if (sizeof h > sizeof *h)
+            row[i] += __builtin_convertvector(h[sizeof h / sizeof *h - 1], N(eight));
+    }
+    for (int i = 0; i < 4; i++)
+        two[i] = __builtin_shufflevector(row[2 * i], row[2 * i + 1], 0, 1, 2, 3, 8, 9, 10, 11) +
+                 __builtin_shufflevector(row[2 * i], row[2 * i + 1], 4, 5, 6, 7, 12, 13, 14, 15);
+    for (int i = 0; i < 2; i++)
+        four[i] = __builtin_shufflevector(two[2 * i], two[2 * i + 1], 0, 1, 4, 5, 8, 9, 12, 13) +
+                  __builtin_shufflevector(two[2 * i], two[2 * i + 1], 2, 3, 6, 7, 10, 11, 14, 15);
+    *total += __builtin_shufflevector(four[0], four[1], 0, 2, 4, 6, 8, 10, 12, 14) +
+              __builtin_shufflevector(four[0], four[1], 1, 3, 5, 7, 9, 11, 13, 15);
+}
+
+/* The sums of eight rows: what dense_on gives for each, but what is done across lanes is done for all at once. Of rows
+ * of a few vectors that is most of the work. */
+ELEMENT_INLINE void N(eight_rows)(const char *p, int64_t output_step, int64_t n, ACC *a)
+{
+    enum { GROUP = 4 * N(width) };
+    N(eight) total = { 0 };
+    N(vec) v[8];
+    for (int64_t m; n >= N(width); p += m * (int64_t)sizeof(HELD), n -= m) {
+        m = n >= GROUP ? n / GROUP * GROUP : n / N(width) * N(width);
+        for (int i = 0; i < 8; i++)
+            v[i] =
+                n >= GROUP ? N(block)(REDUCE_SUM, p + i * output_step, m) : N(few)(REDUCE_SUM, p + i * output_step, m);
+        N(across_eight)(v, &total);
+    }
+    for (int i = 0; i < 8; i++)
+        a[i] = total[i] + N(strided)(REDUCE_SUM, p + i * output_step, n, sizeof(HELD));
+}
+
+/* How many of the rows were summed. */
+ELEMENT_INLINE int64_t N(rows_by_eight)(reduce_kind kind, const char *p, int64_t outputs, int64_t output_step,
+                                        int64_t n, int64_t step, int64_t before, ACC *a)
+{
+    enum { MANY = REDUCE_BLOCK / 2 }; /* elements of a row, of which the lanes are a small part */
+    int64_t o = 0;
+    if (kind == REDUCE_SUM && !before && step == sizeof(HELD) && n >= N(width) && n < MANY)
+        for (; o + 8 <= outputs; o += 8)
+            N(eight_rows)(p + o * output_step, output_step, n, a + o);
+    return o;
+}
+#else
+ELEMENT_INLINE int64_t N(rows_by_eight)(reduce_kind kind, const char *p, int64_t outputs, int64_t output_step,
+                                        int64_t n, int64_t step, int64_t before, ACC *a)
+{
+    (void)kind, (void)p, (void)outputs, (void)output_step, (void)n, (void)step, (void)before, (void)a;
+    return 0;
+}
+#endif
+
 ELEMENT_INLINE void N(rows)(reduce_kind kind, const char *p, int64_t outputs, int64_t output_step, int64_t n,
                             int64_t step, int64_t before, ACC *a)
 {
@@ -179,10 +250,11 @@ ELEMENT_INLINE void N(rows)(reduce_kind kind, const char *p, int64_t outputs, in
     else if (before == 0 && n < N(width))
         N(short_rows)(kind, p, outputs, output_step, n, step, a);
     else
-        for (int64_t o = 0; o < outputs; o++, p += output_step) {
+        for (int64_t o = N(rows_by_eight)(kind, p, outputs, output_step, n, step, before, a); o < outputs; o++) {
+            const char *row = p + o * output_step;
             ACC start = before ? a[o] : N(identity)(kind);
-            a[o] = step == sizeof(HELD) ? N(dense_on)(kind, start, p, n)
-                                        : N(join)(kind, start, N(strided)(kind, p, n, step));
+            a[o] = step == sizeof(HELD) ? N(dense_on)(kind, start, row, n)
+                                        : N(join)(kind, start, N(strided)(kind, row, n, step));
         }
 }
 

@@ -101,52 +101,151 @@ static void NAME(unit_back)(int64_t n, int count, void *const *to, void *const *
     NAME(scaled_back)(n, count, to, x, g, (T[ROWS_TOGETHER]){ 0 }, (T[ROWS_TOGETHER]){ 0 }, eps);
 }
 
-/* Of a row of NaN nothing: the greatest number, which makes a NaN of what it is taken from where it is infinite. */
-static T NAME(greatest)(int64_t n, const T *x)
+/* --- softmax ------------------------------------------------------------------------------------------------------
+ *
+ * Rows are short more often than not: whole stretches of LANES have loops of constant length, and the last of a row is
+ * copied to where it can be filled up. */
+
+enum { NAME(WIDE) = LINE_BYTES / sizeof(T), NAME(LINES) = LANES / NAME(WIDE) };
+
+ROW_INLINE void NAME(keep_greater)(T *top, const T *x, const int n)
 {
-    T top[LANES];
+    for (int j = 0; j < n; j++)
+        top[j] = x[j] > top[j] ? x[j] : top[j];
+}
+
+/* The `n` elements there are, fewer than LANES, and a filler. */
+ROW_INLINE void NAME(fill_up)(T *all, const T *x, int64_t n, T filler)
+{
+    for (int j = 0; j < LANES; j++)
+        all[j] = filler;
+    memcpy(all, x, (size_t)n * sizeof(T));
+}
+
+/* Of a row of NaN nothing: the greatest number, which makes a NaN of what it is taken from where it is infinite. */
+ROW_INLINE T NAME(greatest)(int64_t n, const T *x)
+{
+    T top[LANES], rest[LANES];
+    int64_t i = 0;
     for (int j = 0; j < LANES; j++)
         top[j] = -INFINITY;
-    int64_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++)
-            top[j] = x[i + j] > top[j] ? x[i + j] : top[j];
-    for (int64_t k = i; k < n; k++)
-        top[k - i] = x[k] > top[k - i] ? x[k] : top[k - i];
-    for (int half = LANES / 2; half; half /= 2)
-        for (int j = 0; j < half; j++)
-            top[j] = top[j + half] > top[j] ? top[j + half] : top[j];
-    return top[0];
+        NAME(keep_greater)(top, x + i, LANES);
+    if (i < n) {
+        NAME(fill_up)(rest, x + i, n - i, -INFINITY);
+        NAME(keep_greater)(top, rest, LANES);
+    }
+    NAME(keep_greater)(top, top + 32, 32);
+    NAME(keep_greater)(top, top + 16, 16);
+    NAME(keep_greater)(top, top + 8, 8);
+    NAME(keep_greater)(top, top + 4, 4);
+    NAME(keep_greater)(top, top + 2, 2);
+    return top[1] > top[0] ? top[1] : top[0];
 }
 
-static void NAME(softmax)(int64_t n, int count, void *const *to_, void *const *x_, void *const *g, double eps)
+ROW_INLINE void NAME(add_lanes)(NAME(line) * sum, const T *x)
 {
-    T top[ROWS_TOGETHER], sum[ROWS_TOGETHER];
+    for (int l = 0; l < NAME(LINES); l++)
+        sum[l] += *(const NAME(loose) *)(x + l * NAME(WIDE));
+}
+
+/* The lanes, half by half. */
+ROW_INLINE double NAME(joined)(NAME(line) * sum)
+{
+    for (int l = 0; l < NAME(LINES) / 2; l++)
+        sum[l] += sum[l + NAME(LINES) / 2];
+    for (int l = 0; l < NAME(LINES) / 4; l++)
+        sum[l] += sum[l + NAME(LINES) / 4];
+    if (NAME(LINES) == 8)
+        sum[0] += sum[1];
+    return (double)NAME(line_sum)(sum);
+}
+
+ROW_INLINE void NAME(exp_lanes)(T *to, const T *x, T top, const int n)
+{
+    EW_INDEPENDENT for (int j = 0; j < n; j++) to[j] = v_exp(x[j] - top);
+}
+
+/* exp(x - top), and the sum of it. */
+ROW_INLINE double NAME(exp_row)(int64_t n, T *to, const T *x, T top)
+{
+    double all = 0;
+    for (int64_t i = 0, last; i < n; i = last) {
+        last = n - i < SLICE ? n : i + SLICE;
+        NAME(line) sum[NAME(LINES)] = { { 0 } };
+        T rest[LANES];
+        for (; i + LANES <= last; i += LANES) {
+            NAME(exp_lanes)(to + i, x + i, top, LANES);
+            NAME(add_lanes)(sum, to + i);
+        }
+        if (i < last) {
+            NAME(fill_up)(rest, x + i, last - i, top);
+            for (int j = 0; j < last - i; j += NAME(WIDE))
+                NAME(exp_lanes)(rest + j, rest + j, top, NAME(WIDE));
+            memcpy(to + i, rest, (size_t)(last - i) * sizeof(T));
+            NAME(fill_up)(rest, to + i, last - i, 0);
+            NAME(add_lanes)(sum, rest);
+        }
+        all += NAME(joined)(sum);
+    }
+    return all;
+}
+
+static void NAME(softmax_row)(int64_t n, void *to_, const void *x, const void *g, double eps)
+{
+    T *to = to_, sum = (T)NAME(exp_row)(n, to, x, NAME(greatest)(n, x));
+    int64_t i = 0;
     (void)g, (void)eps;
-    for (int r = 0; r < count; r++)
-        top[r] = NAME(greatest)(n, x_[r]);
-    for (int r = 0; r < count; r++) {
-        T *to = to_[r];
-        const T *x = x_[r];
-        EW_INDEPENDENT for (int64_t k = 0; k < n; k++) to[k] = v_exp(x[k] - top[r]);
-    }
-    for (int r = 0; r < count; r++)
-        sum[r] = (T)NAME(sum_of)(n, to_[r], to_[r], 0);
-    for (int r = 0; r < count; r++) {
-        T *to = to_[r];
-        EW_INDEPENDENT for (int64_t k = 0; k < n; k++) to[k] /= sum[r];
-    }
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l += NAME(WIDE))
+            *(NAME(loose) *)(to + i + l) /= sum;
+    EW_INDEPENDENT for (int64_t k = i; k < n; k++) to[k] /= sum;
 }
 
-static void NAME(softmax_back)(int64_t n, int count, void *const *to_, void *const *x_, void *const *g_, double eps)
+ROW_INLINE double NAME(product_row)(int64_t n, const T *x, const T *g)
 {
-    T sum[ROWS_TOGETHER];
-    (void)eps;
-    for (int r = 0; r < count; r++)
-        sum[r] = (T)NAME(sum_of_products)(n, x_[r], g_[r], 0);
-    for (int r = 0; r < count; r++) {
-        T *to = to_[r];
-        const T *x = x_[r], *g = g_[r];
-        EW_INDEPENDENT for (int64_t k = 0; k < n; k++) to[k] = x[k] * (g[k] - sum[r]);
+    double all = 0;
+    for (int64_t i = 0, last; i < n; i = last) {
+        last = n - i < SLICE ? n : i + SLICE;
+        NAME(line) sum[NAME(LINES)] = { { 0 } };
+        T rest[LANES];
+        for (; i + LANES <= last; i += LANES)
+            for (int l = 0; l < NAME(LINES); l++)
+                sum[l] +=
+                    *(const NAME(loose) *)(g + i + l * NAME(WIDE)) * *(const NAME(loose) *)(x + i + l * NAME(WIDE));
+        if (i < last) {
+            for (int j = 0; j < LANES; j++)
+                rest[j] = 0;
+            for (int64_t k = i; k < last; k++)
+                rest[k - i] = g[k] * x[k];
+            NAME(add_lanes)(sum, rest);
+        }
+        all += NAME(joined)(sum);
     }
+    return all;
+}
+
+static void NAME(softmax_back_row)(int64_t n, void *to_, const void *x_, const void *g_, double eps)
+{
+    T *to = to_;
+    const T *x = x_, *g = g_, sum = (T)NAME(product_row)(n, x, g);
+    int64_t i = 0;
+    (void)eps;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l += NAME(WIDE))
+            *(NAME(loose) *)(to + i + l) =
+                *(const NAME(loose) *)(x + i + l) * (*(const NAME(loose) *)(g + i + l) - sum);
+    EW_INDEPENDENT for (int64_t k = i; k < n; k++) to[k] = x[k] * (g[k] - sum);
+}
+
+static void NAME(softmax)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps)
+{
+    for (int r = 0; r < count; r++)
+        NAME(softmax_row)(n, to[r], x[r], g[r], eps);
+}
+
+static void NAME(softmax_back)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps)
+{
+    for (int r = 0; r < count; r++)
+        NAME(softmax_back_row)(n, to[r], x[r], g[r], eps);
 }

@@ -12,6 +12,7 @@
 #include "graph/blocks.h"
 
 #include "core/memory.h"
+#include "graph/desk.h"
 #include "graph/kernels.h"
 
 enum {
@@ -369,8 +370,8 @@ static bool merge(planner *p, finder *f)
 
 static bool finder_open(finder *f)
 {
-    f->uses = mem_alloc_zero((size_t)f->p->buffer_count * sizeof *f->uses + 1);
-    f->touched = mem_alloc((size_t)f->p->buffer_count * sizeof *f->touched + 1);
+    f->uses = desk_take_zero((size_t)f->p->buffer_count * sizeof *f->uses);
+    f->touched = desk_take((size_t)f->p->buffer_count * sizeof *f->touched);
     return f->uses && f->touched;
 }
 
@@ -401,7 +402,5 @@ bool find_blocks(planner *p)
     for (int i = 0; i < f.made_count; i++)
         mem_free(f.made[i].locals);
     mem_free(f.made);
-    mem_free(f.uses);
-    mem_free(f.touched);
     return good;
 }

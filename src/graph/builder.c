@@ -12,6 +12,7 @@
 
 #include "core/memory.h"
 #include "cpu/emit.h"
+#include "graph/desk.h"
 #include "graph/kernels.h"
 
 /* While a program is being built, a place is a port (>= 0) or a register r as ~r. */
@@ -30,13 +31,14 @@ typedef struct assembly {
     int32_t *free;  /* registers */
     int free_count, free_capacity, registers;
     int32_t sink_port[REDUCE_SINKS]; /* of the group's sinks */
+    program_table table;
 } assembly;
 
 static bool grow(void *array, int *capacity, size_t item)
 {
     void **at = array;
     int wanted = *capacity ? *capacity * 2 : 32;
-    void *grown = mem_resize(*at, item * (size_t)wanted);
+    void *grown = desk_grow(*at, item * (size_t)*capacity, item * (size_t)wanted);
     if (!grown)
         return false;
     *at = grown;
@@ -215,20 +217,6 @@ static bool assemble(assembly *a)
     return true;
 }
 
-/* A port's strides over the group's sizes: zero where an operand is repeated, as a constant is everywhere. */
-static view port_view(plan_view v, const layout *plain)
-{
-    const layout *l = v.layout;
-    view w = { .dtype = v.dtype, .ndim = plain->ndim };
-    memcpy(w.sizes, plain->sizes, sizeof w.sizes);
-    int lead = plain->ndim - l->ndim;
-    for (int d = lead < 0 ? -lead : 0; d < l->ndim; d++)
-        w.strides[d + lead] = l->sizes[d] == plain->sizes[d + lead] ? l->strides[d] : 0;
-    return w;
-}
-
-static int32_t final_place(const assembly *a, int32_t place) { return place < 0 ? a->port_count + ~place : place; }
-
 static void build_sinks(const assembly *a, plan_program *out, plan_sink *sinks)
 {
     const planner *p = a->p;
@@ -250,39 +238,36 @@ static void build_sinks(const assembly *a, plan_program *out, plan_sink *sinks)
     }
 }
 
-static bool finish(assembly *a, plan_program *out)
+static bool finish(assembly *a, plan *made, plan_program *out)
 {
-    size_t ports = (size_t)a->port_count, steps = (size_t)a->step_count, sinks = (size_t)a->group->sink_count;
-    ew_program *q = mem_alloc_zero(sizeof *q + ports * sizeof(ew_port) + steps * sizeof(ew_step));
-    plan_view *bound = mem_alloc(ports * sizeof *bound + sinks * sizeof(plan_sink));
-    view *views = mem_alloc(ports * sizeof *views);
-    if (q && bound && views) {
-        q->port = (ew_port *)(q + 1);
-        q->step = (ew_step *)(q->port + ports);
-        q->ports = a->port_count;
-        q->steps = a->step_count;
-        q->registers = a->registers;
-        for (size_t s = 0; s < steps; s++) {
-            ew_step t = a->steps[s];
-            q->step[s] =
-                ew_step_at(t, final_place(a, t.to), final_place(a, t.x), final_place(a, t.y), final_place(a, t.z));
-        }
-        memcpy(bound, a->ports, ports * sizeof *bound);
-        for (size_t i = 0; i < ports; i++)
-            views[i] = port_view(a->ports[i], a->group->plain);
-        view rows = port_view((plan_view){ .layout = a->group->plain }, a->group->plain);
-        const view *leader = sinks ? &views[a->sink_port[0]] : a->by_rows ? &rows : NULL;
-        program_shape(q, views, a->writes, leader);
-    }
-    mem_free(views);
-    if (!q || !bound || !views) {
-        mem_free(q);
-        mem_free(bound);
+    size_t sinks = (size_t)a->group->sink_count;
+    plan_view *bound = plan_views(made, a->port_count);
+    const program_text text = { .plain = a->group->plain,
+                                .ports = bound,
+                                .writes = a->writes,
+                                .steps = a->steps,
+                                .port_count = a->port_count,
+                                .step_count = a->step_count,
+                                .registers = a->registers,
+                                .by_rows = a->by_rows,
+                                .leader = sinks ? a->sink_port[0] : -1 };
+    plan_sink *reduced = sinks ? mem_alloc(sinks * sizeof *reduced) : NULL;
+    if (!bound || (sinks && !reduced)) {
+        mem_free(reduced);
         return false;
     }
+    memcpy(bound, a->ports, (size_t)a->port_count * sizeof *bound);
+    const int programs = made->program_count;
+    const ew_program *q = program_for(&a->table, made, &text);
+    if (!q) {
+        mem_free(reduced);
+        return false;
+    }
+    if (made->program_count == programs)
+        note(a->p, FACT_ALIKE, a->group->record);
     out->program = q;
     out->ports = bound;
-    build_sinks(a, out, (plan_sink *)(bound + ports));
+    build_sinks(a, out, reduced);
     return true;
 }
 
@@ -331,7 +316,7 @@ static bool may_stand(const planner *p, const draft *d, int32_t i, int32_t adden
         return i == d->first_member && sum->layout->ndim == 2 && sum->layout->strides[1] == 1 &&
                sum->buffer != p->values[addend].buffer;
     for (int32_t k = d->first_member; k >= 0; k = p->next_member[k])
-        if (k != i && p->values[k].buffer == d->out.buffer)
+        if (k != i && p->values[k].buffer == d->out.buffer && sum->last_use > k) /* it is read after k is written */
             return false;
     return true;
 }
@@ -371,11 +356,11 @@ static void take_addend(planner *p, draft *d, instruction *out)
     note(p, FACT_ADDEND, i);
 }
 
-static bool build_program(assembly *a, const draft *d, plan_program *out)
+static bool build_program(assembly *a, const draft *d, plan *made, plan_program *out)
 {
     a->group = d;
     a->step_count = a->port_count = a->free_count = a->registers = 0;
-    return assemble(a) && finish(a, out);
+    return assemble(a) && finish(a, made, out);
 }
 
 static void build_kernel(const planner *p, const draft *d, instruction *out)
@@ -395,13 +380,13 @@ static void build_kernel(const planner *p, const draft *d, instruction *out)
     memcpy(out->kernel.in, d->in, sizeof d->in);
 }
 
-static bool build_sum(const planner *p, const draft *d, instruction *out)
+static bool build_sum(const planner *p, const draft *d, plan *made, instruction *out)
 {
     const sum_part *s = &p->sums[d->record];
     int per_term = p->key->record[s->terms].inputs, count = 0;
     for (int32_t t = s->terms; t >= 0; t = p->sums[t].terms)
         count++;
-    plan_view *terms = mem_alloc((size_t)(count * per_term) * sizeof *terms);
+    plan_view *terms = plan_views(made, count * per_term);
     if (!terms)
         return false;
     out->sum.out = d->out;
@@ -415,10 +400,8 @@ static bool build_sum(const planner *p, const draft *d, instruction *out)
         for (int k = 0; k < per_term; k++, terms++) {
             *terms = view_of(p, input_of(p, t, k));
             bool turned = per_term == 2 && p->key->record[t].attr.product.turned >> k & 1;
-            if (turned && !(terms->layout = layout_turned(terms->layout))) {
-                mem_free(out->sum.terms);
+            if (turned && !(terms->layout = layout_turned(terms->layout)))
                 return false;
-            }
         }
     return true;
 }
@@ -427,8 +410,8 @@ static bool build_code(planner *p, plan *made)
 {
     assembly a = { .p = p, .kernels = ew_kernels() };
     size_t values = (size_t)(p->key->records + p->key->leaves);
-    a.place = mem_alloc(values * sizeof *a.place + 1);
-    a.uses = mem_alloc(values * sizeof *a.uses + 1);
+    a.place = desk_take(values * sizeof *a.place);
+    a.uses = desk_take(values * sizeof *a.uses);
     bool good = a.place && a.uses;
     const plan_region *next = p->regions, *end = next + p->region_count;
     for (int i = 0; good && i < p->draft_count; i++) {
@@ -443,27 +426,21 @@ static bool build_code(planner *p, plan *made)
         if (d->kind == DO_PROGRAM && build_copy(p, d, out)) {
             good = true;
         } else if (d->kind == DO_PROGRAM) {
-            good = build_program(&a, d, &out->elementwise);
+            good = build_program(&a, d, made, &out->elementwise);
         } else if (d->kind == DO_COPY) {
             out->copy.to = d->copy.to;
             out->copy.from = d->copy.from;
         } else if (d->kind == DO_SUM) {
-            good = build_sum(p, d, out);
+            good = build_sum(p, d, made, out);
         } else {
             build_kernel(p, d, out);
             if (d->members)
                 take_addend(p, d, out);
             if (d->members)
-                good = build_program(&a, d, &out->kernel.epilogue);
+                good = build_program(&a, d, made, &out->kernel.epilogue);
         }
         made->code_count += good;
     }
-    mem_free(a.place);
-    mem_free(a.uses);
-    mem_free(a.steps);
-    mem_free(a.ports);
-    mem_free(a.writes);
-    mem_free(a.free);
     return good;
 }
 
@@ -533,7 +510,7 @@ static void end_region(const planner *p, places *s)
 static bool place_temporaries(const planner *p, plan *made)
 {
     size_t code = (size_t)p->draft_count + 1, buffers = (size_t)p->buffer_count + 1;
-    int32_t *starts = mem_alloc((code * 2 + buffers * 3) * sizeof *starts);
+    int32_t *starts = desk_take((code * 2 + buffers * 3) * sizeof *starts);
     if (!starts)
         return false;
     int32_t *ends = starts + code, *next_start = ends + code, *next_end = next_start + buffers;
@@ -566,7 +543,6 @@ static bool place_temporaries(const planner *p, plan *made)
         for (int32_t b = ends[i]; b >= 0; b = next_end[b])
             give_place(p, &s, b, size_class(p->buffers[b].bytes, &rounded), in_region);
     }
-    mem_free(starts);
     return true;
 }
 
@@ -606,31 +582,38 @@ static bool list_factors(plan *made)
     return made->factors;
 }
 
-static void list_kept(const planner *p, plan *made)
+static bool list_kept(const planner *p, plan *made)
 {
+    int count = 0;
     for (int i = 0; i < p->key->records; i++)
+        count += (p->key->bits[i] & RECORD_KEPT) != 0;
+    made->kept = mem_alloc((size_t)count * sizeof *made->kept + 1);
+    for (int i = 0; made->kept && i < p->key->records; i++)
         if (p->key->bits[i] & RECORD_KEPT)
             made->kept[made->kept_count++] =
                 (kept_value){ origin_of(p, i), p->values[p->same[i]].buffer, p->values[p->same[i]].offset };
+    return made->kept != NULL;
 }
 
 static int64_t size_of(const plan *made)
 {
-    int64_t bytes = (int64_t)sizeof *made + made->key.records * (int64_t)(sizeof(record_key) + sizeof(kept_value) + 1) +
-                    made->key.leaves * (int64_t)sizeof(leaf_key) + made->code_count * (int64_t)sizeof(instruction) +
-                    made->buffer_count * (int64_t)sizeof(plan_buffer) +
-                    made->region_count * (int64_t)sizeof(plan_region) +
-                    made->factor_count * (int64_t)sizeof(plan_factor);
+    int64_t bytes =
+        (int64_t)sizeof *made + made->key.records * (int64_t)(sizeof(record_key) + 1) +
+        made->kept_count * (int64_t)sizeof(kept_value) + made->key.leaves * (int64_t)sizeof(leaf_key) +
+        made->code_count * (int64_t)sizeof(instruction) + made->buffer_count * (int64_t)sizeof(plan_buffer) +
+        made->region_count * (int64_t)sizeof(plan_region) + made->factor_count * (int64_t)sizeof(plan_factor);
     for (int i = 0; i < made->region_count; i++)
         bytes += made->regions[i].local_count * (int64_t)sizeof(plan_local);
     for (int i = 0; i < made->code_count; i++) {
         const plan_program *q = plan_program_of(&made->code[i]);
-        if (q)
-            bytes += (int64_t)sizeof *q->program + q->program->ports * (int64_t)(sizeof(ew_port) + sizeof(plan_view)) +
-                     q->program->steps * (int64_t)sizeof(ew_step) + q->sink_count * (int64_t)sizeof(plan_sink);
-        if (made->code[i].kind == DO_SUM)
-            bytes += made->code[i].sum.count * 2 * (int64_t)sizeof(plan_view);
+        bytes += q ? q->sink_count * (int64_t)sizeof(plan_sink) : 0;
     }
+    for (int i = 0; i < made->program_count; i++) {
+        const ew_program *q = made->programs[i].program;
+        bytes += (int64_t)sizeof *q + q->ports * (int64_t)sizeof(ew_port) + q->steps * (int64_t)sizeof(ew_step);
+    }
+    for (const view_block *b = made->views; b; b = b->next)
+        bytes += (int64_t)sizeof *b + b->capacity * (int64_t)sizeof(plan_view);
     return bytes;
 }
 
@@ -641,13 +624,11 @@ plan *plan_build(planner *p)
         return NULL;
     made->code = mem_alloc_zero((size_t)p->draft_count * sizeof *made->code + 1);
     made->buffers = mem_alloc((size_t)p->buffer_count * sizeof *made->buffers + 1);
-    made->kept = mem_alloc((size_t)p->key->records * sizeof *made->kept + 1);
-    if (!made->code || !made->buffers || !made->kept || !copy_key(made, p->asked) || !build_code(p, made) ||
-        !build_buffers(p, made) || !list_factors(made)) {
+    if (!made->code || !made->buffers || !copy_key(made, p->asked) || !build_code(p, made) || !build_buffers(p, made) ||
+        !list_factors(made) || !list_kept(p, made)) {
         plan_free(made);
         return NULL;
     }
-    list_kept(p, made);
     made->regions = p->regions;
     made->region_count = p->region_count;
     p->regions = NULL;
@@ -672,13 +653,17 @@ void plan_free(plan *made)
 {
     for (int i = 0; i < made->code_count; i++) {
         const plan_program *q = plan_program_of(&made->code[i]);
-        if (q) {
-            emit_release(q->program);
-            mem_free(q->program);
-            mem_free(q->ports);
-        }
-        if (made->code[i].kind == DO_SUM)
-            mem_free(made->code[i].sum.terms);
+        if (q)
+            mem_free(q->sinks);
+    }
+    for (int i = 0; i < made->program_count; i++) {
+        emit_release(made->programs[i].program);
+        mem_free(made->programs[i].program);
+    }
+    mem_free(made->programs);
+    for (view_block *b = made->views, *next; b; b = next) {
+        next = b->next;
+        mem_free(b);
     }
     mem_free(made->code);
     mem_free(made->buffers);

@@ -28,7 +28,7 @@ typedef struct draft_buffer {
         last_step;  /* the bytes from row to row in the region where it begins and ends; 0: not in rows */
     int32_t values; /* a list through value.next */
     int32_t value_count;
-    family families[FAMILIES];
+    family families[FAMILIES]; /* the first family_count */
 } draft_buffer;
 
 typedef struct value {
@@ -88,7 +88,10 @@ typedef struct home {
     int32_t fill;      /* an update: 1 + the fill that it writes into */
     bool fresh;        /* an update: its region is still zero */
     bool unfilled;     /* zeros that nobody will see */
-    bool waits;        /* a view: its base gets memory when the only reader, an update, is planned */
+    bool late;         /* one number in every element: made where it is read, and not yet */
+    bool waits;        /* a view: its base gets memory when the only reader, an update or a copy, is planned */
+    bool copied;       /* its memory is that of a copy in another order (orders.c) */
+    int32_t source;    /* that copy: 1 + what it copies */
     int64_t offset;    /* in elements */
     int64_t low, high; /* an empty record: where updates have written, in elements */
 } home;
@@ -167,10 +170,36 @@ bool find_homes(planner *p);
 bool is_at_home(planner *p, int32_t i);             /* an update */
 int32_t memory_behind(const planner *p, int32_t v); /* the record that the memory of v was made for */
 bool move_home(planner *p, int32_t v);              /* a value with an owner gets memory */
+void find_orders(planner *p);                       /* orders.c */
+/* The layout of what copy i copies, when the copy has layout l. NULL: out of memory. */
+const layout *source_layout(const planner *p, int32_t i, const layout *l);
+void settle_source(planner *p, int32_t i, const layout *l); /* the copy has memory: what it copies is made there */
 bool share_packed(planner *p);
 bool keep_packed(planner *p); /* once regions are found */
 bool find_regions(planner *p);
 bool find_blocks(planner *p); /* blocks.c */
+
+/* What a program is made from (programs.c). Operands of steps are ports, or registers r as ~r. */
+typedef struct program_text {
+    const layout *plain; /* the sizes of its group */
+    const plan_view *ports;
+    const bool *writes;
+    const ew_step *steps;
+    int port_count, step_count, registers;
+    bool by_rows;   /* it is run for ranges of rows */
+    int32_t leader; /* the port in whose order it is run; -1: any */
+} program_text;
+
+typedef struct program_table {
+    struct known_program *known;
+    int count, capacity, room; /* room: of the plan's programs */
+    int bucket[64];
+} program_table;
+
+/* The program of this text, made or found among the plan's; NULL when memory is out. */
+const ew_program *program_for(program_table *t, plan *made, const program_text *text);
+view port_view(plan_view v, const layout *plain);
+plan_view *plan_views(plan *made, int count); /* memory for so many; NULL when there is none */
 
 /* The plan; NULL when memory is out. */
 plan *plan_build(planner *p);

@@ -17,11 +17,11 @@ static double gain_of(const ew_program *p) { return 0.4 * p->work_ns + 10 * p->s
  * different pieces may fall together: then they are made a little too soon. */
 static void weigh(plan *p, emit_session *session, double *gain)
 {
-    for (int i = 0; i < p->code_count; i++) {
-        const plan_program *q = plan_program_of(&p->code[i]);
-        const uint64_t key = q ? emit_add(session, q->program, false) : 0;
+    for (int i = 0; i < p->program_count; i++) {
+        const shared_program *q = &p->programs[i];
+        const uint64_t key = emit_add(session, q->program, false);
         if (key)
-            gain[key / 2 % KEYS] += gain_of(q->program);
+            gain[key / 2 % KEYS] += q->groups * gain_of(q->program);
     }
 }
 
@@ -30,14 +30,12 @@ static void make(plan *p, emit_session *session, const double *gain)
     const bool always = emit_get_policy() == EMIT_ALWAYS;
     const int64_t before = emit_count().made;
     int with = 0, without = 0;
-    for (int i = 0; i < p->code_count; i++) {
-        const plan_program *q = plan_program_of(&p->code[i]);
-        if (!q)
-            continue;
+    for (int i = 0; i < p->program_count; i++) {
+        const shared_program *q = &p->programs[i];
         uint64_t key = emit_add(session, q->program, false);
         if (key && (always || (double)p->runs * gain[key / 2 % KEYS] >= COST_NS))
             key = emit_add(session, q->program, true);
-        with += q->program->emitted != NULL;
+        with += q->program->emitted ? q->groups : 0;
         without += key != 0;
     }
     p->emitted = !without;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "core/memory.h"
+#include "graph/desk.h"
 #include "graph/rewrite.h"
 
 /* A fill is as cheap as the copy that whoever writes into it would need if others had it too. */
@@ -63,7 +63,7 @@ bool share_leaves(const plan_key *key, int32_t *same)
     size_t slots = 64;
     while (slots < (size_t)leaves * 2)
         slots *= 2;
-    int32_t *table = mem_alloc(slots * sizeof *table);
+    int32_t *table = desk_take(slots * sizeof *table);
     if (!table)
         return false;
     memset(table, -1, slots * sizeof *table);
@@ -76,7 +76,6 @@ bool share_leaves(const plan_key *key, int32_t *same)
             at = (at + 1) & (slots - 1);
         same[l] = table[at] >= 0 ? table[at] : (table[at] = l);
     }
-    mem_free(table);
     return true;
 }
 
@@ -90,7 +89,7 @@ bool share_equal(planner *p)
     size_t slots = 64;
     while (slots < (size_t)records)
         slots *= 2;
-    int32_t *table = mem_alloc(slots * sizeof *table);
+    int32_t *table = desk_take(slots * sizeof *table);
     if (!table)
         return false;
     memset(table, -1, slots * sizeof *table);
@@ -109,6 +108,5 @@ bool share_equal(planner *p)
         p->same[i] = *slot = j;
         note(p, FACT_SHARED, i);
     }
-    mem_free(table);
     return true;
 }

@@ -9,7 +9,7 @@
  * and then those of the next. */
 #include "graph/builder.h"
 
-#include "core/memory.h"
+#include "graph/desk.h"
 
 static bool is_zeros(const planner *p, int32_t v)
 {
@@ -23,7 +23,7 @@ static fill *fill_new(planner *p, int32_t root)
 {
     if (p->fill_count == p->fill_capacity) {
         int capacity = p->fill_capacity ? p->fill_capacity * 2 : 16;
-        fill *grown = mem_resize(p->fills, (size_t)capacity * sizeof *grown);
+        fill *grown = desk_grow(p->fills, (size_t)p->fill_count * sizeof *grown, (size_t)capacity * sizeof *grown);
         if (!grown)
             return NULL;
         p->fills = grown;

@@ -92,6 +92,8 @@ static void sweep(const op_log *log)
 {
     for (int i = log->count - 1; i >= 0; i--) {
         const record_key *key = &log->keys[i];
+        if (i >= NODES_AHEAD)
+            __builtin_prefetch(log->nodes[i - NODES_AHEAD]);
         if (log->nodes[i])
             see_holders(log, i);
         if (!(scratch.bits[i] & RECORD_NEEDED))
@@ -227,6 +229,8 @@ static void settle(op_log *log)
     for (int i = 0; i < log->count; i++) {
         node *r = log->nodes[i];
         uint8_t bits = scratch.bits[i];
+        if (i + NODES_AHEAD < log->count)
+            node_expect(log->nodes[i + NODES_AHEAD]);
         if (!r) {
             settle_nameless(log, i, &aside);
             continue;

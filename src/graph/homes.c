@@ -8,7 +8,7 @@
  * leaves it alone while it is needed, as with all values that share a buffer. */
 #include "graph/builder.h"
 
-#include "core/memory.h"
+#include "graph/desk.h"
 #include "graph/kernels.h"
 
 static bool is_homeless(const planner *p, int32_t v)
@@ -173,7 +173,7 @@ static bool settle_stretch(planner *p, int32_t end, int k)
         return true;
     if (p->slab_count == p->slab_capacity) {
         int capacity = p->slab_capacity ? p->slab_capacity * 2 : 16;
-        slab *grown = mem_resize(p->slabs, (size_t)capacity * sizeof *grown);
+        slab *grown = desk_grow(p->slabs, (size_t)p->slab_count * sizeof *grown, (size_t)capacity * sizeof *grown);
         if (!grown)
             return false;
         p->slabs = grown;
@@ -194,7 +194,7 @@ static bool settle_stretch(planner *p, int32_t end, int k)
 
 bool find_homes(planner *p)
 {
-    p->homes = mem_alloc_zero((size_t)p->key->records * sizeof *p->homes + 1);
+    p->homes = desk_take_zero((size_t)p->key->records * sizeof *p->homes);
     if (!p->homes || !find_fills(p))
         return false;
     for (int32_t i = 0; i < p->key->records; i++)
@@ -208,6 +208,7 @@ bool find_homes(planner *p)
     for (int32_t i = 0; i < p->key->records; i++)
         if (p->key->bits[i] & RECORD_NEEDED && p->same[i] == i && p->key->record[i].op == OP_update)
             wait_for_update(p, i);
+    find_orders(p);
     return good;
 }
 

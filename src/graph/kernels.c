@@ -42,12 +42,13 @@ int run_matmul(const kernel_call *call)
     return gemm_run_batch(&task, &batch);
 }
 
-/* One product whose rows are contiguous and more than a number each: others are computed as something else, and are
+/* Products whose rows are contiguous and more than a number each: others are computed as something else, and are
  * finished all at once. */
 bool matmul_finishes_rows(const kernel_call *call)
 {
     const view *c = &call->out;
-    return c->ndim == 2 && c->sizes[0] > 0 && c->sizes[1] > 1 && c->strides[1] == 1 && call->in[0].sizes[1] > 0;
+    const int last = c->ndim - 1;
+    return view_numel(c) > 0 && c->sizes[last] > 1 && c->strides[last] == 1 && call->in[0].sizes[last] > 0;
 }
 
 /* attr: the diagonal; tril and triu differ by their op. */

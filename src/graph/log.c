@@ -17,7 +17,7 @@ op_log the_log = { .epoch = 1 };
 
 /* A loop that never reads a value must not grow without bound. Past the soft limit the log is flushed where it comes
  * round to the line it began with, so that the pieces of a repeated loop look alike and hit the cache. */
-enum { SOFT_RECORDS = 1 << 17, HARD_RECORDS = 1 << 18 };
+enum { SOFT_RECORDS = 1 << 18, HARD_RECORDS = 1 << 19 };
 
 bool log_is_eager;
 

@@ -6,8 +6,8 @@
  * spans two lines takes 1.7 times as long. Plans do not know addresses. */
 #include "graph/builder.h"
 
-#include "core/memory.h"
 #include "cpu/gemm.h"
+#include "graph/desk.h"
 #include "graph/kernels.h"
 
 enum { LEAST_PACKED = 256, MOST_PACKED = 1 << 23 }; /* elements */
@@ -31,7 +31,7 @@ static enum want wants_packed(const planner *p, const draft *d)
 bool share_packed(planner *p)
 {
     size_t values = (size_t)(p->key->records + p->key->leaves);
-    int32_t *last = mem_alloc_zero(values * sizeof *last + 1); /* per value: 1 + the latest product that reads it */
+    int32_t *last = desk_take_zero(values * sizeof *last); /* per value: 1 + the latest product that reads it */
     if (!last)
         return false;
     bool good = true;
@@ -62,7 +62,6 @@ bool share_packed(planner *p)
         }
         *slot = i + 1;
     }
-    mem_free(last);
     return good;
 }
 
@@ -79,7 +78,7 @@ static bool reads_leaf(const planner *p, const draft *d)
 bool keep_packed(planner *p)
 {
     enum { MOST_ROWS = 1024, FEWEST_ALONE = 5 };
-    int64_t *rows = mem_alloc_zero((size_t)p->buffer_count * sizeof *rows + 1); /* that read a packed factor */
+    int64_t *rows = desk_take_zero((size_t)p->buffer_count * sizeof *rows); /* that read a packed factor */
     if (!rows)
         return false;
     for (int32_t i = 0; i < p->draft_count; i++)
@@ -103,6 +102,5 @@ bool keep_packed(planner *p)
             d->packed = buffer_new(p, BUFFER_KEPT, 0);
         good = d->packed >= 0;
     }
-    mem_free(rows);
     return good;
 }

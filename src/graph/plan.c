@@ -11,11 +11,13 @@
  * reads only values born before it (a group's members also each other's, through registers). */
 #include "graph/plan.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "core/error.h"
 #include "core/memory.h"
 #include "graph/builder.h"
+#include "graph/desk.h"
 #include "graph/kernels.h"
 #include "graph/rewrite.h"
 
@@ -30,16 +32,20 @@ enum {
 int32_t buffer_new(planner *p, int kind, int64_t bytes)
 {
     if (p->buffer_count == p->buffer_capacity) {
-        int capacity = p->buffer_capacity ? p->buffer_capacity * 2 : 64;
-        draft_buffer *grown = mem_resize(p->buffers, (size_t)capacity * sizeof *grown);
+        int capacity = p->buffer_capacity ? p->buffer_capacity * 2 : 64 + p->key->records / 4;
+        draft_buffer *grown =
+            desk_grow(p->buffers, (size_t)p->buffer_count * sizeof *grown, (size_t)capacity * sizeof *grown);
         if (!grown)
             return -1;
         p->buffers = grown;
         p->buffer_capacity = capacity;
     }
-    p->buffers[p->buffer_count] = (draft_buffer){
-        .kind = (uint8_t)kind, .bytes = bytes, .first = INT32_MAX, .last = -1, .touched = -1, .values = -1
-    };
+    draft_buffer *b = &p->buffers[p->buffer_count];
+    record_clear(b, offsetof(draft_buffer, families)); /* there are none: most buffers never get one */
+    b->kind = (uint8_t)kind;
+    b->bytes = bytes;
+    b->first = INT32_MAX;
+    b->last = b->touched = b->values = -1;
     return p->buffer_count++;
 }
 
@@ -153,9 +159,11 @@ static bool untouched_since(const planner *p, plan_view region, int32_t since)
 }
 
 /* Whether nothing but reads of v itself touches its region from instruction g on. Another member of the group that has
- * its memory there may be read from it by a reduction, tile by tile, as the group runs. */
+ * its memory there may be read from it by a reduction, tile by tile, as the group runs. A product is there before its
+ * group begins. */
 static bool only_read_as(const planner *p, const value *v, int32_t g)
 {
+    const int32_t product = p->drafts[g].kind == DO_KERNEL ? p->drafts[g].record : -1;
     const draft_buffer *b = &p->buffers[v->buffer];
     if (b->touched >= g || b->crowded)
         return false;
@@ -166,7 +174,8 @@ static bool only_read_as(const planner *p, const value *v, int32_t g)
     for (int32_t w = b->values; w >= 0; w = p->values[w].next) {
         const value *x = &p->values[w];
         bool same = x->layout == v->layout && x->offset == v->offset;
-        if (++watched > 2 * WATCHED_VALUES || x->group == g || x->touched > g || (x->touched == g && !same))
+        if (++watched > 2 * WATCHED_VALUES || (x->group == g && w != product) || x->touched > g ||
+            (x->touched == g && !same))
             return false;
     }
     return true;
@@ -185,14 +194,16 @@ static bool fills_buffer(const planner *p, const value *v)
 }
 
 /* A member of a group may be written over an operand that ends with it, element by element. What a product reads must
- * stay: each of its rows needs all of it. */
+ * stay: each of its rows needs all of it. The product itself, the first that its group was offered, comes last: its
+ * memory is where its kernel can add something to it (take_addend). */
 static bool take_over(planner *p, int32_t i)
 {
     value *x = &p->values[i];
     if (x->group < 0 || !x->layout->dense)
         return false;
     const draft *d = &p->drafts[x->group];
-    for (int k = 0; k < d->operand_count; k++) {
+    for (int n = 0; n < d->operand_count; n++) {
+        const int k = d->kind == DO_KERNEL ? (n + 1) % d->operand_count : n;
         value *v = &p->values[d->operands[k]];
         if (v->last_use > i || v->layout != x->layout ||
             dtype_size((bk_dtype)v->dtype) != dtype_size((bk_dtype)x->dtype) || !fills_buffer(p, v))
@@ -214,6 +225,10 @@ bool materialise(planner *p, int32_t v)
     value *x = &p->values[v];
     if (x->buffer >= 0)
         return true;
+    const bool copies = v < p->key->records && p->homes[v].source;
+    const layout *turned = copies ? source_layout(p, v, x->layout) : NULL;
+    if (copies && !turned)
+        return false;
     if (v < p->key->records && p->homes[v].owner) {
         if (!move_home(p, v))
             return false;
@@ -228,6 +243,8 @@ bool materialise(planner *p, int32_t v)
         buffer_touch(p, x->buffer, x->born);
         x->touched = x->born;
     }
+    if (copies)
+        settle_source(p, v, turned);
     return true;
 }
 
@@ -237,15 +254,15 @@ bool materialise(planner *p, int32_t v)
 draft *draft_new(planner *p, instruction_kind kind, int32_t record)
 {
     if (p->draft_count == p->draft_capacity) {
-        int capacity = p->draft_capacity ? p->draft_capacity * 2 : 64;
-        draft *grown = mem_resize(p->drafts, (size_t)capacity * sizeof *grown);
+        int capacity = p->draft_capacity ? p->draft_capacity * 2 : 64 + p->key->records / 8;
+        draft *grown = desk_grow(p->drafts, (size_t)p->draft_count * sizeof *grown, (size_t)capacity * sizeof *grown);
         if (!grown)
             return NULL;
         p->drafts = grown;
         p->draft_capacity = capacity;
     }
     draft *d = &p->drafts[p->draft_count++];
-    memset(d, 0, sizeof *d);
+    record_clear(d, sizeof *d);
     d->kind = kind;
     d->record = record;
     d->first_member = d->last_member = d->packed = -1;
@@ -335,11 +352,16 @@ static void offer_operand(planner *p, int32_t g, int32_t v)
         d->operands[d->operand_count++] = v;
 }
 
-/* Reads every input of record i that is not a register of the group. */
+static bool group_takes(planner *p, int32_t i, int32_t g);
+
+/* Reads every input of record i that is not a register of the group, and makes those that are made where they are
+ * read. */
 static bool group_reads(planner *p, int32_t i, int32_t g)
 {
     for (int k = 0; k < p->key->record[i].inputs; k++) {
         int32_t v = input_of(p, i, k);
+        if (v < p->key->records && p->homes[v].late && !group_takes(p, v, g))
+            return false;
         if (p->values[v].group == g)
             continue;
         if (!read_value(p, v, g))
@@ -349,15 +371,54 @@ static bool group_reads(planner *p, int32_t i, int32_t g)
     return true;
 }
 
-static bool plan_elementwise(planner *p, int32_t i)
+/* Record i becomes a member of the group. */
+static bool group_takes(planner *p, int32_t i, int32_t g)
 {
-    value *x = &p->values[i];
-    int32_t g = group_for(p, i, x->layout->plain);
-    if (g < 0 || !group_reads(p, i, g))
+    if (!group_reads(p, i, g))
         return false;
     group_append(p, g, i);
-    x->group = g;
-    x->born = g;
+    p->values[i].group = p->values[i].born = g;
+    p->homes[i].late = false;
+    return true;
+}
+
+static bool join_group(planner *p, int32_t i)
+{
+    int32_t g = group_for(p, i, p->values[i].layout->plain);
+    return g >= 0 && group_takes(p, i, g);
+}
+
+/* Whether record i is one number in every element, for others to read. In the group that reads it it costs nothing;
+ * in one that stands before, memory. */
+static bool is_repeated(const planner *p, int32_t i)
+{
+    const home *h = &p->homes[i];
+    const int32_t in = p->key->record[i].in[0];
+    return p->key->record[i].op == OP_cast && in < 0 && p->values[p->key->records - 1 - in].layout->numel == 1 &&
+           p->values[i].layout->numel > 1 && p->values[i].last_use != INT32_MAX && !h->owner && !h->within;
+}
+
+static bool plan_elementwise(planner *p, int32_t i)
+{
+    if (p->homes[i].source) {
+        p->values[i].born = p->values[p->homes[i].source - 1].born;
+        return true;
+    }
+    p->homes[i].late = is_repeated(p, i);
+    return p->homes[i].late || join_group(p, i);
+}
+
+/* What record i reads and is yet to be made, unless a group can make it as it goes. */
+static bool make_late_inputs(planner *p, int32_t i, bool elementwise)
+{
+    for (int k = 0; k < p->key->record[i].inputs; k++) {
+        int32_t v = input_of(p, i, k);
+        if (v >= p->key->records || !p->homes[v].late)
+            continue;
+        bool alike = elementwise && p->values[v].layout->plain == p->values[i].layout->plain;
+        if (!alike && !join_group(p, v))
+            return false;
+    }
     return true;
 }
 
@@ -456,15 +517,22 @@ static const layout *region_seen_as(const layout *region, const layout *l, bool 
 static bool place_in_region(planner *p, int32_t i, int32_t v, plan_view region)
 {
     value *x = &p->values[v];
-    if (x->group < 0 || x->buffer >= 0 || v >= p->key->records || x->last_use == INT32_MAX || x->sunk)
+    if (v >= p->key->records || x->buffer >= 0 || x->last_use == INT32_MAX || x->sunk)
         return false;
-    if (p->values[i].born > x->group || !untouched_since(p, region, x->group))
+    if ((x->group < 0 && !p->homes[v].source) || !untouched_since(p, region, x->born))
         return false;
-    note(p, FACT_PLACED, v);
+    if (p->values[i].born > x->born && !p->homes[i].fill)
+        return false;
+    const layout *turned = p->homes[v].source ? source_layout(p, v, region.layout) : NULL;
+    if (p->homes[v].source && !turned)
+        return false;
     value_place(p, v, region.buffer, region.offset, region.layout);
-    touch(p, v, x->group);
-    if (x->group > p->values[i].born)
-        p->values[i].born = x->group;
+    touch(p, v, x->born);
+    if (x->born > p->values[i].born)
+        p->values[i].born = x->born;
+    note(p, FACT_PLACED, v);
+    if (turned)
+        settle_source(p, v, turned);
     return true;
 }
 
@@ -637,11 +705,11 @@ static bool plan_kernel(planner *p, int32_t i, node_kind kind)
         return false;
     int32_t at = p->draft_count - 1;
     x->born = at;
-    if (kind == KIND_KERNEL) {
-        if (!materialise(p, i))
-            return false;
-    }
-    touch(p, i, at);
+    const bool later = p->homes[i].copied; /* its memory is known when the copy's is */
+    if (kind == KIND_KERNEL && !later && !materialise(p, i))
+        return false;
+    if (!later)
+        touch(p, i, at);
     for (int k = 0; k < key->inputs; k++) {
         bool self = k == 0 && kind == KIND_KERNEL_IN_PLACE;
         touch(p, self ? i : input_of(p, i, k), at);
@@ -649,7 +717,7 @@ static bool plan_kernel(planner *p, int32_t i, node_kind kind)
         buffer_touch(p, d->in[k].buffer, at);
     }
     d->out = view_of(p, i);
-    if (op_get(key->op)->run == run_matmul)
+    if (op_get(key->op)->run == run_matmul && !later)
         open_epilogue(p, i);
     return true;
 }
@@ -668,6 +736,8 @@ static bool plan_second(planner *p, int32_t i)
 static bool plan_record(planner *p, int32_t i)
 {
     node_kind kind = op_get(p->key->record[i].op)->kind;
+    if (!make_late_inputs(p, i, kind == KIND_ELEMENTWISE && !p->sums[i].role && !p->homes[i].source))
+        return false;
     if (p->sums[i].role)
         return plan_sum(p, i);
     if (p->homes[i].unfilled)
@@ -694,11 +764,11 @@ static bool planner_init(planner *p, const op_log *log, const rewritten *text)
     p->log = log;
     p->origin = text->origin;
     int values = key->records + key->leaves;
-    p->values = mem_alloc((size_t)values * sizeof *p->values + 1);
-    p->next_member = mem_alloc((size_t)key->records * sizeof *p->next_member + 1);
-    p->same = mem_alloc((size_t)key->records * sizeof *p->same + 1);
-    p->same_leaf = mem_alloc((size_t)key->leaves * sizeof *p->same_leaf + 1);
-    p->latest_group = mem_alloc(GROUP_CACHE * sizeof *p->latest_group);
+    p->values = desk_take((size_t)values * sizeof *p->values);
+    p->next_member = desk_take((size_t)key->records * sizeof *p->next_member);
+    p->same = desk_take((size_t)key->records * sizeof *p->same);
+    p->same_leaf = desk_take((size_t)key->leaves * sizeof *p->same_leaf);
+    p->latest_group = desk_take(GROUP_CACHE * sizeof *p->latest_group);
     if (!p->values || !p->next_member || !p->same || !p->same_leaf || !p->latest_group)
         return false;
     for (int g = 0; g < GROUP_CACHE; g++)
@@ -756,7 +826,7 @@ static void find_last_uses(planner *p)
 
 static bool count_uses(planner *p)
 {
-    p->uses = mem_alloc_zero((size_t)p->key->records * sizeof *p->uses + 1);
+    p->uses = desk_take_zero((size_t)p->key->records * sizeof *p->uses);
     if (!p->uses)
         return false;
     for (int i = 0; i < p->key->records; i++) {
@@ -776,6 +846,8 @@ static bool count_uses(planner *p)
 static bool keep_results(planner *p)
 {
     for (int i = 0; i < p->key->records; i++) {
+        if (p->homes[i].source && !materialise(p, i)) /* a product always has somewhere to write */
+            return false;
         if (!(p->key->bits[i] & RECORD_KEPT))
             continue;
         if (!materialise(p, p->same[i]))
@@ -787,32 +859,13 @@ static bool keep_results(planner *p)
     return true;
 }
 
-static void planner_free(planner *p)
-{
-    mem_free(p->values);
-    mem_free(p->next_member);
-    mem_free(p->same);
-    mem_free(p->same_leaf);
-    mem_free(p->uses);
-    mem_free(p->homes);
-    mem_free(p->slabs);
-    mem_free(p->fills);
-    mem_free(p->sums);
-    mem_free(p->latest_group);
-    mem_free(p->buffers);
-    mem_free(p->drafts);
-    regions_free(p->regions, p->region_count);
-}
-
 plan *plan_make(const op_log *log, const plan_key *key)
 {
     planner p = { .asked = key };
     rewritten text;
     plan *made = NULL;
-    if (!rewrite(&text, log, key, &p.report))
-        return NULL;
-    bool good = planner_init(&p, log, &text) && place_leaves(&p) && share_equal(&p) && count_uses(&p) &&
-                find_sums(&p) && find_homes(&p);
+    bool good = rewrite(&text, log, key, &p.report) && planner_init(&p, log, &text) && place_leaves(&p) &&
+                share_equal(&p) && count_uses(&p) && find_sums(&p) && find_homes(&p);
     if (good)
         find_last_uses(&p);
     for (int i = 0; good && i < text.key.records; i++)
@@ -822,7 +875,7 @@ plan *plan_make(const op_log *log, const plan_key *key)
         made = plan_build(&p);
     if (made)
         report_done(&p.report, key->records, made->code_count, made->arena_bytes);
-    planner_free(&p);
-    rewritten_free(&text);
+    regions_free(p.regions, p.region_count);
+    desk_clear();
     return made;
 }

@@ -77,7 +77,7 @@ typedef struct plan_sink {
 
 /* A fused group as it is run: the program, what its ports are bound to, and what is reduced on the way. */
 typedef struct plan_program {
-    ew_program *program;
+    const ew_program *program; /* one of the plan's: groups that are alike have the same */
     plan_view *ports;
     plan_sink *sinks;
     int sink_count;
@@ -119,6 +119,18 @@ typedef struct instruction {
         } sum;
     };
 } instruction;
+
+typedef struct shared_program {
+    ew_program *program;
+    int32_t groups; /* that have it */
+} shared_program;
+
+/* Views that instructions have besides those within them: pieces of blocks that go with the plan. */
+typedef struct view_block {
+    struct view_block *next;
+    int count, capacity;
+    plan_view views[];
+} view_block;
 
 /* A factor in memory of a leaf, whose packed form may be kept from one run to the next. */
 typedef struct plan_factor {
@@ -164,6 +176,9 @@ typedef struct plan {
     int64_t runs;               /* until then */
     instruction *code;
     int code_count;
+    shared_program *programs;
+    int program_count;
+    view_block *views;
     plan_buffer *buffers;
     int buffer_count;
     int64_t arena_bytes;

@@ -11,6 +11,7 @@
 #include "graph/builder.h"
 
 #include "core/memory.h"
+#include "graph/desk.h"
 #include "graph/kernels.h"
 
 enum {
@@ -230,8 +231,8 @@ static bool joins(finder *f, int32_t at)
 bool find_regions(planner *p)
 {
     finder f = { .p = p, .open = 1 };
-    f.uses = mem_alloc_zero((size_t)p->buffer_count * sizeof *f.uses + 1);
-    f.touched = mem_alloc((size_t)p->buffer_count * sizeof *f.touched + 1);
+    f.uses = desk_take_zero((size_t)p->buffer_count * sizeof *f.uses);
+    f.touched = desk_take((size_t)p->buffer_count * sizeof *f.touched);
     bool good = f.uses && f.touched;
     for (int32_t at = 0; good && at < p->draft_count; at++) {
         int64_t rows = rows_in(p, &p->drafts[at]);
@@ -246,7 +247,5 @@ bool find_regions(planner *p)
         }
     }
     good = good && close_region(&f, p->draft_count);
-    mem_free(f.uses);
-    mem_free(f.touched);
     return good;
 }

@@ -12,9 +12,11 @@
     FACT(REDUCED, "is reduced as its values are made")                                                                 \
     FACT(REDUCED_APART, "is a reduction of its own: its values do not come in the order it needs")                     \
     FACT(REDUCED_MANY, "is a reduction of its own: its group has reductions over other dimensions, or too many")       \
+    FACT(ALIKE, "runs the program of an earlier group, which is alike")                                                \
     FACT(EPILOGUE, "is computed as its product's rows are finished")                                                   \
     FACT(ADDEND, "is added by its product's kernel")                                                                   \
     FACT(PLACED, "is computed where it is to be written")                                                              \
+    FACT(ORDERED, "is made in the order of its copy from the start")                                                   \
     FACT(COPIED, "is written by a copy: it exists elsewhere, or its place is in use when it is made")                  \
     FACT(OLD_HELD, "copies the old value first: somebody still needs it")                                              \
     FACT(REUSED, "takes over the memory of an operand that ends there")                                                \

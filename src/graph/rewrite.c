@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-#include "core/memory.h"
+#include "graph/desk.h"
 
 enum {
     MOST_ROWS = 256, /* more are better off finished row by row */
@@ -26,15 +26,6 @@ enum {
 };
 
 int rewrites_done = REWRITE_ALL;
-
-bool is_free_product(const rewriter *w, int32_t v)
-{
-    if (v >= w->key->records || w->key->record[v].op != OP_matmul || is_kept(w, v) || w->layouts[v]->ndim != 2)
-        return false;
-    const layout *l = w->layouts[v], *b = layout_of(w, value_of(w, v, 1));
-    return b->ndim == 2 && !(w->key->record[v].attr.product.turned & 1) && l->sizes[0] >= 1 && l->sizes[1] > 1 &&
-           b->numel && (b->strides[1] == 1 || b->strides[0] == 1);
-}
 
 /* --- who reads what ----------------------------------------------------------------------------------------------- */
 
@@ -55,6 +46,15 @@ static void read_columns(mark *m, int32_t low, int32_t high)
     m->column_uses++;
 }
 
+static bool is_free_to_join(const rewriter *w, int32_t v)
+{
+    if (w->key->record[v].op != OP_matmul || is_kept(w, v) || w->layouts[v]->ndim != 2)
+        return false;
+    const layout *l = w->layouts[v], *b = layout_of(w, value_of(w, v, 1));
+    return b->ndim == 2 && !(w->key->record[v].attr.product.turned & 1) && l->sizes[0] >= 1 && l->sizes[1] > 1 &&
+           b->numel && (b->strides[1] == 1 || b->strides[0] == 1);
+}
+
 /* From the last record to the first: who reads a record stands after it. */
 static void count_reads(rewriter *w)
 {
@@ -62,6 +62,7 @@ static void count_reads(rewriter *w)
         const record_key *key = &w->key->record[i];
         if (!is_needed(w, i))
             continue;
+        w->marks[i].product = is_free_to_join(w, i);
         for (int k = 0; k < key->inputs; k++) {
             if (key->in[k] < 0)
                 continue;
@@ -81,7 +82,7 @@ static set *set_new(rewriter *w)
 {
     if (w->set_count == w->set_capacity) {
         int capacity = w->set_capacity ? w->set_capacity * 2 : 32;
-        set *grown = mem_resize(w->sets, (size_t)capacity * sizeof *grown);
+        set *grown = desk_grow(w->sets, (size_t)w->set_count * sizeof *grown, (size_t)capacity * sizeof *grown);
         if (!grown)
             return NULL;
         w->sets = grown;
@@ -118,6 +119,14 @@ static void add_part(set *s, int32_t weight, int32_t record)
     s->parts[at] = (part){ .weight = weight, .record = record };
 }
 
+/* Whether product i can be columns of the same product as those that stand from `first` on, the first of them with
+ * its weight. */
+static bool goes_with(const rewriter *w, int32_t first, int32_t i)
+{
+    int32_t weight = value_of(w, i, 1);
+    return (weight >= w->key->records || weight < first) && fit_together(w, first, i, columns_dim(&w->key->record[i]));
+}
+
 /* Product i, if it shares its first factor with earlier ones. */
 static bool look_for_columns(rewriter *w, int32_t i)
 {
@@ -125,16 +134,20 @@ static bool look_for_columns(rewriter *w, int32_t i)
         w->layouts[i]->sizes[0] > MOST_ROWS)
         return true;
     int32_t *open = &w->open[value_of(w, i, 0)], weight = value_of(w, i, 1);
-    set *s = *open ? &w->sets[*open - 1] : NULL;
-    bool early = s && (weight >= w->key->records || weight < s->first);
-    if (!s || s->count == MOST_PARTS || !early || has_weight(s, weight) ||
-        !fit_together(w, s->parts[0].record, i, columns_dim(&w->key->record[i]))) {
+    int32_t alone = *open < 0 ? -1 - *open : -1;
+    set *s = *open > 0 ? &w->sets[*open - 1] : NULL;
+    if (s && s->count < MOST_PARTS && goes_with(w, s->first, i) && !has_weight(s, weight)) {
+        add_part(s, weight, i);
+    } else if (alone >= 0 && goes_with(w, alone, i) && value_of(w, alone, 1) != weight) {
         if (!(s = set_new(w)))
             return false;
-        s->first = i;
+        s->first = alone;
+        add_part(s, value_of(w, alone, 1), alone);
+        add_part(s, weight, i);
         *open = w->set_count;
+    } else {
+        *open = -1 - i;
     }
-    add_part(s, weight, i);
     return true;
 }
 
@@ -249,7 +262,8 @@ static bool find_joined(rewriter *w, set *s)
         }
     if (w->joined_count == w->joined_capacity) {
         int capacity = w->joined_capacity ? w->joined_capacity * 2 : 8;
-        joined_weight *grown = mem_resize(w->joined, (size_t)capacity * sizeof *grown);
+        joined_weight *grown =
+            desk_grow(w->joined, (size_t)w->joined_count * sizeof *grown, (size_t)capacity * sizeof *grown);
         if (!grown)
             return false;
         w->joined = grown;
@@ -362,16 +376,16 @@ static bool has_products(const plan_key *key)
 static bool rewriter_init(rewriter *w)
 {
     size_t records = (size_t)w->key->records, leaves = (size_t)w->key->leaves;
-    w->marks = mem_alloc_zero(records * sizeof *w->marks + 1);
-    w->same_leaf = mem_alloc(leaves * sizeof *w->same_leaf + 1);
-    w->open = mem_alloc_zero((records + leaves) * sizeof *w->open + 1);
+    w->marks = desk_take_zero(records * sizeof *w->marks);
+    w->same_leaf = desk_take(leaves * sizeof *w->same_leaf);
+    w->open = desk_take_zero((records + leaves) * sizeof *w->open);
     return w->marks && w->same_leaf && w->open && share_leaves(w->key, w->same_leaf);
 }
 
 bool rewrite(rewritten *out, const op_log *log, const plan_key *key, plan_report *report)
 {
     *out = (rewritten){ .key = *key };
-    out->layouts = mem_alloc((size_t)key->records * sizeof *out->layouts + 1);
+    out->layouts = desk_take((size_t)key->records * sizeof *out->layouts);
     if (!out->layouts)
         return false;
     for (int i = 0; i < key->records; i++)
@@ -385,29 +399,8 @@ bool rewrite(rewritten *out, const op_log *log, const plan_key *key, plan_report
         good = decide(&w, &any);
     }
     if (good && any) {
-        *out = (rewritten){ .anew = true };
+        *out = (rewritten){ 0 };
         good = write_anew(&w);
     }
-    if (out->anew)
-        mem_free(w.layouts);
-    mem_free(w.marks);
-    mem_free(w.same_leaf);
-    mem_free(w.open);
-    mem_free(w.sets);
-    mem_free(w.joined);
-    mem_free(w.runs);
-    mem_free(w.map);
-    if (!good)
-        rewritten_free(out);
     return good;
-}
-
-void rewritten_free(rewritten *r)
-{
-    mem_free(r->layouts);
-    if (!r->anew)
-        return;
-    mem_free(r->key.record);
-    mem_free(r->key.bits);
-    mem_free(r->origin);
 }

@@ -11,12 +11,10 @@ typedef struct rewritten {
     plan_key key;           /* its leaves are those of the log */
     const layout **layouts; /* per record */
     int32_t *origin;        /* per record: that of the log which it stands for, or is made for; NULL: each itself */
-    bool anew;              /* the records are its own */
 } rewritten;
 
-/* Facts go to the report. False: out of memory, nothing is held. */
+/* Facts go to the report, memory comes from the desk. False: there is none. */
 bool rewrite(rewritten *out, const op_log *log, const plan_key *key, plan_report *report);
-void rewritten_free(rewritten *r);
 
 /* equal.c: per leaf the first that shows the same memory in the same way. */
 bool share_leaves(const plan_key *key, int32_t *same);

@@ -3,7 +3,7 @@
  * Invariant: a record is written after what it reads, and nothing comes between a kernel and its second result. */
 #include "graph/rewriter.h"
 
-#include "core/memory.h"
+#include "graph/desk.h"
 
 enum { NO_RECORD = INT32_MAX }; /* out of memory */
 
@@ -12,17 +12,13 @@ static bool reserve(rewriter *w)
     rewritten *out = w->out;
     if (out->key.records < w->capacity)
         return true;
-    size_t capacity = (size_t)w->capacity * 3 / 2 + 64;
-    record_key *record = mem_resize(out->key.record, capacity * sizeof *record);
-    out->key.record = record ? record : out->key.record;
-    uint8_t *bits = mem_resize(out->key.bits, capacity);
-    out->key.bits = bits ? bits : out->key.bits;
-    const layout **layouts = mem_resize(out->layouts, capacity * sizeof *layouts);
-    out->layouts = layouts ? layouts : out->layouts;
-    int32_t *origin = mem_resize(out->origin, capacity * sizeof *origin);
-    out->origin = origin ? origin : out->origin;
+    size_t had = (size_t)w->capacity, capacity = had ? had * 3 / 2 : (size_t)w->key->records + 64;
+    out->key.record = desk_grow(out->key.record, had * sizeof(record_key), capacity * sizeof(record_key));
+    out->key.bits = desk_grow(out->key.bits, had, capacity);
+    out->layouts = desk_grow(out->layouts, had * sizeof *out->layouts, capacity * sizeof *out->layouts);
+    out->origin = desk_grow(out->origin, had * sizeof *out->origin, capacity * sizeof *out->origin);
     w->capacity = (int)capacity;
-    return record && bits && layouts && origin;
+    return out->key.record && out->key.bits && out->layouts && out->origin;
 }
 
 /* A record of the new log, which serves record `origin`; its number, or NO_RECORD. */
@@ -303,7 +299,7 @@ bool write_anew(rewriter *w)
 {
     w->out->key.leaves = w->key->leaves;
     w->out->key.leaf = w->key->leaf;
-    w->map = mem_alloc((size_t)w->key->records * sizeof *w->map + 1);
+    w->map = desk_take((size_t)w->key->records * sizeof *w->map);
     bool good = w->map != NULL;
     for (int32_t i = 0; good && i < w->key->records; i++)
         good = !is_needed(w, i) || emit_record(w, i);

@@ -8,7 +8,7 @@
  * before its first product. */
 #include "graph/rewriter.h"
 
-#include "core/memory.h"
+#include "graph/desk.h"
 
 enum {
     FEW_ROWS = 8, /* of one product; with more it is as fast as all of them together */
@@ -87,7 +87,7 @@ static run *run_new(rewriter *w)
 {
     if (w->run_count == w->run_capacity) {
         int capacity = w->run_capacity ? w->run_capacity * 2 : 16;
-        run *grown = mem_resize(w->runs, (size_t)capacity * sizeof *grown);
+        run *grown = desk_grow(w->runs, (size_t)w->run_count * sizeof *grown, (size_t)capacity * sizeof *grown);
         if (!grown)
             return NULL;
         w->runs = grown;

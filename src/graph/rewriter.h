@@ -25,6 +25,7 @@ typedef struct mark {
     int32_t run, place;   /* a product: 1 + the run of rows that it is part of, and which part */
     uint8_t length;       /* products added up so far, this one included */
     uint8_t role;
+    bool product; /* of matrices, that is not held afterwards */
 } mark;
 
 typedef struct part {
@@ -76,7 +77,7 @@ typedef struct rewriter {
     const op_log *log;
     mark *marks;
     int32_t *same_leaf;
-    int32_t *open; /* per value: 1 + the latest set of products that read it first */
+    int32_t *open; /* per value: 1 + the latest set of products that read it first; of a single product, -1 - it */
     set *sets;
     int set_count, set_capacity;
     joined_weight *joined;
@@ -118,7 +119,7 @@ static inline void note_of(rewriter *w, plan_fact fact, int32_t record)
 }
 
 /* A product of matrices that is not held afterwards. */
-bool is_free_product(const rewriter *w, int32_t v);
+static inline bool is_free_product(const rewriter *w, int32_t v) { return v < w->key->records && w->marks[v].product; }
 /* Whether only some of its columns are read. */
 bool is_narrow(const rewriter *w, int32_t i);
 

@@ -115,7 +115,8 @@ static int run_product(const plan_program *tail, const binding *bound, kernel_ca
     bind_ports(tail, bound, bases);
     const view *c = &call->out;
     finishing f = { tail->program, bases, c->sizes[c->ndim - 1] };
-    bool hooked = matmul_finishes_rows(call) && (c->sizes[0] >= MANY_ROWS || tail->program->work_ns < 20e3);
+    bool many = view_numel(c) >= MANY_ROWS * f.width, hooked = matmul_finishes_rows(call);
+    hooked = hooked && (many || tail->program->work_ns < 20e3);
     if (hooked) {
         call->epilogue = finish_rows;
         call->epilogue_arg = &f;

@@ -9,7 +9,7 @@
  * as it is until the addition that ends its stretch: that is the term's place in the order of uses. */
 #include "graph/builder.h"
 
-#include "core/memory.h"
+#include "graph/desk.h"
 #include "graph/kernels.h"
 #include "graph/run_sum.h"
 
@@ -172,7 +172,7 @@ static void settle(planner *p, int32_t root)
 
 bool find_sums(planner *p)
 {
-    p->sums = mem_alloc_zero((size_t)p->key->records * sizeof *p->sums + 1);
+    p->sums = desk_take_zero((size_t)p->key->records * sizeof *p->sums);
     if (!p->sums)
         return false;
     for (int32_t i = 0; i < p->key->records; i++)

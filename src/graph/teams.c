@@ -169,7 +169,9 @@ static bool is_few_rows(const instruction *in)
 static bool fits_team(const instruction *in)
 {
     switch (in->kind) {
-    case DO_PROGRAM: return !in->elementwise.sink_count && in->elementwise.program->work_ns < MOST_NS;
+    case DO_PROGRAM:
+        return !in->elementwise.sink_count && in->elementwise.program->work_ns < MOST_NS &&
+               in->elementwise.program->ports <= MOST_TOUCHED;
     case DO_COPY: return in->copy.to.layout->numel <= MOST_COPIED;
     case DO_KERNEL: return is_few_rows(in);
     default: return false;
@@ -246,9 +248,9 @@ static void visit(finder *f, int32_t at)
 {
     const instruction *in = &f->made->code[at];
     bool fits = fits_team(in);
-    if (fits) {
+    if (fits && in->kind == DO_KERNEL) {
         touch_all(f, in);
-        fits = !f->crowded && !(in->kind == DO_KERNEL && writes_over_factor(f));
+        fits = !f->crowded && !writes_over_factor(f);
     }
     if (!fits) {
         close_team(f);

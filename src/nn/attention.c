@@ -5,18 +5,16 @@
 
 #include <math.h>
 
-/* 0 where the mask (true: attend) is set, -inf elsewhere; a mask of floats is added as it is. */
+/* -inf where the mask says so; a mask of floats is added as it is. */
 static bk_tensor *masked(bk_tensor *scores, const bk_tensor *mask)
 {
-    if (tensor_dtype(mask) != BK_BOOL)
-        return bk_add(scores, mask);
-    return bk_masked_fill(scores, bk_logical_not(mask), -INFINITY);
+    return tensor_dtype(mask) == BK_BOOL ? bk_masked_fill(scores, mask, -INFINITY) : bk_add(scores, mask);
 }
 
-/* true on and below the diagonal: no row sees what comes after it. */
+/* true above the diagonal: no row sees what comes after it. */
 static bk_tensor *causal_mask(int64_t rows, int64_t columns)
 {
-    return bk_tril(bk_ones(2, (int64_t[]){ rows, columns }, BK_BOOL), 0);
+    return bk_triu(bk_ones(2, (int64_t[]){ rows, columns }, BK_BOOL), 1);
 }
 
 bk_tensor *bk_attention(const bk_tensor *q, const bk_tensor *k, const bk_tensor *v, const bk_tensor *mask,
@@ -41,13 +39,15 @@ bk_tensor *bk_attention(const bk_tensor *q, const bk_tensor *k, const bk_tensor 
                           bk_dtype_name(tensor_dtype(v)));
     bk_scope_push();
     double factor = isnan(scale) ? 1 / sqrt((double)l->sizes[l->ndim - 1]) : scale;
-    bk_tensor *scores = bk_matmul(bk_mul_s(q, factor), bk_transpose(k, -2, -1));
+    /* The mask first: then scores are scaled and masked as the product finishes them. */
+    const bool masks = causal || mask;
     if (causal)
         mask = causal_mask(l->sizes[l->ndim - 2], k->layout->sizes[k->layout->ndim - 2]);
-    if (scores && mask)
-        scores = masked(scores, mask);
-    if (causal && !mask)
-        scores = NULL; /* out of memory: no mask is not the same */
+    else if (mask && tensor_dtype(mask) == BK_BOOL)
+        mask = bk_logical_not(mask); /* true: attend */
+    bk_tensor *scores = bk_mul_s(bk_matmul(q, bk_transpose(k, -2, -1)), factor);
+    if (masks)
+        scores = scores && mask ? masked(scores, mask) : NULL; /* out of memory: no mask is not the same */
     bk_tensor *weights = scores ? bk_softmax(scores, -1) : NULL;
     if (weights && dropout_p > 0)
         weights = bk_dropout(weights, dropout_p, true, BK_DROPOUT);

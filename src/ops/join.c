@@ -84,10 +84,10 @@ bk_tensor *join_begin(bk_dtype dtype, const layout *whole)
     return whole ? tensor_from_node(record_node(node_new(OP_empty, dtype, whole))) : NULL;
 }
 
-int join_part(bk_tensor *whole, int dim, int64_t from, const bk_tensor *part, const int64_t *sizes)
+/* Part of whole: l, from an offset on. */
+static int write_part(bk_tensor *whole, const layout *l, int64_t offset, const bk_tensor *part)
 {
-    const layout *l = layout_get(whole->layout->ndim, sizes, whole->layout->strides);
-    bk_tensor *region = l ? tensor_alias(whole, l, from * whole->layout->strides[dim], true) : NULL;
+    bk_tensor *region = tensor_alias(whole, l, offset, true);
     operand in;
     if (!region || !tensor_read(part, &in))
         return -1;
@@ -99,6 +99,12 @@ int join_part(bk_tensor *whole, int dim, int64_t from, const bk_tensor *part, co
     if (status == 0 && written->op == OP_update && written->in[0] == before)
         written->attr.region.tape |= REGION_FRESH; /* parts are disjoint: no gradient below has to be zeroed here */
     return status;
+}
+
+int join_part(bk_tensor *whole, int dim, int64_t from, const bk_tensor *part, const int64_t *sizes)
+{
+    const layout *l = layout_get(whole->layout->ndim, sizes, whole->layout->strides);
+    return l ? write_part(whole, l, from * whole->layout->strides[dim], part) : -1;
 }
 
 /* An empty tensor of one dimension has no place among parts of more, but what is joined is on the tape if it is. */
@@ -175,6 +181,23 @@ static const layout *stacked_layout(bk_tensor *const *tensors, bk_tensor *const 
     return l ? layout_get(first->ndim + 1, sizes, l == l->plain ? NULL : strides) : NULL;
 }
 
+/* Part i of a stack is written where whole[i] along dim shows it: no part needs the new dimension itself. */
+static bk_tensor *stack_parts(bk_tensor *const *tensors, int count, int dim, const layout *l)
+{
+    bk_tensor *whole = join_begin(joint_dtype(tensors, count), l);
+    const layout *first = tensors[0]->layout;
+    int64_t strides[BK_MAX_NDIM];
+    for (int d = 0; whole && d < first->ndim; d++)
+        strides[d] = l->strides[d + (d >= dim)];
+    const layout *part = whole ? layout_get(first->ndim, first->sizes, strides) : NULL;
+    for (int i = 0; part && i < count; i++)
+        if (write_part(whole, part, i * l->strides[dim], tensors[i]) < 0)
+            return NULL;
+    if (part)
+        tensor_written_by(whole, WRITE_stack);
+    return part ? whole : NULL;
+}
+
 bk_tensor *bk_stack(bk_tensor *const *tensors, int count, int dim)
 {
     if (!check_list(tensors, count, "stack"))
@@ -189,17 +212,14 @@ bk_tensor *bk_stack(bk_tensor *const *tensors, int count, int dim)
                               layout_text(first, a), layout_text(tensors[i]->layout, b), i);
     lock_take();
     bk_scope_push();
-    bk_tensor *raised[count], *t = NULL;
-    int i = 0;
-    for (; i < count; i++) {
-        raised[i] = bk_unsqueeze(tensors[i], dim);
-        if (!raised[i])
-            break;
-    }
-    if (i == count) {
-        dim += dim < 0 ? first->ndim + 1 : 0;
-        t = join(raised, count, dim, stacked_layout(tensors, raised, count, dim), WRITE_stack);
-    }
+    int at = dim < 0 ? dim + first->ndim + 1 : dim, i = 0;
+    bool inner = count > 1 && at >= 0 && at < first->ndim && first->ndim < BK_MAX_NDIM;
+    const layout *l = inner ? stacked_layout(tensors, NULL, count, at) : NULL;
+    bk_tensor *raised[inner ? 1 : count], *t = l ? stack_parts(tensors, count, at, l) : NULL;
+    while (!inner && i < count && (raised[i] = bk_unsqueeze(tensors[i], dim)))
+        i++;
+    if (i == count)
+        t = join(raised, count, at, stacked_layout(tensors, raised, count, at), WRITE_stack);
     t = scope_return(t);
     lock_give();
     return t;

@@ -4,6 +4,7 @@
  * the tests of summation order use random fractions and compare bits. BRISK_ISA chooses the instruction set. */
 #include "cpu/gemm.h"
 #include "core/memory.h"
+#include "core/threads.h"
 #include "tap.h"
 #include <math.h>
 #include <stdatomic.h>
@@ -249,10 +250,12 @@ static void test_large_factor(void)
     tap_ok(right, "a factor that is packed on the way, into sums and into c");
 }
 
-/* Rows of a that many panels read, or that lie 4 KB apart, are packed; so are b's by the first tile that reads them. */
+/* Rows of a that many panels read, or columns 4 KB apart, are packed; so are b's by the first tile that reads them. */
 static void test_packed_rows(void)
 {
-    static const int64_t shapes[][3] = { { 37, 1700, 530 }, { 150, 1601, 40 }, { 29, 330, 1024 }, { 27, 170, 512 } };
+    static const int64_t shapes[][3] = {
+        { 37, 1700, 530 }, { 150, 1601, 40 }, { 29, 330, 1024 }, { 27, 170, 512 }, { 1024, 530, 20 }
+    };
     bool right = true;
     for (int t = 0; t < TYPES; t++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
@@ -305,6 +308,19 @@ static void run_rows(const matrix *a, const matrix *b, int64_t first, int64_t ro
     gemm_run(&task);
 }
 
+/* The same within a loop, where a product has one thread: a half of the rows each. */
+typedef struct halves {
+    const matrix *a, *b;
+    char *c;
+} halves;
+
+static void run_half(void *arg, int64_t begin, int64_t end)
+{
+    const halves *h = arg;
+    const int64_t first = h->a->rows * begin / 2, last = h->a->rows * end / 2;
+    run_rows(h->a, h->b, first, last - first, NULL, h->c + first * h->b->cols * (int64_t)bk_dtype_size(h->a->type));
+}
+
 static bool bits_are_stable(bk_dtype type, int64_t m, int64_t n, int64_t k, pattern pa, pattern pb)
 {
     matrix a = matrix_make(type, m, k, pa), b = matrix_make(type, k, n, pb);
@@ -320,6 +336,8 @@ static bool bits_are_stable(bk_dtype type, int64_t m, int64_t n, int64_t k, patt
     bool same = memcmp(one, other, bytes) == 0;
     gemm_pack(type, k, n, b.first, b.row, b.col, packed);
     run_rows(&a, &b, 0, m, packed, other);
+    same = same && memcmp(one, other, bytes) == 0;
+    threads_for(2, 1, 1e9, run_half, &(halves){ &a, &b, other });
     same = same && memcmp(one, other, bytes) == 0;
     for (int64_t at = 0, rows = 1; at < m; at += rows, rows = rows % 17 + 1) {
         rows = rows < m - at ? rows : m - at;
@@ -338,7 +356,8 @@ static void test_bits(void)
 {
     static const int64_t shapes[][3] = { { 300, 200, 300 }, { 100, 500, 600 }, { 500, 1, 5000 },  { 90, 5, 400 },
                                          { 2, 3000, 700 },  { 33, 64, 64 },    { 1, 1, 100000 },  { 64, 512, 512 },
-                                         { 150, 530, 600 }, { 60, 1700, 530 }, { 29, 330, 1024 }, { 200, 800, 513 } };
+                                         { 150, 530, 600 }, { 60, 1700, 530 }, { 29, 330, 1024 }, { 200, 800, 513 },
+                                         { 1024, 530, 40 } };
     for (int t = 0; t < 2; t++) {
         bool same = true;
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
@@ -348,6 +367,49 @@ static void test_bits(void)
                        same;
         tap_ok(same, "threads, packing and the number of rows change no bit");
     }
+}
+
+/* c += a^T b with rows of both along k, as gradients of weights are: k is cut between threads. */
+static bool cut_k_is_stable(bk_dtype type, int64_t m, int64_t n, int64_t k, pattern c_order)
+{
+    matrix a = matrix_make(type, m, k, PADDED_COLUMNS), b = matrix_make(type, k, n, PADDED);
+    matrix c = matrix_make(type, m, n, c_order);
+    const size_t bytes = (size_t)c.count * bk_dtype_size(type);
+    char *before = malloc(bytes), *one = malloc(bytes);
+    fill_fractions(&a);
+    fill_fractions(&b);
+    fill_fractions(&c);
+    memcpy(before, c.memory, bytes);
+    bool same = true;
+    for (int threads = 1; threads <= 5; threads++) {
+        memcpy(c.memory, before, bytes);
+        bk_set_num_threads(threads);
+        gemm_task task = task_of(&a, &b, &c);
+        task.accumulate = true;
+        gemm_run(&task);
+        if (threads == 1)
+            memcpy(one, c.memory, bytes);
+        same = same && memcmp(one, c.memory, bytes) == 0;
+    }
+    bk_set_num_threads(2);
+    free(before);
+    free(one);
+    free(a.memory);
+    free(b.memory);
+    free(c.memory);
+    return same;
+}
+
+static void test_cut_k(void)
+{
+    bool same = true;
+    for (int t = 0; t < 2; t++)
+        for (pattern order = ROWS; order <= PADDED_COLUMNS; order++) {
+            same = cut_k_is_stable(types[t], 60, 70, 2600, order) && same;
+            same = cut_k_is_stable(types[t], 15, 200, 4097, order) && same;
+            same = cut_k_is_stable(types[t], 130, 260, 1024, order) && same;
+        }
+    tap_ok(same, "a long k over a small c adds up to the same bits on any number of threads");
 }
 
 /* Columns of a product of few rows, range by range, from b as it is or packed the same way; c begins as it was. Where
@@ -577,6 +639,7 @@ static void test_out_of_memory(void)
         right = same_without_memory(types[t], 300, 300, 300, COLUMNS, COLUMNS) && right;
         right = same_without_memory(types[t], 150, 530, 600, ROWS, ROWS) && right;
         right = same_without_memory(types[t], 60, 1700, 530, ROWS, ROWS) && right;
+        right = same_without_memory(types[t], 90, 100, 1100, COLUMNS, ROWS) && right;
         right = same_without_memory(types[t], 200, 1, 9000, ROWS, ROWS) && right;
         right = same_without_memory(types[t], 700, 1, 5000, SPREAD, SPREAD) && right;
     }
@@ -595,6 +658,7 @@ int main(void)
     test_shapes();
     test_strides();
     test_bits();
+    test_cut_k();
     test_columns();
     test_precision();
     test_not_a_number();

@@ -243,8 +243,10 @@ static void sums(void)
 
 static void regions(void)
 {
-    for (int f = 0; f < FORMS - 1; f++)
+    for (int f = 0; f < FORMS - 1; f++) {
         tap_ok(fires(f, FACT_REGION, 2), "%s: each core takes its rows through many steps", forms[f].name);
+        tap_ok(fires(f, FACT_ALIKE, 8), "%s: the groups of its steps share programs", forms[f].name);
+    }
 }
 
 static void copies(void)

@@ -405,6 +405,24 @@ static void gradients_of_a_stack(void)
     bk_scope_pop();
 }
 
+static void parts_of_a_stack(void)
+{
+    enum { T = 12 };
+    bk_scope_push();
+    bk_tensor *w = sample(2, (int64_t[]){ 3, 4 }, BK_FLOAT32, 1), *parts[T];
+    bk_set_requires_grad(w, true);
+    for (int t = 0; t < T; t++)
+        parts[t] = bk_mul_s(w, t);
+    int before = the_log.count;
+    bk_tensor *outer = bk_stack(parts, T, 0);
+    tap_ok(log_is_eager || the_log.count == before + 1 + T, "a stack is memory and one record for each part");
+    bk_tensor *inner = bk_stack(parts, T, 1), *last = bk_stack(parts, T, -1);
+    tap_ok(same_bits(bk_permute(inner, 3, (int[]){ 1, 0, 2 }), outer) &&
+               same_bits(bk_permute(last, 3, (int[]){ 2, 0, 1 }), outer),
+           "stacks along other dimensions have the same parts");
+    bk_scope_pop();
+}
+
 static plan_report of_heads; /* of the backward pass */
 
 /* The gradient of a projection that is read as heads: parts of its columns, each in other sizes and turned. */
@@ -435,6 +453,89 @@ static void gradients_of_heads(void)
            "the gradient of parts in other sizes and orders is that of eager mode");
     tap_ok(log_is_eager || (of_heads.count[FACT_COPIED] == 0 && of_heads.count[FACT_UNFILLED] == 1),
            "the gradients of parts are computed where they belong, in memory that nobody filled");
+    bk_scope_pop();
+}
+
+/* --- numbers in every element --------------------------------------------------------------------------------------
+ */
+
+static bk_tensor *repeated_numbers(const operands *o)
+{
+    bk_tensor *t = bk_tanh(o->x), *zeros = bk_zeros_like(t), *two = bk_full_like(t, 2, bk_dtype_of(t));
+    bk_tensor *s = bk_softmax(t, -1), *low = bk_where(bk_lt_s(s, 0.01), zeros, s);
+    bk_tensor *rows = bk_cumsum(two, 0), *far = bk_mul(bk_softmax(low, -1), two);
+    bk_tensor *out = bk_clone(zeros);
+    if (bk_copy_(bk_narrow(out, 0, 3, 4), bk_narrow(far, 0, 0, 4)) < 0)
+        return NULL;
+    return bk_add(bk_add(out, rows), bk_sum(bk_mul(two, low), 1, false));
+}
+
+static void numbers_in_every_element(void)
+{
+    bool same = true;
+    bk_scope_push();
+    for (int dtype = 0; dtype < 2; dtype++) {
+        operands o = { .x = sample(2, (int64_t[]){ 50, 50 }, dtype ? BK_FLOAT64 : BK_FLOAT32, 1) };
+        same = lazy_is_eager(repeated_numbers, &o) && same;
+    }
+    tap_ok(same, "a number in every element is the same for groups, kernels, parts and reductions that read it");
+    bk_scope_pop();
+}
+
+/* --- copies in another order -------------------------------------------------------------------------------------- */
+
+static bk_tensor *heads(const operands *o) { return bk_matmul(o->x, o->y); }
+static bk_tensor *by_token(bk_tensor *t) { return bk_contiguous(bk_transpose(t, 1, 2)); }
+
+static bk_tensor *joined_heads(const operands *o)
+{
+    return bk_reshape(bk_transpose(heads(o), 1, 2), 3, (int64_t[]){ 3, 9, 5 * 16 });
+}
+static bk_tensor *scaled_heads(const operands *o) { return bk_tanh(by_token(bk_mul_s(heads(o), 0.3))); }
+static bk_tensor *heads_side_by_side(const operands *o)
+{
+    bk_tensor *parts[] = { joined_heads(o), bk_mul_s(o->row, 2), joined_heads(&(operands){ .x = o->wide, .y = o->y }) };
+    return bk_exp(bk_cat(parts, 3, 2));
+}
+static bk_tensor *heads_last(const operands *o)
+{
+    bk_tensor *t = bk_contiguous(bk_permute(heads(o), 4, (int[]){ 2, 1, 0, 3 }));
+    return bk_copy_(t, bk_add(t, bk_tanh(t))) < 0 ? NULL : t;
+}
+static bk_tensor *heads_read_twice(const operands *o)
+{
+    bk_tensor *t = heads(o);
+    return bk_add(bk_sum(bk_square(t), 0, false), by_token(t));
+}
+static bk_tensor *turned_heads(const operands *o) { return bk_contiguous(bk_transpose(heads(o), 2, 3)); }
+static bk_tensor *copied_product(const operands *o)
+{
+    return bk_contiguous(bk_transpose(bk_matmul(bk_select(bk_select(o->x, 0, 0), 0, 0), o->w), 0, 1));
+}
+
+static void copies_in_another_order(void)
+{
+    static const struct {
+        program run;
+        int ordered;
+    } programs[] = { { joined_heads, 1 },     { scaled_heads, 1 }, { heads_side_by_side, 2 }, { heads_last, 1 },
+                     { heads_read_twice, 0 }, { turned_heads, 0 }, { copied_product, 0 } };
+    bool same = true, found = true;
+    bk_scope_push();
+    for (int dtype = 0; dtype < 2; dtype++) {
+        const bk_dtype type = dtype ? BK_FLOAT64 : BK_FLOAT32;
+        operands o = { .x = sample(4, (int64_t[]){ 3, 5, 9, 7 }, type, 1),
+                       .y = sample(4, (int64_t[]){ 3, 5, 7, 16 }, type, 2),
+                       .wide = sample(4, (int64_t[]){ 3, 5, 9, 7 }, type, 3),
+                       .row = sample(3, (int64_t[]){ 3, 9, 11 }, type, 4),
+                       .w = sample(2, (int64_t[]){ 7, 16 }, type, 5) };
+        for (size_t k = 0; k < sizeof programs / sizeof *programs; k++) {
+            same = lazy_is_eager(programs[k].run, &o) && same;
+            found = found && (log_is_eager || report.count[FACT_ORDERED] == programs[k].ordered);
+        }
+    }
+    tap_ok(same, "what is made in the order of its copy is that of eager mode");
+    tap_ok(found, "products of a batch that are only read through a copy of their rows are made in its order");
     bk_scope_pop();
 }
 
@@ -546,7 +647,10 @@ int main(void)
     sees_what_was_placed();
     shares();
     gradients_of_a_stack();
+    parts_of_a_stack();
     gradients_of_heads();
+    numbers_in_every_element();
+    copies_in_another_order();
     gradients_of_tiles();
     sums_of_joined_gradients();
     return tap_done();

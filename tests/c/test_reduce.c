@@ -191,6 +191,36 @@ static void test_moments(void)
     tap_ok(right, "mean and second moment agree with two passes in double");
 }
 
+/* The rows of a matrix are summed several at once; a row alone is not. */
+static bool rows_sum_as_alone(bk_dtype t, int64_t rows, int64_t n)
+{
+    sample s = sample_make(t, 2, (int64_t[]){ rows, n }, true, false);
+    sample all = sample_make(BK_FLOAT32, 2, (int64_t[]){ rows, 1 }, true, false);
+    bool same = reduce_run(REDUCE_SUM, &all.v, &s.v, 2) == 0;
+    for (int64_t r = 0; r < rows; r++) {
+        float sum;
+        view row = { s.v.data + r * n * (int64_t)dtype_size(t), t, 1, { n }, { 1 } };
+        view alone = { (char *)&sum, BK_FLOAT32, 1, { 1 }, { 1 } };
+        same &= reduce_run(REDUCE_SUM, &alone, &row, 1) == 0 && (double)sum == view_double(&all.v, r);
+    }
+    sample_free(&s);
+    sample_free(&all);
+    return same;
+}
+
+static void test_rows(void)
+{
+    bool same = true;
+    for (int64_t n = 1; n < 1200; n += n < 140 ? 1 : 37)
+        for (int64_t rows = 1; rows < 20; rows += 3)
+            same &= rows_sum_as_alone(n % 2   ? BK_FLOAT32
+                                      : n % 4 ? BK_BFLOAT16
+                                              : BK_FLOAT16,
+                                      rows, n) &&
+                    rows_sum_as_alone(BK_FLOAT32, rows, n);
+    tap_ok(same, "the sum of a row does not depend on how many rows are summed with it");
+}
+
 static void test_accuracy(void)
 {
     int64_t n = 4000000;
@@ -299,6 +329,7 @@ int main(void)
     test_large();
     test_moments();
     test_accuracy();
+    test_rows();
     test_scans();
     return tap_done();
 }

@@ -63,6 +63,30 @@ static void test_same_values(void)
     tap_ok(replay_count().passes == 0 && replay_count().bytes == 0, "what is remembered can be forgotten");
 }
 
+/* As long as recurrences get: the pass must not be cut by the log's budget. */
+static void test_long_loops(void)
+{
+    enum { STEPS = 10000 };
+    int64_t before = replay_count().replayed;
+    for (int round = 0; round < 3; round++) {
+        bk_scope_push();
+        bk_tensor *h = bk_full(2, (int64_t[]){ 1, 8 }, 0.5, BK_FLOAT32), *all = h;
+        bk_scope_push();
+        for (int t = 0; h && t < STEPS; t++) {
+            h = bk_tanh(bk_add(bk_add(bk_matmul(h, bk_transpose(weight, 0, 1)), bias), bk_mul(h, bias)));
+            all = t % 1000 ? all : bk_add(all, h);
+        }
+        bk_tensor *loss = bk_retain(bk_sum(bk_mul(all, all), 0, false));
+        bk_scope_pop();
+        bk_backward(loss, NULL, false, false);
+        bk_release(loss);
+        bk_scope_pop();
+    }
+    bool compared = log_eager() || flush_checks();
+    tap_ok(compared || replay_count().replayed > before, "the pass over a loop of 10,000 steps is replayed");
+    replay_clear();
+}
+
 static void test_memory_is_bounded(void)
 {
     for (int round = 0; round < 3; round++)
@@ -117,6 +141,7 @@ int main(void)
 {
     tap_ok(make_parameters(), "parameters are made");
     test_same_values();
+    test_long_loops();
     test_memory_is_bounded();
     test_faults();
     bk_release(weight);

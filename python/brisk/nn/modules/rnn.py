@@ -291,6 +291,18 @@ class RNNCellBase(Module):
             text += f", nonlinearity={self.nonlinearity}"
         return text
 
+    def _next(self, kind, input, hx):
+        """The next states, at once where there is nothing to make up or to complain about."""
+        out = _nn._rnn_cell(kind, input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        if out is not None:
+            return out
+        if kind != 2:
+            return self._step(kind, input, [hx])
+        states = [None, None] if hx is None else list(hx)
+        if len(states) != 2:
+            raise RuntimeError("lstm_cell expects two hidden states")
+        return self._step(kind, input, states)
+
     def _step(self, kind, input, states):
         """The next states of a batch or of one row."""
         name = type(self).__name__
@@ -329,7 +341,7 @@ class RNNCell(RNNCellBase):
     def forward(self, input, hx=None):
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
-        return self._step(0 if self.nonlinearity == "tanh" else 1, input, [hx])
+        return self._next(0 if self.nonlinearity == "tanh" else 1, input, hx)
 
 
 class LSTMCell(RNNCellBase):
@@ -339,7 +351,7 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input, hx=None):
-        return self._step(2, input, [None, None] if hx is None else list(hx))
+        return self._next(2, input, hx)
 
 
 class GRUCell(RNNCellBase):
@@ -349,4 +361,4 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input, hx=None):
-        return self._step(3, input, [hx])
+        return self._next(3, input, hx)
