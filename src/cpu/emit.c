@@ -27,6 +27,7 @@ enum {
     MOST_STEPS = 2048, /* longer programs are interpreted: tables are on the stack */
     MOST_PLACES = 4096,
     DEEPEST = 100,
+    FEW = 12, /* nodes */
 };
 static const int64_t MOST_BYTES = (int64_t)32 << 20;
 
@@ -158,17 +159,24 @@ static void keep_register(ir_code *ir, ir_places *at, int end, int32_t place)
     at->value[place] = IR_NONE;
 }
 
-/* The nodes of steps [first, end), and of the registers that later steps read; fewer steps if they go too deep. */
+/* The nodes of steps [first, end), and of the registers that later steps read; fewer steps if they go too deep. A few
+ * nodes are no part of their own: passing tiles to it would cost more than it saves. */
 static int write_ir(ir_code *ir, isa_level level, const ew_program *p, const bool *repeated, int first, int end)
 {
     int16_t value[MOST_PLACES];
     memset(value, -1, (size_t)(p->ports + p->registers) * sizeof *value);
     ir_places at = { p, repeated, value };
     ir_begin(ir, level);
+    int cut = end, before_cut = 0;
     for (int i = first; i < end; i++) {
+        int before = ir->count;
         ir_add_step(ir, &at, &p->step[i]);
-        if ((ir->deepest > DEEPEST || ir->full) && i > first)
-            return write_ir(ir, level, p, repeated, first, i);
+        if (ir->deepest > DEEPEST && before > FEW && cut == end) {
+            cut = i;
+            before_cut = before;
+        }
+        if ((cut < end && ir->count - before_cut > FEW) || (ir->full && i > first))
+            return write_ir(ir, level, p, repeated, first, cut < i ? cut : i);
     }
     if (end == p->steps)
         return end;
@@ -233,7 +241,7 @@ static void write_parts(emit_session *s, emitted *e, const ew_program *p, const 
                 e->refused = true;
                 return;
             }
-            entry = emit_function(&s->code, &ir, s->level);
+            entry = emit_function(&s->code, &ir, s->level, p->ports + p->registers);
         }
         add_part(e, i, end, entry);
     }

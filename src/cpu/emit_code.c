@@ -194,7 +194,22 @@ static int copies_of(const ir_code *ir, bool evex)
     return ir->deepest > DEEP && most_alive(ir) <= (evex ? 12 : 4) ? 2 : 1;
 }
 
-static void write_function(emitter *e, int copies)
+/* What is asked for one by one, between much that is computed, does not queue up. */
+static void look_ahead(emitter *e, int places, int step)
+{
+    enum { MUCH = 48, LINE = 64 };
+    const int lines = step * e->lane_bytes < LINE ? 1 : step * e->lane_bytes / LINE;
+    for (int k = 0; k < EMIT_AHEAD && e->ir->count >= MUCH; k++) {
+        put_load(e->b, SCRATCH, at_base(TABLE, (places + k) * 8));
+        for (int i = 0; i < lines; i++) {
+            operand at = at_index(SCRATCH, INDEX, e->lane_bytes);
+            at.displacement = i * LINE;
+            put_prefetch(e->b, at);
+        }
+    }
+}
+
+static void write_function(emitter *e, int copies, int places)
 {
     code_buffer *b = e->b;
     const int step = e->lanes * copies;
@@ -208,6 +223,7 @@ static void write_function(emitter *e, int copies)
     put_padding(b, 16);
     size_t again = b->size;
     write_nodes(e, false);
+    look_ahead(e, places, step);
     put_alu_number(b, ALU_ADD, INDEX, step);
     put_alu(b, ALU_CMP, INDEX, COUNT);
     put_jump_back_if(b, IF_LESS_EQUAL, again);
@@ -227,7 +243,7 @@ static void write_function(emitter *e, int copies)
     close_frame(e, frame);
 }
 
-size_t emit_function(code_buffer *b, const ir_code *ir, isa_level level)
+size_t emit_function(code_buffer *b, const ir_code *ir, isa_level level, int places)
 {
     ir_code doubled;
     const bool evex = level == ISA_AVX512;
@@ -239,6 +255,6 @@ size_t emit_function(code_buffer *b, const ir_code *ir, isa_level level)
     memset(e.reg, -1, sizeof e.reg);
     write_pool(&e);
     const size_t entry = b->size;
-    write_function(&e, fits ? copies : 1);
+    write_function(&e, fits ? copies : 1, places);
     return entry;
 }

@@ -286,6 +286,10 @@ static const ir_row function_rows[EW_COUNT][2] = {
     [EW_tanh] = { ir_tanh, ir_tanh_d }, [EW_log] = { ir_log, ir_log_d },
     [EW_erf] = { ir_erf, NULL },        [EW_erfc] = { ir_erfc, NULL },
     [EW_gelu] = { ir_gelu, NULL },      [EW_gelu_slope] = { ir_gelu_slope, NULL },
+    [EW_expm1] = { ir_expm1, NULL },    [EW_log1p] = { ir_log1p, NULL },
+    [EW_silu] = { ir_silu, NULL },      [EW_logsigmoid] = { ir_logsigmoid, NULL },
+    [EW_elu] = { ir_elu, NULL },        [EW_celu] = { ir_celu, NULL },
+    [EW_selu] = { ir_selu, NULL },      [EW_softplus] = { ir_softplus, NULL },
 };
 
 static const ir_row bool_rows[EW_COUNT] = {

@@ -1,6 +1,6 @@
-/* emit_math.c: exp, sigmoid, tanh and log, of float32 also erf and gelu, as nodes, as vmath.h computes them where there
- * is a fused multiply-add: the same operations in the same order, so the same bits. Names are those of vmath.h, where
- * the reasons stand; who changes a formula there changes it here, and test_emit.c tells who forgot. */
+/* emit_math.c: exp, sigmoid, tanh and log, of float32 also erf, gelu and the like, as nodes, as vmath.h computes them
+ * where there is a fused multiply-add: the same operations in the same order, so the same bits. Names are those of
+ * vmath.h, where the reasons stand; who changes a formula there changes it here, and test_emit.c tells who forgot. */
 #include "cpu/emit_math.h"
 
 #include <string.h>
@@ -94,6 +94,50 @@ int ir_sigmoid(ir_code *c, ir_type type, int x, int y, int z)
     return quotient(c, where_less(c, x, 0, e, k(c, 1)), add(c, k(c, 1), e));
 }
 
+int ir_silu(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    const float rounder = ROUNDER + 127 + 64;
+    int one = k(c, 1), scale = k(c, 0x1p-64f), negative = ir_compare(c, IR_LT, x, k(c, 0));
+    int a = ir_binary(c, IR_GREATEST, k(c, -115), ir_binary(c, IR_OR, x, k(c, -0.0f)));
+    int t = madd(c, a, k(c, (float)LOG2E), k(c, rounder)), s = pow2_of_rounded(c, t);
+    int p = expm1_coarse(c, reduce_ln2(c, a, sub(c, t, k(c, rounder)))), v = mul(c, a, s);
+    int over = ir_select(c, negative, madd(c, v, p, v), x), under = madd(c, madd(c, p, s, s), scale, one);
+    int r = mul(c, quotient(c, over, under), ir_select(c, negative, scale, one));
+    return ir_select(c, ir_compare(c, IR_EQ, x, k(c, -INFINITY)), k(c, NAN), r);
+}
+
+int ir_expm1(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    const float rounder = ROUNDER + 127 - 1;
+    int a = ir_binary(c, IR_GREATEST, k(c, -18), ir_binary(c, IR_LEAST, k(c, 89), x));
+    int t = madd(c, a, k(c, (float)LOG2E), k(c, rounder)), s = pow2_of_rounded(c, t), n = sub(c, t, k(c, rounder));
+    int p = expm1_reduced(c, reduce_ln2(c, a, n)), half = madd(c, p, s, sub(c, s, k(c, 0.5f)));
+    return ir_copysign(c, ir_select(c, ir_compare(c, IR_EQ, n, k(c, 0)), p, mul(c, k(c, 2), half)), x);
+}
+
+static int above_zero(ir_code *c, int x, int yes, int no)
+{
+    return ir_select(c, ir_compare(c, IR_GT, x, k(c, 0)), yes, no);
+}
+
+int ir_elu(ir_code *c, ir_type type, int x, int y, int z)
+{
+    return above_zero(c, x, x, mul(c, y, ir_expm1(c, type, x, y, z)));
+}
+
+int ir_celu(ir_code *c, ir_type type, int x, int y, int z)
+{
+    return above_zero(c, x, x, mul(c, y, ir_expm1(c, type, quotient(c, x, y), y, z)));
+}
+
+int ir_selu(ir_code *c, ir_type type, int x, int y, int z)
+{
+    int yes = mul(c, k(c, (float)1.0507009873554804934193349852946), x);
+    return above_zero(c, x, yes, mul(c, k(c, (float)1.7580993408473768599402175208123), ir_expm1(c, type, x, y, z)));
+}
+
 int ir_tanh(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
@@ -109,11 +153,46 @@ int ir_tanh(ir_code *c, ir_type type, int x, int y, int z)
 /* --- log ------------------------------------------------------------------------------------------------------------
  */
 
+/* 2^n (1 + f) */
+static int log_of_parts(ir_code *c, int n, int f)
+{
+    static const float series[] = { 0.33333331f, -0.24999997f, 0.20000721f,  -0.1666781f, 0.14248877f,
+                                    -0.1242536f, 0.11687025f,  -0.11483081f, 0.069713463f };
+    int f2 = mul(c, f, f), p = polynomial(c, f, 8, series);
+    int low = madd(c, mul(c, f, f2), p, mul(c, n, k(c, -2.12194440e-4f)));
+    return madd(c, n, k(c, 0.693359375f), add(c, f, madd(c, k(c, -0.5f), f2, low)));
+}
+
+int ir_log1p(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int one = k(c, 1), sum = add(c, one, x), back = sub(c, sum, one);
+    int lost = add(c, sub(c, one, sub(c, sum, back)), sub(c, x, back));
+    int bits = ir_binary(c, IR_INT_ADD, sum, u(c, 0x3f800000u - 0x3f3504f3u));
+    int n = ir_binary(c, IR_INT_SUB, ir_shift(c, IR_SHIFT_RIGHT, bits, 23), u(c, 127));
+    int m = ir_binary(c, IR_INT_ADD, ir_binary(c, IR_AND, bits, u(c, 0x7fffff)), u(c, 0x3f3504f3u));
+    int f = madd(c, mul(c, lost, k(c, 0.5f)), pow2(c, ir_binary(c, IR_INT_SUB, u(c, 1), n)), sub(c, m, one));
+    int r = ir_copysign(c, log_of_parts(c, ir_unary(c, IR_FLOAT_OF_INT, n), f), x);
+    r = ir_select(c, ir_compare(c, IR_EQ, x, k(c, -1)), k(c, -INFINITY), r);
+    r = where_less(c, x, -1, k(c, NAN), r);
+    return where_less(c, x, INFINITY, r, x);
+}
+
+int ir_softplus(ir_code *c, ir_type type, int x, int y, int z)
+{
+    int t = mul(c, x, y), r = quotient(c, ir_log1p(c, type, ir_exp(c, type, t, y, z), y, z), y);
+    return ir_select(c, ir_compare(c, IR_GT, t, z), x, r);
+}
+
+int ir_logsigmoid(ir_code *c, ir_type type, int x, int y, int z)
+{
+    int e = ir_exp(c, type, ir_binary(c, IR_OR, x, k(c, -0.0f)), y, z);
+    return sub(c, where_less(c, x, 0, x, k(c, 0)), ir_log1p(c, type, e, y, z));
+}
+
 int ir_log(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    static const float series[] = { 0.33333331f, -0.24999997f, 0.20000721f,  -0.1666781f, 0.14248877f,
-                                    -0.1242536f, 0.11687025f,  -0.11483081f, 0.069713463f };
     int denormal = ir_compare(c, IR_LT, x, k(c, 0x1p-126f));
     int scaled = ir_select(c, denormal, mul(c, x, k(c, 0x1p23f)), x);
     int bias = ir_select(c, denormal, k(c, -23), k(c, 0));
@@ -121,10 +200,7 @@ int ir_log(ir_code *c, ir_type type, int x, int y, int z)
     int exponent = ir_binary(c, IR_INT_SUB, ir_shift(c, IR_SHIFT_RIGHT, bits, 23), u(c, 127));
     int n = add(c, ir_unary(c, IR_FLOAT_OF_INT, exponent), bias);
     int m = ir_binary(c, IR_INT_ADD, ir_binary(c, IR_AND, bits, u(c, 0x7fffff)), u(c, 0x3f3504f3u));
-    int f = sub(c, m, k(c, 1)), f2 = mul(c, f, f);
-    int p = polynomial(c, f, 8, series);
-    int low = madd(c, mul(c, f, f2), p, mul(c, n, k(c, -2.12194440e-4f)));
-    int r = madd(c, n, k(c, 0.693359375f), add(c, f, madd(c, k(c, -0.5f), f2, low)));
+    int r = log_of_parts(c, n, sub(c, m, k(c, 1)));
     r = ir_select(c, ir_compare(c, IR_EQ, x, k(c, 0)), k(c, -INFINITY), r);
     r = where_less(c, x, 0, k(c, NAN), r);
     return where_less(c, x, INFINITY, r, x);
@@ -137,16 +213,6 @@ static int bounded_abs(ir_code *c, int x, float most) { return ir_binary(c, IR_L
 static int product_lost(ir_code *c, int a, int b, int p) { return ir_ternary(c, IR_MULTIPLY_SUBTRACT, a, b, p); }
 static int unless_nan(ir_code *c, int x, int r) { return ir_select(c, ir_compare(c, IR_NE, x, x), x, r); }
 
-static int reciprocal(ir_code *c, int a, int *v, int *more)
-{
-    int one = k(c, 1), two = k(c, 2), d = add(c, a, two), t = ir_binary(c, IR_INT_SUB, u(c, 0x7ef311c3u), d);
-    for (int step = 0; step < 3; step++)
-        t = mul(c, t, ir_ternary(c, IR_NEGATIVE_ADD, t, d, two));
-    *more = madd(c, t, sub(c, a, sub(c, d, two)), product_lost(c, t, d, one));
-    *v = madd(c, k(c, -4), t, one);
-    return t;
-}
-
 /* What is common to erfc_core_f and normal_core_f: they differ in their numbers. */
 typedef struct core_numbers {
     float base, slope, power;
@@ -156,28 +222,30 @@ typedef struct core_numbers {
 
 static int core(ir_code *c, const core_numbers *n, int a, int *lost)
 {
-    int v, more, t = reciprocal(c, a, &v, &more), base = k(c, n->base);
+    int one = k(c, 1), two = k(c, 2), d = add(c, a, two), t = quotient(c, one, d);
+    int more = madd(c, t, sub(c, a, sub(c, d, two)), product_lost(c, t, d, one)), v = madd(c, k(c, -4), t, one);
     int p = polynomial(c, v, n->degree, n->series), power = madd(c, k(c, n->slope), v, k(c, n->power));
-    int rest = madd(c, add(c, p, base), mul(c, power, more), p), most = mul(c, base, t);
-    int all = madd(c, t, rest, most);
-    *lost = madd(c, t, rest, sub(c, most, all));
+    int most = mul(c, k(c, n->base), t), all = madd(c, t, p, most);
+    *lost = madd(c, all, mul(c, power, more), madd(c, t, p, sub(c, most, all)));
     return all;
 }
 
 static int exp_of_square(ir_code *c, int a, float scale, int *power)
 {
     const float rounder = ROUNDER + 127 + 64;
-    int square = mul(c, a, a), lost = product_lost(c, a, a, square), high = mul(c, square, k(c, -scale));
-    int t = madd(c, high, k(c, (float)LOG2E), k(c, rounder)), n = sub(c, t, k(c, rounder));
-    int r = madd(c, n, k(c, -1.42860682030941723212e-6f), madd(c, n, k(c, -0x1.62e4p-1f), high));
+    int b = mul(c, a, k(c, -scale)), t = madd(c, mul(c, b, a), k(c, (float)LOG2E), k(c, rounder));
+    int n = sub(c, t, k(c, rounder)), less = madd(c, b, a, mul(c, n, k(c, -0x1.62e4p-1f)));
     *power = pow2_of_rounded(c, t);
-    return expm1_reduced(c, madd(c, lost, k(c, -scale), r));
+    return expm1_reduced(c, madd(c, n, k(c, -1.42860682030941723212e-6f), less));
 }
 
-/* (y + low) (1 + e) of a result that was scaled up. */
+/* (y + low) (1 + e) */
+static int grown(ir_code *c, int y, int e, int low) { return add(c, madd(c, y, e, low), y); }
+
+/* The same of a result that was scaled up. */
 static int scaled_down(ir_code *c, int y, int e, int low, int power)
 {
-    return mul(c, mul(c, add(c, madd(c, y, e, low), y), power), k(c, 0x1p-64f));
+    return mul(c, mul(c, grown(c, y, e, low), power), k(c, 0x1p-64f));
 }
 
 static int erfc_positive(ir_code *c, int a)
@@ -212,7 +280,7 @@ int ir_erf(ir_code *c, ir_type type, int x, int y, int z)
 
 /* What gelu and its slope share. */
 typedef struct normal_tail {
-    int a, core, lost, e, power;
+    int abs, a, core, lost, e, power;
 } normal_tail;
 
 static normal_tail tail_of(ir_code *c, int x)
@@ -224,46 +292,49 @@ static normal_tail tail_of(ir_code *c, int x)
                                           { 0.172408f, -0.331404477f, 0.0287973452f, 0.0367194116f, -0.000469408144f,
                                             -0.00673441635f, -0.00195317203f, 0.000822717673f, 0.000839693821f,
                                             0.000135136826f, -0.000151344342f, -6.7255467e-05f } };
-    normal_tail t;
-    t.a = bounded_abs(c, x, 15);
+    normal_tail t = { .abs = ir_abs(c, x) };
+    t.a = ir_binary(c, IR_LEAST, t.abs, k(c, 15));
     t.core = core(c, &numbers, t.a, &t.lost);
     t.e = exp_of_square(c, t.a, 0.5f, &t.power);
     return t;
 }
 
-static int gelu_of(ir_code *c, int x, normal_tail t)
+static int gelu_of(ir_code *c, int x, const normal_tail *t)
 {
-    int y = mul(c, t.a, t.core), low = madd(c, t.a, t.lost, product_lost(c, t.a, t.core, y));
-    int r = sub(c, where_less(c, x, 0, k(c, -0.0f), x), scaled_down(c, y, t.e, low, t.power));
+    int y = mul(c, t->a, t->core), v = mul(c, grown(c, y, t->e, mul(c, t->a, t->lost)), t->power);
+    int at_least = ir_binary(c, IR_GREATEST, k(c, -0.0f), x); /* of two zeros x */
+    int r = madd(c, v, k(c, -0x1p-64f), at_least);
     return ir_select(c, ir_compare(c, IR_EQ, x, k(c, -INFINITY)), k(c, NAN), r);
 }
 
-static int slope_of(ir_code *c, int x, normal_tail t)
+static int slope_of(ir_code *c, int x, const normal_tail *t)
 {
     const double density = 0.39894228040143267794;
     const float high = (float)density, low = (float)(density - (double)high);
-    int y = madd(c, k(c, -high), t.a, t.core), missed = product_lost(c, k(c, -high), t.a, sub(c, y, t.core));
-    int lost = add(c, t.lost, madd(c, k(c, -low), t.a, missed)), v = scaled_down(c, y, t.e, lost, t.power);
-    return where_less(c, ir_abs(c, x), INFINITY, where_less(c, x, 0, v, sub(c, k(c, 1), v)), k(c, NAN));
+    int y = madd(c, k(c, -high), t->a, t->core), missed = product_lost(c, k(c, -high), t->a, sub(c, y, t->core));
+    int lost = add(c, t->lost, madd(c, k(c, -low), t->a, missed)), v = scaled_down(c, y, t->e, lost, t->power);
+    return where_less(c, t->abs, INFINITY, where_less(c, x, 0, v, sub(c, k(c, 1), v)), k(c, NAN));
 }
 
 int ir_gelu(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    return gelu_of(c, x, tail_of(c, x));
+    normal_tail t = tail_of(c, x);
+    return gelu_of(c, x, &t);
 }
 
 int ir_gelu_slope(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    return slope_of(c, x, tail_of(c, x));
+    normal_tail t = tail_of(c, x);
+    return slope_of(c, x, &t);
 }
 
 int ir_gelu_both(ir_code *c, int x, int *slope)
 {
     normal_tail t = tail_of(c, x);
-    int r = gelu_of(c, x, t);
-    *slope = slope_of(c, x, t);
+    int r = gelu_of(c, x, &t);
+    *slope = slope_of(c, x, &t);
     return r;
 }
 

@@ -21,10 +21,19 @@ int ir_exp(ir_code *code, ir_type type, int x, int y, int z);
 int ir_sigmoid(ir_code *code, ir_type type, int x, int y, int z);
 int ir_tanh(ir_code *code, ir_type type, int x, int y, int z);
 int ir_log(ir_code *code, ir_type type, int x, int y, int z);
+int ir_expm1(ir_code *code, ir_type type, int x, int y, int z);
+int ir_log1p(ir_code *code, ir_type type, int x, int y, int z);
+int ir_silu(ir_code *code, ir_type type, int x, int y, int z);
+int ir_logsigmoid(ir_code *code, ir_type type, int x, int y, int z);
 int ir_erf(ir_code *code, ir_type type, int x, int y, int z);
 int ir_erfc(ir_code *code, ir_type type, int x, int y, int z);
 int ir_gelu(ir_code *code, ir_type type, int x, int y, int z);
 int ir_gelu_slope(ir_code *code, ir_type type, int x, int y, int z);
+/* y and z as in their rows. */
+int ir_softplus(ir_code *code, ir_type type, int x, int y, int z);
+int ir_elu(ir_code *code, ir_type type, int x, int y, int z);
+int ir_celu(ir_code *code, ir_type type, int x, int y, int z);
+int ir_selu(ir_code *code, ir_type type, int x, int y, int z);
 /* gelu, and its slope. */
 int ir_gelu_both(ir_code *code, int x, int *slope);
 int ir_exp_d(ir_code *code, ir_type type, int x, int y, int z);

@@ -168,6 +168,15 @@ void put_load_address(code_buffer *b, int reg, operand of)
     put_operand(b, reg, of, 0);
 }
 
+void put_prefetch(code_buffer *b, operand of)
+{
+    make_room(b, LONGEST);
+    put_rex(b, false, 0, of);
+    put(b, 0x0f);
+    put(b, 0x18);
+    put_operand(b, 2, of, 0);
+}
+
 void put_load_part(code_buffer *b, int reg, operand from, int bytes)
 {
     make_room(b, LONGEST);

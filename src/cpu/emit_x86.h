@@ -66,6 +66,7 @@ void put_push(code_buffer *b, int reg);
 void put_pop(code_buffer *b, int reg);
 void put_load(code_buffer *b, int reg, operand from);
 void put_load_address(code_buffer *b, int reg, operand of);
+void put_prefetch(code_buffer *b, operand of);                        /* into L2 */
 void put_load_part(code_buffer *b, int reg, operand from, int bytes); /* 1 or 2, the rest zero */
 void put_store_part(code_buffer *b, operand to, int reg, int bytes);
 void put_move(code_buffer *b, int to, int from);

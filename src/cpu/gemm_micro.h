@@ -326,11 +326,28 @@ ALWAYS_INLINE void NAME(dot_rows)(const int rows, int64_t n, const ELEM *a, int6
     }
 }
 
+/* The same for rows shorter than a vector: only the rest of k is there, of several rows side by side, so that their
+ * additions do not wait for each other. */
+ALWAYS_INLINE void NAME(short_rows)(const int rows, int64_t n, const ELEM *a, int64_t a_row, const ELEM *x, ELEM *out)
+{
+    ELEM rest[8] = { 0 };
+    for (int64_t t = 0; t < n; t++)
+        UNROLL for (int i = 0; i < rows; i++) rest[i] += a[i * a_row + t] * x[t];
+    UNROLL for (int i = 0; i < rows; i++) out[i] = rest[i];
+}
+
 static void NAME(dots)(int64_t rows, int64_t k, const void *a, int64_t a_row, const void *x, void *out)
 {
     const ELEM *row = a;
     ELEM *to = out;
     int64_t i = 0;
+    if (k < LANES) {
+        for (; i + 8 <= rows; i += 8)
+            NAME(short_rows)(8, k, row + i * a_row, a_row, x, to + i);
+        for (; i < rows; i++)
+            NAME(short_rows)(1, k, row + i * a_row, a_row, x, to + i);
+        return;
+    }
     for (; i + 2 <= rows; i += 2)
         NAME(dot_rows)(2, k, row + i * a_row, a_row, x, to + i);
     if (i < rows)

@@ -427,6 +427,8 @@ static void open_bench(const ew_program *p, int64_t elements, char *const *bases
     int64_t rows = 1 + (elements - 1) / p->inner;
     for (int i = 0; i < p->registers; i++)
         address[p->ports + i] = registers + i * p->register_bytes;
+    for (int i = 0; i < EMIT_AHEAD; i++)
+        address[p->ports + p->registers + i] = registers;
     tile all = { .rows = rows < p->rows_per_tile ? rows : p->rows_per_tile, .columns = p->columns_per_tile };
     for (int i = 0; i < p->ports; i++) {
         const ew_port *port = &p->port[i];
@@ -467,23 +469,35 @@ static tile tile_from(const ew_program *p, int64_t at, int64_t end)
     return t;
 }
 
+static int written_port(const ew_program *p)
+{
+    int i = 0;
+    while (i < p->ports - 1 && !p->port[i].writes)
+        i++;
+    return i;
+}
+
 /* Elements [begin, end) by code alone, row by row where they lie. One function takes a row at a time, several as much
  * as the registers between them hold. */
-static void run_straight(const ew_program *p, char *const *bases, int64_t begin, int64_t end)
+static void run_straight(const ew_program *p, char *const *bases, int64_t begin, int64_t end, const ew_ahead *ahead)
 {
     const emitted *e = p->emitted;
     const int64_t held = e->part_count > 1 ? p->register_bytes : 0;
     const int64_t most = held ? p->rows_per_tile * p->columns_per_tile : p->inner;
     char registers[p->registers * held + 64] __attribute__((aligned(64)));
-    char *address[p->ports + p->registers];
+    char *address[p->ports + p->registers + EMIT_AHEAD];
     for (int i = 0; i < p->registers; i++)
         address[p->ports + i] = registers + i * held;
+    char **next = address + p->ports + p->registers;
+    const int written = written_port(p);
     tile t = tile_from(p, begin, end);
-    for (int64_t n; begin < end; begin += n) {
+    for (int64_t n, done = 0; begin < end; begin += n, done += n) {
         n = p->inner - t.column < end - begin ? p->inner - t.column : end - begin;
         n = n < most ? n : most;
         for (int i = 0; i < p->ports; i++)
             address[i] = bases[i] + row_offset(p, &p->port[i], &t);
+        for (int i = 0; i < EMIT_AHEAD; i++)
+            next[i] = ahead ? ahead->at[i] + done * ahead->step[i] : address[written];
         for (const emitted_part *q = e->part, *last = q + e->part_count; q < last; q++)
             q->run(n, address);
         t.column += n;
@@ -504,11 +518,11 @@ static void run_tiles(void *arg, int64_t begin, int64_t end)
     if (is_straight(p)) {
         int64_t rows = p->numel / p->inner, per_row = (p->inner + p->columns_per_tile - 1) / p->columns_per_tile;
         int64_t tiles = p->rows_per_tile > 1 ? (rows + p->rows_per_tile - 1) / p->rows_per_tile : rows * per_row;
-        run_straight(p, r->bases, tile_at(p, begin).start, end == tiles ? p->numel : tile_at(p, end).start);
+        run_straight(p, r->bases, tile_at(p, begin).start, end == tiles ? p->numel : tile_at(p, end).start, NULL);
         return;
     }
     char registers[p->registers * p->register_bytes + 64] __attribute__((aligned(64)));
-    char *address[p->ports + p->registers];
+    char *address[p->ports + p->registers + EMIT_AHEAD];
     open_bench(p, p->numel, r->bases, registers, address);
     tile t = tile_at(p, begin);
     for (int64_t number = begin; number < end; number++) {
@@ -520,12 +534,17 @@ static void run_tiles(void *arg, int64_t begin, int64_t end)
 
 void program_run_range(const ew_program *p, char *const *bases, int64_t begin, int64_t end)
 {
+    program_run_ahead(p, bases, begin, end, NULL);
+}
+
+void program_run_ahead(const ew_program *p, char *const *bases, int64_t begin, int64_t end, const ew_ahead *ahead)
+{
     if (is_straight(p)) {
-        run_straight(p, bases, begin, end);
+        run_straight(p, bases, begin, end, ahead);
         return;
     }
     char registers[p->registers * p->register_bytes + 64] __attribute__((aligned(64)));
-    char *address[p->ports + p->registers];
+    char *address[p->ports + p->registers + EMIT_AHEAD];
     open_bench(p, end - begin, bases, registers, address);
     for (int64_t n; begin < end; begin += n) {
         tile t = tile_from(p, begin, end);

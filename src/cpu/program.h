@@ -95,5 +95,12 @@ void program_run(const ew_program *p, char *const *bases);
 /* Elements [begin, end) of that order, on the calling thread: for whoever consumes them at once, or has just made what
  * they are made of. */
 void program_run_range(const ew_program *p, char *const *bases, int64_t begin, int64_t end);
+/* The same while memory that is needed next comes into the cache, at the pace of the elements, where code that computes
+ * enough can ask for it. */
+typedef struct ew_ahead {
+    char *at[2];     /* from here */
+    int64_t step[2]; /* bytes for each element */
+} ew_ahead;
+void program_run_ahead(const ew_program *p, char *const *bases, int64_t begin, int64_t end, const ew_ahead *ahead);
 
 #endif

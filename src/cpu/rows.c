@@ -9,7 +9,7 @@
 #include "cpu/move.h"
 #include "cpu/walk.h"
 
-enum { GRAIN = 1 << 13, VIEWS = 3 };
+enum { GRAIN = 1 << 13, VIEWS = 3, TOGETHER_BYTES = 1 << 14 /* of one view: all of them are in L1 */ };
 
 static const row_table *table(void)
 {
@@ -23,7 +23,7 @@ static const row_table *table(void)
 
 typedef struct rows {
     view v[VIEWS]; /* the first elements of the rows: where to, x, g */
-    int64_t n;
+    int64_t n, together;
     row_kernel run;
     double eps;
 } rows;
@@ -32,8 +32,14 @@ static void run_rows(void *arg, int64_t begin, int64_t end)
 {
     const rows *r = arg;
     walk w = walk_start((const view *const[]){ &r->v[0], &r->v[1], &r->v[2] }, VIEWS, begin);
-    for (; begin < end; begin++, walk_skip(&w, 1))
-        r->run(r->n, w.p[0], w.p[1], w.p[2], r->eps);
+    void *row[VIEWS][ROWS_TOGETHER];
+    while (begin < end) {
+        int count = 0;
+        for (; count < r->together && begin < end; count++, begin++, walk_skip(&w, 1))
+            for (int i = 0; i < VIEWS; i++)
+                row[i][count] = w.p[i];
+        r->run(r->n, count, row[0], row[1], row[2], r->eps);
+    }
 }
 
 static bool rows_are_dense(const view *v, int dims)
@@ -76,6 +82,8 @@ int rows_run(row_op op, const view *to, const view *x, const view *g, int dims, 
     }
     for (int d = to->ndim - dims; d < to->ndim; d++)
         r.n *= to->sizes[d];
+    r.together = TOGETHER_BYTES / (r.n * (int64_t)dtype_size(to->dtype));
+    r.together = r.together < 1 ? 1 : r.together > ROWS_TOGETHER ? ROWS_TOGETHER : r.together;
     view whole = r.v[0];
     for (int i = 0; i < VIEWS; i++)
         r.v[i].ndim -= dims;

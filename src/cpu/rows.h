@@ -22,7 +22,10 @@ int rows_run(row_op op, const view *to, const view *x, const view *g, int dims, 
 
 /* --- the inner loops, one table per ISA -------------------------------------------------------------------- */
 
-typedef void (*row_kernel)(int64_t n, void *to, const void *x, const void *g, double eps);
+/* What is summed up over one row is waited for: so each step of a kernel takes `count` rows after each other, at most
+ * ROWS_TOGETHER, and their sums overlap. */
+enum { ROWS_TOGETHER = 4 };
+typedef void (*row_kernel)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps);
 
 typedef struct row_table {
     row_kernel single[ROW_OPS], wide[ROW_OPS]; /* float32, float64 */

@@ -38,41 +38,67 @@ static T NAME(scale_of)(int64_t n, const T *x, T mean, double eps)
     return (T)(1 / __builtin_sqrt(NAME(sum_of_squares)(n, x, x, mean) / (double)n + eps));
 }
 
-static void NAME(scaled)(int64_t n, T *y, const T *x, T mean, double eps)
+static void NAME(combine)(int64_t n, T *to, const T *x, const T *g, T mean, T less, T more, T s)
 {
-    T s = NAME(scale_of)(n, x, mean, eps);
-    EW_INDEPENDENT for (int64_t k = 0; k < n; k++) y[k] = (x[k] - mean) * s;
-}
-
-/* s (g - less - y more / n), y = (x - mean) s and more = sum(g y) */
-static void NAME(scaled_back)(int64_t n, T *to, const T *x, const T *g, T mean, T less, double eps)
-{
-    T s = NAME(scale_of)(n, x, mean, eps);
-    T more = (T)(NAME(sum_of_products)(n, x, g, mean) / (double)n * (double)s * (double)s);
     EW_INDEPENDENT for (int64_t k = 0; k < n; k++) to[k] = (g[k] - less - (x[k] - mean) * more) * s;
 }
 
-static void NAME(standardise)(int64_t n, void *to, const void *x, const void *g, double eps)
+static void NAME(means)(int64_t n, int count, void *const *x, T *mean)
+{
+    for (int r = 0; r < count; r++)
+        mean[r] = (T)(NAME(sum_of)(n, x[r], x[r], 0) / (double)n);
+}
+
+static void NAME(scaled)(int64_t n, int count, void *const *to, void *const *from, const T *mean, double eps)
+{
+    T s[ROWS_TOGETHER];
+    for (int r = 0; r < count; r++)
+        s[r] = NAME(scale_of)(n, from[r], mean[r], eps);
+    for (int r = 0; r < count; r++) {
+        T *y = to[r];
+        const T *x = from[r];
+        EW_INDEPENDENT for (int64_t k = 0; k < n; k++) y[k] = (x[k] - mean[r]) * s[r];
+    }
+}
+
+/* s (g - less - y more / n), y = (x - mean) s and more = sum(g y) */
+static void NAME(scaled_back)(int64_t n, int count, void *const *to, void *const *x, void *const *g, const T *mean,
+                              const T *less, double eps)
+{
+    T s[ROWS_TOGETHER], more[ROWS_TOGETHER];
+    for (int r = 0; r < count; r++)
+        s[r] = NAME(scale_of)(n, x[r], mean[r], eps);
+    for (int r = 0; r < count; r++)
+        more[r] = (T)(NAME(sum_of_products)(n, x[r], g[r], mean[r]) / (double)n * (double)s[r] * (double)s[r]);
+    for (int r = 0; r < count; r++)
+        NAME(combine)(n, to[r], x[r], g[r], mean[r], less[r], more[r], s[r]);
+}
+
+static void NAME(standardise)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps)
+{
+    T mean[ROWS_TOGETHER];
+    (void)g;
+    NAME(means)(n, count, x, mean);
+    NAME(scaled)(n, count, to, x, mean, eps);
+}
+
+static void NAME(standardise_back)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps)
+{
+    T mean[ROWS_TOGETHER], less[ROWS_TOGETHER];
+    NAME(means)(n, count, x, mean);
+    NAME(means)(n, count, g, less);
+    NAME(scaled_back)(n, count, to, x, g, mean, less, eps);
+}
+
+static void NAME(unit)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps)
 {
     (void)g;
-    NAME(scaled)(n, to, x, (T)(NAME(sum_of)(n, x, x, 0) / (double)n), eps);
+    NAME(scaled)(n, count, to, x, (T[ROWS_TOGETHER]){ 0 }, eps);
 }
 
-static void NAME(standardise_back)(int64_t n, void *to, const void *x, const void *g, double eps)
+static void NAME(unit_back)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps)
 {
-    T mean = (T)(NAME(sum_of)(n, x, x, 0) / (double)n), less = (T)(NAME(sum_of)(n, g, g, 0) / (double)n);
-    NAME(scaled_back)(n, to, x, g, mean, less, eps);
-}
-
-static void NAME(unit)(int64_t n, void *to, const void *x, const void *g, double eps)
-{
-    (void)g;
-    NAME(scaled)(n, to, x, 0, eps);
-}
-
-static void NAME(unit_back)(int64_t n, void *to, const void *x, const void *g, double eps)
-{
-    NAME(scaled_back)(n, to, x, g, 0, 0, eps);
+    NAME(scaled_back)(n, count, to, x, g, (T[ROWS_TOGETHER]){ 0 }, (T[ROWS_TOGETHER]){ 0 }, eps);
 }
 
 /* --- softmax ------------------------------------------------------------------------------------------------------
@@ -165,7 +191,7 @@ ROW_INLINE double NAME(exp_row)(int64_t n, T *to, const T *x, T top)
     return all;
 }
 
-static void NAME(softmax)(int64_t n, void *to_, const void *x, const void *g, double eps)
+static void NAME(softmax_row)(int64_t n, void *to_, const void *x, const void *g, double eps)
 {
     T *to = to_, sum = (T)NAME(exp_row)(n, to, x, NAME(greatest)(n, x));
     int64_t i = 0;
@@ -199,7 +225,7 @@ ROW_INLINE double NAME(product_row)(int64_t n, const T *x, const T *g)
     return all;
 }
 
-static void NAME(softmax_back)(int64_t n, void *to_, const void *x_, const void *g_, double eps)
+static void NAME(softmax_back_row)(int64_t n, void *to_, const void *x_, const void *g_, double eps)
 {
     T *to = to_;
     const T *x = x_, *g = g_, sum = (T)NAME(product_row)(n, x, g);
@@ -210,4 +236,16 @@ static void NAME(softmax_back)(int64_t n, void *to_, const void *x_, const void 
             *(NAME(loose) *)(to + i + l) =
                 *(const NAME(loose) *)(x + i + l) * (*(const NAME(loose) *)(g + i + l) - sum);
     EW_INDEPENDENT for (int64_t k = i; k < n; k++) to[k] = x[k] * (g[k] - sum);
+}
+
+static void NAME(softmax)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps)
+{
+    for (int r = 0; r < count; r++)
+        NAME(softmax_row)(n, to[r], x[r], g[r], eps);
+}
+
+static void NAME(softmax_back)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps)
+{
+    for (int r = 0; r < count; r++)
+        NAME(softmax_back_row)(n, to[r], x[r], g[r], eps);
 }

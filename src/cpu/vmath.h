@@ -211,6 +211,31 @@ VM float sigmoid_f(float x)
     return (x < 0 ? e : 1) / (1 + e);
 }
 
+/* x sigmoid(x), with the same exponential: what multiplies it is scaled down at the end, and of what vanishes x is
+ * bounded too. */
+VM float silu_f(float x)
+{
+    const float rounder = POW2_ROUNDER_F(64);
+    float a = float_of(bits_f(x) | SIGN_F);
+    a = a < -115 ? -115 : a;
+    float t = madd_f(a, (float)LOG2E, rounder), s = pow2_of_rounded_f(t);
+    float p = expm1_coarse_f(reduce_ln2_f(a, t - rounder)), y = a * s;
+    float r = (x < 0 ? madd_f(y, p, y) : x) / madd_f(madd_f(p, s, s), 0x1p-64f, 1) * (x < 0 ? 0x1p-64f : 1);
+    return x == -INFINITY ? NAN : r;
+}
+
+/* Twice 2^(k-1) exp(r) - 1/2, since 2^k may overflow where the result does not; below -18 it is -1. With k = 0 it is
+ * expm1(r), which may be denormal. */
+VM float expm1_f(float x)
+{
+    const float rounder = POW2_ROUNDER_F(-1);
+    float a = x > 89 ? 89 : x;
+    a = a < -18 ? -18 : a;
+    float t = madd_f(a, (float)LOG2E, rounder), s = pow2_of_rounded_f(t);
+    float k = t - rounder, p = expm1_reduced_f(reduce_ln2_f(a, k));
+    return copysign_f(k == 0 ? p : 2 * madd_f(p, s, s - 0.5f), x); /* of a zero */
+}
+
 /* u / (u + 2) with u = expm1(2|x|); from 9.1 on the result is 1. The quotient forgives u its last bits where it is
  * large, so one product with ln2 is enough. */
 VM float tanh_f(float x)
@@ -241,6 +266,33 @@ VM float log_f(float x)
     r = x < 0 ? NAN : r;
     return x < INFINITY ? r : x;
 }
+
+/* As log(1 + x), where f takes what that sum rounds away. A zero keeps its sign. */
+VM float log1p_f(float x)
+{
+    float sum = 1 + x, back = sum - 1, lost = (1 - (sum - back)) + (x - back);
+    uint32_t u = bits_f(sum) + (0x3f800000u - 0x3f3504f3u), n = (u >> 23) - 127;
+    float k = (float)(int32_t)n;
+    float f = float_of((u & 0x7fffff) + 0x3f3504f3u) - 1;
+    f = madd_f(lost * 0.5f, pow2_f((int32_t)(1 - n)), f); /* n may be 128, where the second factor is 0 */
+    float f2 = f * f;
+    float p = POLY_8(madd_f, f, 0.33333331f, -0.24999997f, 0.20000721f, -0.1666781f, 0.14248877f, -0.1242536f,
+                     0.11687025f, -0.11483081f, 0.069713463f); /* 7e-8 */
+    float y = madd_f(f * f2, p, k * -2.12194440e-4f);
+    float r = copysign_f(madd_f(k, 0.693359375f, f + madd_f(-0.5f, f2, y)), x);
+    r = x == -1 ? -INFINITY : r;
+    r = x < -1 ? NAN : r;
+    return x < INFINITY ? r : x;
+}
+
+VM float softplus_f(float x, float beta, float threshold)
+{
+    float t = x * beta;
+    return t > threshold ? x : log1p_f(exp_f(t)) / beta;
+}
+
+/* log(1 + exp(-|x|)) is at most log(2), and all of the result where x is positive. */
+VM float logsigmoid_f(float x) { return (x < 0 ? x : 0) - log1p_f(exp_f(float_of(bits_f(x) | SIGN_F))); }
 
 /* --- wide: doubles with the accuracy that a float32 result needs ------------------------------------------- */
 
@@ -366,14 +418,23 @@ VM float product_lost_f(float a, float b, float p)
 }
 #endif
 
+/* x y + k, rounded once where k nearly cancels it. */
+#ifdef __FMA__
+VM float product_less_f(float x, float y, float k) { return __builtin_fmaf(x, y, k); }
+#else
+VM float product_less_f(float x, float y, float k)
+{
+    float p = x * y;
+    return (p + k) + product_lost_f(x, y, p);
+}
+#endif
+
 /* Both functions below are P(u) / d with d = a + 2 and u = 1 - 4 / d. `more` is how much of itself d would have to grow
- * to be the reciprocal of t: what was lost when a + 2 and 1 / d were rounded. */
+ * to be the reciprocal of t: what was lost when a + 2 and 1 / d were rounded. A division costs less than Newton's
+ * steps among so many multiplications, which it leaves the units to. */
 VM float reciprocal_f(float a, float *u, float *more)
 {
-    float d = a + 2, t = float_of(0x7ef311c3u - bits_f(d));
-    t = t * madd_f(-t, d, 2); /* three of Newton's steps, from 12% to 1.4%, 2e-4, 4e-8: a division takes longer */
-    t = t * madd_f(-t, d, 2);
-    t = t * madd_f(-t, d, 2);
+    float d = a + 2, t = 1 / d;
     *more = madd_f(t, a - (d - 2), product_lost_f(t, d, 1));
     *u = madd_f(-4, t, 1);
     return t;
@@ -382,8 +443,8 @@ VM float reciprocal_f(float a, float *u, float *more)
 /* (base + p) t, which moves with d as d^power does, and what it lost in rounding: base is a power of two. */
 VM float divided_f(float base, float p, float t, float power, float more, float *lost)
 {
-    float rest = madd_f(p + base, power * more, p), most = base * t, all = madd_f(t, rest, most);
-    *lost = madd_f(t, rest, most - all);
+    float most = base * t, all = madd_f(t, p, most);
+    *lost = madd_f(all, power * more, madd_f(t, p, most - all));
     return all;
 }
 
@@ -409,14 +470,13 @@ VM float normal_core_f(float a, float *lost)
 }
 
 /* expm1(r) and 2^(k + 64) with exp(-scale a^2) = 2^k exp(r), scale 1 or 1/2, the exponent at most 115. A rounded square
- * would cost one ULP for each unit of it: what it loses is added to r. Results may be denormal, so they are scaled down
- * at the end. */
+ * would cost one ULP for each unit of it: k times the first part of log(2) is exact, and taken from the square before
+ * that is rounded. Results may be denormal, so they are scaled down at the end. */
 VM float exp_of_square_f(float a, float scale, float *power)
 {
     const float rounder = POW2_ROUNDER_F(64);
-    float square = a * a, lost = product_lost_f(a, a, square), high = square * -scale;
-    float t = madd_f(high, (float)LOG2E, rounder), k = t - rounder;
-    float r = madd_f(lost, -scale, madd_f(k, -1.42860682030941723212e-6f, madd_f(k, -0x1.62e4p-1f, high)));
+    float b = a * -scale, t = madd_f(b * a, (float)LOG2E, rounder), k = t - rounder;
+    float r = madd_f(k, -1.42860682030941723212e-6f, product_less_f(b, a, k * -0x1.62e4p-1f));
     *power = pow2_of_rounded_f(t);
     return expm1_reduced_f(r);
 }
@@ -454,8 +514,8 @@ VM float erf_f(float x)
  * functions. The latter is 0 at -0.7518, and within 1 ULP of 1 around there. */
 VM float gelu_of_tail_f(float x, float a, float core, float lost, float e, float power)
 {
-    float y = a * core, v = (madd_f(y, e, madd_f(a, lost, product_lost_f(a, core, y))) + y) * power * 0x1p-64f;
-    float r = (x < 0 ? -0.0f : x) - v;
+    float y = a * core, v = (madd_f(y, e, a * lost) + y) * power;
+    float r = madd_f(v, -0x1p-64f, x < 0 ? -0.0f : x);
     return x == -INFINITY ? NAN : r;
 }
 
@@ -492,8 +552,6 @@ VM float gelu_slope_f(float x)
 
 /* --- float32 by way of doubles ------------------------------------------------------------------------------ */
 
-VM float expm1_f(float x) { return (float)wide_expm1(x); }
-VM float log1p_f(float x) { return (float)wide_log1p(x); }
 VM float log2_f(float x) { return (float)(wide_log(x) * LOG2E); }
 VM float log10_f(float x) { return (float)(wide_log(x) * 0.43429448190325182765); }
 VM float exp2_f(float x) { return (float)wide_exp((double)x * LN2); }
@@ -659,25 +717,11 @@ VM float gelu_tanh_f(float x)
     return (float)(d / (1 + wide_exp(-twice_u)));
 }
 
-VM float silu_f(float x) { return (float)(x / (1 + wide_exp(-(double)x))); }
-
 /* tanh(log(1 + e)) = e(e + 2) / (e(e + 2) + 2); from 30 on it is 1 */
 VM float mish_f(float x)
 {
     double d = x, e = wide_exp(d > 30 ? 30 : d), w = e * (e + 2);
     return (float)(d * (w / (w + 2)));
-}
-
-VM float softplus_f(float x, float beta, float threshold)
-{
-    double d = x, t = x * beta, b = beta;
-    return (float)(t > threshold ? d : wide_log1p(wide_exp((double)x * b)) / b);
-}
-
-VM float logsigmoid_f(float x)
-{
-    double d = x;
-    return (float)((d < 0 ? d : 0) - wide_log1p(wide_exp(-abs_d(d))));
 }
 
 VM float logaddexp_f(float x, float y)

@@ -19,6 +19,7 @@ enum {
     LEAST_ELEMENTS = 4 * REDUCE_FEED, /* what is smaller is in cache anyway */
     WIDEST_ROW = BLOCK_ELEMENTS,
     MOST_LOCALS = 16,
+    LEAST_FAR = 64,        /* bytes of a row: of less a block has a few lines only */
     MOST_SCRATCH = 1 << 20 /* bytes of locals for each thread: beyond that nothing would stay in L2 */
 };
 
@@ -294,6 +295,17 @@ static bool find_locals(const finder *f, plan_region *r)
     return true;
 }
 
+/* What comes from memory or goes there row by row. */
+static void find_far(const finder *f, plan_region *r)
+{
+    const int most = sizeof r->far / sizeof *r->far;
+    for (int t = 0; t < f->touched_count && r->far_count < most; t++) {
+        const use *u = &f->uses[f->touched[t]];
+        if (u->row >= LEAST_FAR && !u->shared && f->p->buffers[f->touched[t]].kind != BUFFER_LOCAL)
+            r->far[r->far_count++] = (plan_local){ f->touched[t], u->at, u->row };
+    }
+}
+
 static bool close_region(finder *f, int32_t end)
 {
     if (end - f->first < 2)
@@ -310,7 +322,9 @@ static bool close_region(finder *f, int32_t end)
     *r = (plan_region){ .first = f->first, .end = end, .rows = f->numel / f->width, .width = f->width };
     r->work_ns = f->work_ns;
     note(f->p, FACT_BLOCKS, f->p->drafts[f->first].record);
-    return find_locals(f, r);
+    bool good = find_locals(f, r);
+    find_far(f, r);
+    return good;
 }
 
 /* The region that begins with instruction `at` ends before the one returned. */

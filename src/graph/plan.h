@@ -147,7 +147,7 @@ typedef struct kept_value {
 
 typedef struct plan_local {
     int32_t buffer;
-    int64_t at;  /* in the scratch of a thread */
+    int64_t at;  /* in the scratch of a thread; of what is far, in the buffer */
     int64_t row; /* bytes of a row */
 } plan_local;
 
@@ -163,6 +163,8 @@ typedef struct plan_region {
     int64_t scratch;  /* bytes of locals for each thread */
     plan_local *locals;
     int32_t local_count;
+    plan_local far[4]; /* memory outside of it that has rows: where the first one is */
+    int32_t far_count;
 } plan_region;
 
 typedef struct plan {

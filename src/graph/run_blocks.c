@@ -34,8 +34,9 @@ typedef struct blocks_run {
 typedef struct stretch {
     const blocks_run *run;
     desk *at;
-    int64_t begin, end;
-    int feed; /* the next */
+    int64_t begin, end, last; /* last: where the thread's rows end */
+    int feed;                 /* the next */
+    int32_t far;              /* the next that was not asked for */
 } stretch;
 
 static int64_t bytes_of(const plan_view *v) { return (int64_t)dtype_size(v->dtype); }
@@ -107,11 +108,25 @@ static void run_sinks(stretch *s, const plan_program *q, char *const *bases)
     }
 }
 
+/* Kernels over rows wait for memory, fused groups compute: so the rows of the next block come while those run. */
+static void run_ahead(stretch *s, const ew_program *p, char *const *bases)
+{
+    const plan_region *r = s->run->region;
+    ew_ahead ahead;
+    bool any = s->end < s->last && s->far < r->far_count && p->steps > 1;
+    for (int i = 0; i < 2 && any; i++, s->far += s->far < r->far_count) {
+        const plan_local *f = &r->far[s->far < r->far_count ? s->far : s->far - 1];
+        ahead.at[i] = s->at->bound[f->buffer].base + f->at + s->end * f->row;
+        ahead.step[i] = f->row / r->width;
+    }
+    program_run_ahead(p, bases, s->begin * r->width, s->end * r->width, any ? &ahead : NULL);
+}
+
 static void run_program_rows(stretch *s, const plan_program *q)
 {
     char *bases[q->program->ports], *passing = s->at->passing;
     bind_ports(q, s->at->bound, bases);
-    int64_t width = s->run->region->width, begin = s->begin * width, end = s->end * width;
+    int64_t width = s->run->region->width, begin = s->begin * width;
     for (int i = 0; i < q->sink_count; i++) {
         int32_t port = q->sinks[i].port;
         if (q->ports[port].buffer >= 0 || q->sinks[i].from != i)
@@ -119,7 +134,7 @@ static void run_program_rows(stretch *s, const plan_program *q)
         bases[port] = (char *)((uintptr_t)passing - (uintptr_t)(begin * bytes_of(&q->ports[port])));
         passing += s->run->block * width * 8;
     }
-    program_run_range(q->program, bases, begin, end);
+    run_ahead(s, q->program, bases);
     run_sinks(s, q, bases);
 }
 
@@ -174,9 +189,9 @@ static void run_kernel(stretch *s, const instruction *in)
     reduce_feed_block(s->run->feeds[s->feed++], s->begin * width, s->end * width, p);
 }
 
-static void run_block(const blocks_run *r, desk *at, int64_t begin, int64_t end)
+static void run_block(const blocks_run *r, desk *at, int64_t begin, int64_t end, int64_t last)
 {
-    stretch s = { .run = r, .at = at, .begin = begin, .end = end };
+    stretch s = { .run = r, .at = at, .begin = begin, .end = end, .last = last };
     for (int32_t i = 0; i < r->region->local_count; i++) {
         const plan_local *l = &r->region->locals[i];
         at->bound[l->buffer].base = (char *)((uintptr_t)(at->locals + l->at) - (uintptr_t)(begin * l->row));
@@ -198,7 +213,7 @@ static void run_tasks(void *arg, int64_t begin, int64_t end)
         at = at + 1 < r->desks + r->desk_count ? at + 1 : r->desks;
     int64_t last = end * r->task < r->region->rows ? end * r->task : r->region->rows;
     for (int64_t row = begin * r->task; row < last; row += r->block)
-        run_block(r, at, row, last - row < r->block ? last : row + r->block);
+        run_block(r, at, row, last - row < r->block ? last : row + r->block, last);
     atomic_store(&at->taken, false);
 }
 

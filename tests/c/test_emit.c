@@ -156,7 +156,7 @@ static void throw_program(program_data *d, const ew_table *t, int types)
             continue;
         if (op == EW_copysign) /* the sign of a NaN is open; single_ops has it */
             continue;
-        if (!has_code(op, c) && !(strange && (op == EW_exp2 || op == EW_silu || op == EW_sin) && dice(2)))
+        if (!has_code(op, c) && !(strange && (op == EW_exp2 || op == EW_mish || op == EW_sin) && dice(2)))
             continue;
         int32_t to = dice(6) == 0 ? INPUTS + dice(OUTPUTS) : PORTS + dice(REGISTERS);
         if (dice(8) == 0)

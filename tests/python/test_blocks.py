@@ -110,6 +110,28 @@ def digest(dtype):
     return [(name, hashlib.sha256(a.tobytes()).hexdigest()) for name, a in results(dtype)]
 
 
+@pytest.mark.parametrize("op", ["layer_norm", "rms_norm", "softmax"])
+@pytest.mark.parametrize("shape", [(7, 48), (9, 512), (5, 3000), (6, 9000)])
+def test_rows_done_together_have_the_bits_of_rows_alone(op, shape):
+    rows = np.random.default_rng(4).standard_normal((2, *shape), dtype=np.float32)
+    ops = {
+        "layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]),
+        "rms_norm": lambda x: F.rms_norm(x, x.shape[-1:]),
+        "softmax": lambda x: F.softmax(x, -1),
+    }
+
+    def both(x, g):
+        x = brisk.from_numpy(x.copy()).requires_grad_()
+        y = ops[op](x)
+        y.backward(brisk.from_numpy(g.copy()))
+        return y.detach().numpy(), x.grad.numpy()
+
+    y, gradient = both(*rows)
+    for i in range(shape[0]):
+        one = both(rows[0, i : i + 1], rows[1, i : i + 1])
+        assert (y[i : i + 1] == one[0]).all() and (gradient[i : i + 1] == one[1]).all()
+
+
 def digest_in_child(dtype, **settings):
     code = (
         f"import brisk, sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); import test_blocks as t;"
