@@ -109,6 +109,8 @@ ConvTranspose1d(3, 4, 3) | 2,4,5 ; ConvTranspose1d(3, 4, 3, output_padding=1) | 
 ReflectionPad1d(5) | 2,3,4 ; Embedding(3, 4) | 6<9 ; Embedding(3, 4, padding_idx=5) | 2<3 ; LSTM(3, 4) | 5,2,4
 LSTM(3, 4) | 5 ; LSTM(3, 4) | 5,2,3 (1,3,4 1,3,4) ; GRU(3, 4) | 5,2,3 2,4 ; GRU(3, 0) | 1 ; LSTM(3, 4, proj_size=4) | 1
 LSTM(3, 4, dropout=2) | 1 ; LSTMCell(3, 4) | 2,4 ; GRUCell(3, 4) | 2,3 3,4 ; MultiheadAttention(8, 3) | 1
+LSTMCell(3, 4) | 2,3 2,4 ; LSTMCell(3, 4) | 2,3 (2,4) ; LSTMCell(3, 4) | 2,3 (2,4 2,4 2,4)
+LSTMCell(3, 4) | 2,3 (2,4 2,5) ; LSTMCell(3, 4) | 2,3 (2,4 3,4)
 MultiheadAttention(8, 2) | 5,3,6 5,3,6 5,3,6 ; Dropout(1.5) | 2 ; Unflatten(1, (2, 3)) | 2,5 ; PixelShuffle(2) | 1,3,4,4
 Transformer(8, 2, 1, 1, 16) | 5,3,8 6,2,8 ; Hardtanh(2, 1) | 2 ; Softmax2d() | 2,2 ; Module() | 2
 """

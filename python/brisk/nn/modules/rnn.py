@@ -5,7 +5,7 @@ import numbers
 import warnings
 
 from brisk import _C
-from brisk._C import _nn
+from brisk._C import Tensor, _nn
 from brisk.nn import init
 from brisk.nn.modules.module import Module
 from brisk.nn.parameter import Parameter
@@ -296,15 +296,15 @@ class RNNCellBase(Module):
         out = _nn._rnn_cell(kind, input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         if out is not None:
             return out
-        if kind != 2:
-            return self._step(kind, input, [hx])
-        states = [None, None] if hx is None else list(hx)
-        if len(states) != 2:
+        if isinstance(hx, Tensor) and kind == 2:
+            raise TypeError("lstm_cell(): argument 'hx' (position 2) must be tuple of Tensors, not Tensor")
+        states = () if hx is None else hx if kind == 2 else (hx,)
+        if kind == 2 and len(states) not in (0, 2):
             raise RuntimeError("lstm_cell expects two hidden states")
         return self._step(kind, input, states)
 
     def _step(self, kind, input, states):
-        """The next states of a batch or of one row."""
+        """The next states of a batch or of one row; without states, from zeros."""
         name = type(self).__name__
         if input.dim() not in (1, 2):
             raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
@@ -313,11 +313,8 @@ class RNNCellBase(Module):
         if x.shape[1] != self.input_size:
             raise RuntimeError(f"input has inconsistent input_size: got {x.shape[1]} expected {self.input_size}")
         shape = (x.shape[0], self.hidden_size)
-        rows = []
+        rows = [] if states else [_C.zeros(shape, dtype=x.dtype) for _ in range(2 if kind == 2 else 1)]
         for state in states:
-            if state is None:
-                rows.append(_C.zeros(shape, dtype=x.dtype))
-                continue
             if state.dim() not in (1, 2):
                 raise ValueError(f"{name}: Expected hidden to be 1D or 2D, got {state.dim()}D instead")
             rows.append(state.unsqueeze(0) if state.dim() == 1 else state)
