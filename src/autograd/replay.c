@@ -160,7 +160,8 @@ static uint64_t hash_keys(const value_key *keys, int count)
         memcpy(words, &keys[i], sizeof words); /* op, dtype, state, layout, two inputs */
         what = (what ^ words[0]) * 0x9E3779B97F4A7C15ull;
         const int64_t *a = keys[i].attr.i;
-        where = (where ^ words[1] ^ (uint64_t)(a[0] + 7 * a[1] + 31 * a[2])) * 0xBF58476D1CE4E5B9ull;
+        where =
+            (where ^ words[1] ^ ((uint64_t)a[0] + 7 * (uint64_t)a[1] + 31 * (uint64_t)a[2])) * 0xBF58476D1CE4E5B9ull;
         what ^= what >> 32;
         where ^= where >> 29;
     }

@@ -187,7 +187,7 @@ enum { NODES_AHEAD = 8 };
 static inline void node_expect(const node *n)
 {
     __builtin_prefetch(n);
-    __builtin_prefetch(&n->in);
+    __builtin_prefetch((const void *)((uintptr_t)n + offsetof(node, in))); /* n may be NULL */
 }
 
 static inline node *node_retain(node *n)

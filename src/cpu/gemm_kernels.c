@@ -5,6 +5,7 @@
  * accumulators' worth would wait for the adder, so they take several panels at once (1x64 floats with AVX2).
  * Contraction to fused multiply-adds is wanted here, and here alone: compile with -ffp-contract=fast. */
 #include "cpu/gemm_kernels.h"
+#include "core/memory.h"
 #include "cpu/turn_stages.h"
 #include <string.h>
 
@@ -13,7 +14,9 @@
 #define JOIN(a, b)       JOIN_(a, b)
 #define ALWAYS_INLINE    static inline __attribute__((always_inline))
 #define HIDE(x)          __asm__("" : "+r"(x)) /* the compiler forgets how x was computed */
-#ifdef __clang__
+#ifdef MEM_ASAN                                /* which checks every load: unrolled, that takes the compiler minutes */
+#define UNROLL
+#elif defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define UNROLL _Pragma("GCC unroll 16")
