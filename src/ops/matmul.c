@@ -348,8 +348,22 @@ static bk_tensor *batched(const bk_tensor *a, const bk_tensor *b)
     return vector ? bk_squeeze(c, -2) : turns ? turned_twice(c) : c;
 }
 
+/* Whether t is one matrix for each of the other's several, and wants a gradient: PyTorch makes it a matrix, lest its
+ * gradient be as large as the other. */
+static bool is_for_all(const bk_tensor *t, const bk_tensor *other)
+{
+    const layout *l = t->layout, *o = other->layout;
+    return l->ndim == 3 && o->ndim == 3 && l->sizes[0] == 1 && o->sizes[0] != 1 && bk_requires_grad(t);
+}
+
 static bk_tensor *matmul(const bk_tensor *a, const bk_tensor *b)
 {
+    if (is_for_all(a, b))
+        a = bk_squeeze(a, 0);
+    else if (is_for_all(b, a))
+        b = bk_squeeze(b, 0);
+    if (!a || !b)
+        return NULL;
     int na = a->layout->ndim, nb = b->layout->ndim;
     if (!na || !nb)
         return error_null(BK_RUNTIME_ERROR, "both arguments to matmul need to be at least 1D, but they are %dD and %dD",

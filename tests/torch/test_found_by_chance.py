@@ -657,3 +657,22 @@ def test_a_second_derivative_passes_a_hook_on_a_result_where_it_does_in_pytorch(
 
     for ours, theirs in zip(*both(run)):
         check_tensor(ours, theirs, line, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("wants", [(True, False), (False, True), (True, True), (False, False)])
+@pytest.mark.parametrize(
+    "sizes", [((1, 3, 2), (4, 2, 1)), ((1, 1, 2), (4, 2, 5)), ((1, 3, 2), (4, 2, 0)), ((4, 3, 2), (1, 2, 1))]
+)
+def test_a_product_with_one_matrix_for_all_has_pytorchs_strides_and_gradients(sizes, wants):
+    def run(module):
+        module.manual_seed(0)
+        a, b = (module.randn(size).requires_grad_(wanted) for size, wanted in zip(sizes, wants))
+        c = a @ b
+        if any(wants):
+            (c * c).sum().backward()
+        return c.stride(), c.detach(), *(t.grad for t in (a, b) if t.requires_grad)
+
+    ours, theirs = both(run)
+    assert ours[0] == theirs[0]
+    for mine, expected in zip(ours[1:], theirs[1:]):
+        check_tensor(mine, expected, "product", rtol=1e-5, atol=1e-6)
