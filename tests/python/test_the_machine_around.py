@@ -301,16 +301,18 @@ def test_ctrl_c_interrupts_and_nothing_is_done_twice(torch):
     run_script(source)
 
 
+SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
 LONG_PROGRAM = """
     import os, signal, threading, time
     torch.manual_seed(0)
-    w = torch.randn(400, 400) * 0.05
+    n = SIZE
+    w = torch.randn(n, n) * (1 / n**0.5)
     def run(x, steps):
         for _ in range(steps):
             x.copy_((w @ x).tanh())
             x += 1
     def start():
-        return torch.ones(400, 400)
+        return torch.ones(n, n)
     def interrupt_after(seconds):
         pid = os.getpid()
         threading.Timer(seconds, lambda: os.kill(pid, signal.SIGINT)).start()
@@ -319,7 +321,7 @@ LONG_PROGRAM = """
     began = time.time()
     x.sum().item()
     alone = time.time() - began
-"""
+""".replace("SIZE", "120" if SANITIZED else "400")  # products take longer under sanitizers
 
 
 def test_ctrl_c_stops_a_long_evaluation_in_its_middle_and_the_next_read_goes_on(torch):
@@ -412,7 +414,7 @@ def test_an_allocation_that_cannot_succeed_leaves_everything_as_it_was(torch):
     assert x.tolist() == [2, 2, 2] and y.tolist() == [2, 2, 2]
 
 
-@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="sanitizers need memory of their own")
+@pytest.mark.skipif(SANITIZED, reason="sanitizers need memory of their own")
 def test_an_error_for_want_of_memory_names_the_line_that_asked_for_it(torch):
     out = run_script("""
         import resource
