@@ -75,6 +75,17 @@ static bool must_stay(const cell *c)
     return s && (s->pinned || (s->exports && storage_shared(s)));
 }
 
+/* The cell's value is n from here on, whose reference it takes over. */
+static int take_value(bk_tensor *t, node *n)
+{
+    if (t->flags & TENSOR_INFERENCE)
+        n->flags |= NODE_INFERENCE;
+    bool stay = must_stay(t->cell);
+    cell_move(t->cell, n, !(t->flags & TENSOR_DATA));
+    count_write(t);
+    return stay || log_due() ? log_flush() : 0;
+}
+
 static node *update_node(const bk_tensor *t, operand value, node *place, bool add)
 {
     node *old = t->cell->value;
@@ -206,12 +217,7 @@ static int write(bk_tensor *t, operand value, bool add, bool over)
         track_move(t->track, moved);
         node_release(moved);
     }
-    if (t->flags & TENSOR_INFERENCE)
-        n->flags |= NODE_INFERENCE;
-    bool stay = must_stay(t->cell);
-    cell_move(t->cell, n, !(t->flags & TENSOR_DATA));
-    count_write(t);
-    return stay || log_due() ? log_flush() : 0;
+    return take_value(t, n);
 }
 
 int tensor_write(bk_tensor *t, operand value, bool add) { return write(t, value, add, false); }
@@ -318,10 +324,5 @@ int tensor_move(bk_tensor *t, node *n)
         }
         track_move(t->track, n);
     }
-    if (t->flags & TENSOR_INFERENCE)
-        n->flags |= NODE_INFERENCE;
-    bool stay = must_stay(t->cell);
-    cell_move(t->cell, n, !(t->flags & TENSOR_DATA));
-    count_write(t);
-    return stay || log_due() ? log_flush() : 0;
+    return take_value(t, n);
 }
