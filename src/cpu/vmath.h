@@ -4,10 +4,10 @@
  * contract: at most 2.5 ULP in float32 over the whole range, denormals included; exact specials (NaN, infinities,
  * signed zeros); odd functions are odd. In float64: 2 ULP, with glibc where nothing faster stands here.
  *
- * Two ways lead there in float32. What training spends its time in (exp, tanh, sigmoid, log, gelu) is computed in
- * float. All else is computed in double ("wide": half the lanes, but no error analysis: a polynomial good to 1e-9 is
- * good to 0.51 ULP) and rounded once. The polynomials interpolate at Chebyshev nodes on the reduced range; the relative
- * error on that range stands beside each.
+ * Two ways lead there in float32. What programs spend their time in (exp, tanh, sigmoid, logarithms, trigonometric and
+ * error functions) is computed in float. All else is computed in double ("wide": half the lanes, but no error analysis:
+ * a polynomial good to 1e-9 is good to 0.51 ULP) and rounded once. The polynomials interpolate at Chebyshev nodes on
+ * the reduced range; the relative error on that range stands beside each.
  *
  * They stand by subject in vmath_*.h; here are the names under which ops.def reads them.
  *
