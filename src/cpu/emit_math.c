@@ -160,13 +160,14 @@ static int log_rest(ir_code *c, int f)
     int a2 = madd(c, k(c, -0.131596833f), f, k(c, 0.142016277f));
     int a3 = madd(c, k(c, -0.0763575062f), f, k(c, 0.127618611f));
     int p = madd(c, madd(c, a3, z, a2), mul(c, z, z), madd(c, a1, z, a0));
-    return madd(c, mul(c, f, z), p, mul(c, k(c, -0.5f), z));
+    return madd(c, f, p, k(c, -0.5f));
 }
 
 /* 2^n (1 + f) */
 static int log_of_parts(ir_code *c, int n, int f)
 {
-    return madd(c, n, k(c, 0.693359375f), add(c, madd(c, n, k(c, -2.12194440e-4f), log_rest(c, f)), f));
+    int r = madd(c, mul(c, f, f), log_rest(c, f), f);
+    return madd(c, n, k(c, 0.693359375f), madd(c, n, k(c, -2.12194440e-4f), r));
 }
 
 int ir_log1p(ir_code *c, ir_type type, int x, int y, int z)
@@ -200,11 +201,11 @@ static int log_parts(ir_code *c, int x, int *f)
 {
     int denormal = ir_compare(c, IR_LT, x, k(c, 0x1p-126f));
     int scaled = ir_select(c, denormal, mul(c, x, k(c, 0x1p23f)), x);
-    int bits = ir_binary(c, IR_INT_ADD, scaled, u(c, 0x3f800000u - 0x3f3504f3u));
+    int least = ir_select(c, denormal, u(c, 0x3f3504f3u + (23u << 23)), u(c, 0x3f3504f3u));
+    int bits = ir_binary(c, IR_INT_SUB, scaled, least);
     int m = ir_binary(c, IR_INT_ADD, ir_binary(c, IR_AND, bits, u(c, 0x7fffff)), u(c, 0x3f3504f3u));
-    int bias = ir_select(c, denormal, u(c, 127 + 23), u(c, 127));
     *f = sub(c, m, k(c, 1));
-    return ir_unary(c, IR_FLOAT_OF_INT, ir_binary(c, IR_INT_SUB, ir_shift(c, IR_SHIFT_RIGHT, bits, 23), bias));
+    return ir_unary(c, IR_FLOAT_OF_INT, ir_shift(c, IR_SHIFT_ARITHMETIC, bits, 23));
 }
 
 static int log_special(ir_code *c, int x, int r)
@@ -223,7 +224,8 @@ int ir_log(ir_code *c, ir_type type, int x, int y, int z)
 
 static int log_to_base(ir_code *c, int f, float high, float low)
 {
-    return madd(c, f, k(c, high), madd(c, f, k(c, low), mul(c, log_rest(c, f), k(c, high))));
+    int rest = mul(c, mul(c, mul(c, f, f), log_rest(c, f)), k(c, high));
+    return madd(c, f, k(c, high), madd(c, f, k(c, low), rest));
 }
 
 int ir_log2(ir_code *c, ir_type type, int x, int y, int z)
@@ -357,11 +359,19 @@ int ir_erfc(ir_code *c, ir_type type, int x, int y, int z)
 int ir_erf(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    static const float series[] = { 0.12837917f,    -0.376126267f,    0.112835947f,   -0.026854212f,
-                                    0.00518908742f, -0.000801686429f, 7.87587506e-05f };
-    int a = ir_abs(c, x), near = polynomial(c, mul(c, a, a), 6, series);
-    int far = sub(c, k(c, 1), erfc_positive(c, bounded_abs(c, x, 10.2f)));
-    return unless_nan(c, x, ir_copysign(c, where_less(c, a, 0.75f, madd(c, a, near, a), far), x));
+    static const float series[] = { 0.128379166f,   -0.376126081f,  0.112831622f,
+                                    -0.0268222429f, 0.00508686574f, -0.000654225121f };
+    const float rounder = ROUNDER + 127;
+    int a = ir_abs(c, x), near = polynomial(c, mul(c, a, a), 5, series);
+    int b = ir_binary(c, IR_LEAST, k(c, 4), a), d = mul(c, b, b);
+    int p = madd(c, k(c, -1.12827146f), b, k(c, -5.68228315e-05f));
+    int q = madd(c, k(c, -0.104876481f), b, k(c, -0.636141956f));
+    int r = madd(c, k(c, -0.00316486927f), b, k(c, 0.0226973724f));
+    int power = madd(c, madd(c, madd(c, k(c, 0.00020869408f), d, r), d, q), d, p);
+    int t = madd(c, power, k(c, (float)LOG2E), k(c, rounder)), s = pow2_of_rounded(c, t);
+    int e = expm1_coarse(c, madd(c, sub(c, t, k(c, rounder)), k(c, (float)-LN2), power));
+    int far = sub(c, k(c, 1), madd(c, e, s, s));
+    return ir_copysign(c, where_less(c, a, 0.8f, madd(c, a, near, a), far), x);
 }
 
 /* What gelu and its slope share. */

@@ -74,30 +74,30 @@ VM float tanh_f(float x)
     return copysign_f(u / (u + 2), x);
 }
 
-/* log(1 + f) - f for 1 + f in [sqrt 1/2, sqrt 2): -f^2/2 + f^3 P(f), P in short chains. The error is 5.8e-9 of the
+/* (log(1 + f) - f) / f^2 for 1 + f in [sqrt 1/2, sqrt 2): -1/2 + f P(f), P in short chains. The error is 5.8e-9 of the
  * logarithm. */
 VM float log_rest_f(float f)
 {
     float z = f * f, a = madd_f(-0.250008196f, f, 0.333333313f), b = madd_f(-0.166234076f, f, 0.200012401f);
     float c = madd_f(-0.131596833f, f, 0.142016277f), d = madd_f(-0.0763575062f, f, 0.127618611f);
     float p = madd_f(madd_f(d, z, c), z * z, madd_f(b, z, a));
-    return madd_f(f * z, p, -0.5f * z);
+    return madd_f(f, p, -0.5f);
 }
 
 /* k log(2) + log(1 + f) */
 VM float log_of_parts_f(float k, float f)
 {
-    return madd_f(k, 0.693359375f, madd_f(k, -2.12194440e-4f, log_rest_f(f)) + f);
+    return madd_f(k, 0.693359375f, madd_f(k, -2.12194440e-4f, madd_f(f * f, log_rest_f(f), f)));
 }
 
-/* x = 2^k (1 + f) */
+/* x = 2^k (1 + f); a denormal is scaled up. The bits of sqrt 1/2 are taken from those of x: what is left above the
+ * fraction is k. */
 VM float log_parts_f(float x, float *f)
 {
     float scaled = x < 0x1p-126f ? x * 0x1p23f : x;
-    uint32_t bias = x < 0x1p-126f ? 127 + 23 : 127;
-    uint32_t u = bits_f(scaled) + (0x3f800000u - 0x3f3504f3u);
+    uint32_t least = x < 0x1p-126f ? 0x3f3504f3u + (23u << 23) : 0x3f3504f3u, u = bits_f(scaled) - least;
     *f = float_of((u & 0x7fffff) + 0x3f3504f3u) - 1;
-    return (float)(int32_t)((u >> 23) - bias);
+    return (float)((int32_t)u >> 23);
 }
 
 /* Of what is not a positive number, which r is the logarithm of. */
@@ -115,7 +115,10 @@ VM float log_f(float x)
 }
 
 /* log(1 + f) times high + low, the reciprocal of another base's logarithm. */
-VM float log_to_base_f(float f, float high, float low) { return madd_f(f, high, madd_f(f, low, log_rest_f(f) * high)); }
+VM float log_to_base_f(float f, float high, float low)
+{
+    return madd_f(f, high, madd_f(f, low, f * f * log_rest_f(f) * high));
+}
 
 VM float log2_f(float x)
 {

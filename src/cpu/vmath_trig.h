@@ -55,9 +55,8 @@ VM float tan_f(float x)
     float middle = madd_f(0.0212759394f, z, 0.0540605076f);
     float high = madd_f(madd_f(0.00439546164f, z, 5.54645776e-05f), z, 0.0108580198f);
     float v = r + madd_f(r * z, madd_f(madd_f(high, z2, middle), z2, low), lost);
-    uint32_t odd = 0 - (bits_f(t) & 1);
-    float above = float_of((bits_f(v) & ~odd) | (bits_f(-1.0f) & odd));
-    return above / float_of((bits_f(1.0f) & ~odd) | (bits_f(v) & odd));
+    float turned = -1 / v;
+    return bits_f(t) & 1 ? turned : v;
 }
 
 #else /* in doubles */
