@@ -376,7 +376,7 @@ int ir_erf(ir_code *c, ir_type type, int x, int y, int z)
 
 /* What gelu and its slope share. */
 typedef struct normal_tail {
-    int abs, a, core, lost, e, power;
+    int a, core, lost, e, power;
 } normal_tail;
 
 static normal_tail tail_of(ir_code *c, int x)
@@ -388,8 +388,7 @@ static normal_tail tail_of(ir_code *c, int x)
                                           { 0.172408f, -0.331404477f, 0.0287973452f, 0.0367194116f, -0.000469408144f,
                                             -0.00673441635f, -0.00195317203f, 0.000822717673f, 0.000839693821f,
                                             0.000135136826f, -0.000151344342f, -6.7255467e-05f } };
-    normal_tail t = { .abs = ir_abs(c, x) };
-    t.a = ir_binary(c, IR_LEAST, t.abs, k(c, 15));
+    normal_tail t = { .a = bounded_abs(c, x, 15) };
     t.core = core(c, &numbers, t.a, &t.lost);
     t.e = exp_of_square(c, t.a, 0.5f, &t.power);
     return t;
@@ -407,9 +406,9 @@ static int slope_of(ir_code *c, int x, const normal_tail *t)
 {
     const double density = 0.39894228040143267794;
     const float high = (float)density, low = (float)(density - (double)high);
-    int y = madd(c, k(c, -high), t->a, t->core), missed = product_lost(c, k(c, -high), t->a, sub(c, y, t->core));
-    int lost = add(c, t->lost, madd(c, k(c, -low), t->a, missed)), v = scaled_down(c, y, t->e, lost, t->power);
-    return where_less(c, t->abs, INFINITY, where_less(c, x, 0, v, sub(c, k(c, 1), v)), k(c, NAN));
+    int y = madd(c, k(c, -high), t->a, t->core), lost = madd(c, k(c, -low), t->a, t->lost);
+    int v = scaled_down(c, y, t->e, lost, t->power);
+    return madd(c, x, k(c, 0), where_less(c, x, 0, v, sub(c, k(c, 1), v)));
 }
 
 int ir_gelu(ir_code *c, ir_type type, int x, int y, int z)

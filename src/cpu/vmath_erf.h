@@ -108,9 +108,12 @@ VM float gelu_slope_of_tail_f(float x, float a, float core, float lost, float e,
     const double density = 0.39894228040143267794;
     const float high = (float)density, low = (float)(density - (double)high);
     float y = madd_f(-high, a, core);
-    lost += madd_f(-low, a, product_lost_f(-high, a, y - core));
-    float v = (madd_f(y, e, lost) + y) * power * 0x1p-64f, r = x < 0 ? v : 1 - v;
-    return (bits_f(x) & ~SIGN_F) >= bits_f(INFINITY) ? NAN : r;
+    lost = madd_f(-low, a, lost);
+#ifndef __FMA__ /* the product was rounded */
+    lost += product_lost_f(-high, a, y - core);
+#endif
+    float v = (madd_f(y, e, lost) + y) * power * 0x1p-64f;
+    return madd_f(x, 0, x < 0 ? v : 1 - v); /* NaN where x is infinite */
 }
 
 VM void gelu_both_f(float x, float *gelu, float *slope)
