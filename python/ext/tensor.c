@@ -728,5 +728,8 @@ int tensor_init(PyObject *module)
     if (no_attrs_init() < 0 || py_add_type(module, &spec, &py_tensor_type) < 0)
         return -1;
     py_tensor_type->tp_as_buffer = &py_tensor_buffer;
-    return 0;
+    PyObject *name = PyUnicode_FromString("Tensor"); /* in CPython's messages, as in PyTorch's, without the module */
+    int status = name ? PyObject_SetAttrString((PyObject *)py_tensor_type, "__name__", name) : -1;
+    Py_XDECREF(name);
+    return status;
 }
