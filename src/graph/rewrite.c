@@ -62,6 +62,7 @@ static void count_reads(rewriter *w)
         if (!is_needed(w, i))
             continue;
         w->marks[i].product = is_free_to_join(w, i);
+        w->largest = w->layouts[i]->numel > w->largest ? w->layouts[i]->numel : w->largest;
         for (int k = 0; k < key->inputs; k++) {
             if (key->in[k] < 0)
                 continue;

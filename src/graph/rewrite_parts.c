@@ -30,17 +30,18 @@ static bool is_repeated(const layout *l)
     return repeated;
 }
 
-/* Each operand is one number, or has elements where the result has them; one at least has. */
+/* One operand has its elements where the result has them, the others are one number each: what is read in the place of
+ * the result is no more memory than that. */
 static bool has_parts(const rewriter *w, int32_t i)
 {
-    bool any = false;
+    int count = 0;
     for (int k = 0; k < w->key->record[i].inputs; k++) {
         const layout *l = layout_of(w, value_of(w, i, k));
         if (l != w->layouts[i] && !is_repeated(l))
             return false;
-        any |= l == w->layouts[i];
+        count += l == w->layouts[i];
     }
-    return any;
+    return count == 1;
 }
 
 static bool is_spread(const rewriter *w, int32_t i)
@@ -70,7 +71,10 @@ static void count_parts(rewriter *w, int32_t i, int64_t shown, int deep)
 /* From the last record to the first: who reads a record stands after it. */
 bool find_parts(rewriter *w)
 {
+    enum { LARGEST_SIZE = 16 };
     bool any = false;
+    if (w->largest * LARGEST_SIZE < parts_least_bytes)
+        return false;
     for (int r = 0; r < w->run_count; r++) /* which reads it as a whole */
         if (w->runs[r].root < w->key->records)
             w->marks[w->runs[r].root].rows = true;

@@ -83,7 +83,8 @@ typedef struct rewriter {
     const op_log *log;
     mark *marks;
     int32_t *same_leaf;
-    int32_t *open; /* per value: 1 + the latest set of products that read it first; of a single product, -1 - it */
+    int64_t largest; /* elements of a record */
+    int32_t *open;   /* per value: 1 + the latest set of products that read it first; of a single product, -1 - it */
     set *sets;
     int set_count, set_capacity;
     joined_weight *joined;
