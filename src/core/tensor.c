@@ -319,7 +319,8 @@ bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, boo
     if (k)
         k->refs++;
     v->made_version = t->cell->version;
-    v->made_at = next_sequence++;
+    v->made_at = next_sequence;
+    next_sequence += 1 + (l->numel == 0); /* edge_straight */
     v->flags = (uint8_t)((differentiable ? TENSOR_VIEW : 0) | (t->flags & (TENSOR_DATA | TENSOR_INFERENCE)));
     if (k && t->flags & TENSOR_VIEW && tensor_tracked(t))
         v->from = bk_retain((bk_tensor *)t);
@@ -575,10 +576,23 @@ static node *see(bk_tensor *t, node *place)
         return NULL;
     if (place) {
         n->attr.region.tape = view_tape(t);
+        next_sequence += t->layout->numel == 0; /* edge_straight */
         take_turn(t, n);
     }
     (place ? handle_forget : forget_value)(t);
     remember(t, n, place, t->cell->stamp);
+    return n;
+}
+
+static node *place_view(bk_dtype dtype, node *place, const layout *whole, const layout *l, int64_t at, int64_t tape)
+{
+    node *n = node_new(OP_view, dtype, l);
+    if (!n)
+        return NULL;
+    n->attr.region.layout = whole;
+    n->attr.region.offset = at;
+    n->attr.region.tape = tape;
+    node_edge(n, 0, place);
     return n;
 }
 
@@ -588,13 +602,10 @@ static node *view_edge(bk_tensor *t, node *place, const layout *whole, const lay
 {
     if (edge_kept(t, place))
         return t->own_edge;
-    node *n = node_new(OP_view, tensor_dtype(t), l);
+    node *n = place_view(tensor_dtype(t), place, whole, l, at, view_tape(t)); /* own_edge may be what keeps `place` */
     if (!n)
         return NULL;
-    n->attr.region.layout = whole;
-    n->attr.region.offset = at;
-    n->attr.region.tape = view_tape(t);
-    node_edge(n, 0, place); /* own_edge may be what keeps it */
+    next_sequence += l->numel == 0; /* edge_straight */
     take_turn(t, n);
     edge_keep(t, n, place);
     return n;
@@ -751,6 +762,39 @@ node *tensor_edge(const bk_tensor *t)
 {
     operand o;
     return t->track && read_with((bk_tensor *)t, true, &o) ? o.edge : NULL;
+}
+
+static bool passes_constant(const node *from, const node *to)
+{
+    for (; from != to && from->op == OP_view; from = from->edge[0])
+        if (from->attr.region.tape & REGION_FRESH)
+            return true;
+    return false;
+}
+
+int edge_straight(bk_tensor *t, node *value)
+{
+    enum { STEPS = 4 }; /* as many records as a write is made of */
+    track *k = t->track;
+    node *own = tensor_edge(t), *reader = value;
+    if (!own || !passes_constant(own, k->place))
+        return 0;
+    for (int i = 0; reader && reader->edge[0] != own; i++)
+        reader = i < STEPS ? reader->edge[0] : NULL;
+    if (!reader)
+        return 0;
+    node *n = place_view(tensor_dtype(t), k->place, k->layout, t->layout, t->offset - k->offset,
+                         (int64_t)VIEW_as_strided << REGION_OP_SHIFT);
+    if (!n)
+        return -1;
+    n->sequence = own->sequence + 1;
+    if (own->flags & reader->flags & NODE_PENDING)
+        own->inner_edges--;
+    node_edge(reader, 0, n);
+    node_release(n);
+    own->tape_refs--;
+    node_release(own);
+    return 0;
 }
 
 /* --- what a tensor is ------------------------------------------------------------------------------------------ */

@@ -199,6 +199,8 @@ static int write(bk_tensor *t, operand value, bool add, bool over)
     node *edge = taped ? value.edge : NULL;
     if ((place || edge) && !tensor_track(t))
         return -1;
+    if (place && edge && t->layout->numel == 0 && edge_straight(t, edge) < 0)
+        return -1;
     bool together = (place || edge) && covers_cell(t);
     value.edge = together ? edge : NULL;
     bool replaces = tensor_whole(t) && !add && value.value->layout == t->layout && !(place && (over || !edge)) &&
