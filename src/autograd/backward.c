@@ -26,7 +26,7 @@ static int place_edge_count(const node *n, int *first)
 {
     const uint8_t never = op_get(n->op)->constants;
     write_op op = n->op == OP_update ? (write_op)(n->attr.region.tape >> REGION_OP_SHIFT) : WRITE_part;
-    int count = 0, inputs = op == WRITE_zero || op == WRITE_fill ? 1 : n->inputs;
+    int count = 0, inputs = op == WRITE_zero || op == WRITE_fill || op == WRITE_part_filled ? 1 : n->inputs;
     *first = 0;
     if (n->op == OP_function)
         return function_inputs(n);

@@ -55,14 +55,17 @@ enum {
     X(select, "SelectBackward0")                                                                                       \
     X(slice, "SliceBackward0")                                                                                         \
     X(split, "SplitBackward0")                                                                                         \
+    X(split_sizes, "SplitWithSizesBackward0")                                                                          \
     X(squeeze, "SqueezeBackward0")                                                                                     \
     X(squeeze_dim, "SqueezeBackward1")                                                                                 \
     X(squeeze_dims, "SqueezeBackward2")                                                                                \
+    X(squeeze_own, "SqueezeBackward4") /* of a result that nobody has seen: in place to PyTorch */                     \
     X(t, "TBackward0")                                                                                                 \
     X(transpose, "TransposeBackward0")                                                                                 \
     X(unbind, "UnbindBackward0")                                                                                       \
     X(unfold, "UnfoldBackward0")                                                                                       \
     X(unsqueeze, "UnsqueezeBackward0")                                                                                 \
+    X(unsafe_view, "UnsafeViewBackward0") /* of a copy that nobody else has */                                         \
     X(steps, "StackBackward0") /* of a recurrent layer: rows here, which PyTorch stacks or joins */                    \
     X(both_ways, "CatBackward0")
 typedef enum view_op {

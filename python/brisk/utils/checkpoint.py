@@ -61,7 +61,7 @@ def _random_state(state):
         _C.set_rng_state(before)
 
 
-class _Reentrant(Function):
+class CheckpointFunction(Function):
     @staticmethod
     def forward(ctx, run, preserve_rng_state, *args):
         check_backward_validity(args)
@@ -204,7 +204,7 @@ def checkpoint(
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if context_fn is not noop_context_fn or debug:
         raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
-    return _Reentrant.apply(function, preserve, *args)
+    return CheckpointFunction.apply(function, preserve, *args)
 
 
 def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
