@@ -134,10 +134,19 @@ void track_move(track *k, node *place)
         k->retain_grad = false;
 }
 
+int tangent_leaves;
+
+void tensor_for_tangents(bk_tensor *t)
+{
+    tangent_leaves += !t->track->tangents;
+    t->track->tangents = true;
+}
+
 void track_release(track *k)
 {
     if (--k->refs)
         return;
+    tangent_leaves -= k->tangents;
     place_release(k);
     if (k->grad)
         bk_release(k->grad);

@@ -27,6 +27,7 @@ typedef struct track {
     int32_t refs;
     bool requires_grad; /* a leaf that wants a gradient */
     bool retain_grad;
+    bool tangents;        /* a leaf that forward mode made: it stands for a tangent, nobody asked for its gradient */
     const layout *layout; /* its extent within the cell: that of the handle it was made for. Gradients have its sizes */
     int64_t offset;
     node *place;             /* the tape node that made the current value (owned); NULL for a leaf */
@@ -202,6 +203,9 @@ static inline bk_dtype tensor_dtype(const bk_tensor *t) { return (bk_dtype)t->ce
 track *tensor_keeper(bk_tensor *t);
 /* The tensor of a leaf that the tape has read, or another one for it when that is gone; NULL: out of memory. */
 bk_tensor *track_tensor(track *k);
+/* t is a leaf that forward mode made. How many of these there are, in all threads. */
+void tensor_for_tangents(bk_tensor *t);
+extern int tangent_leaves;
 /* The track of t, made when it has none. */
 track *tensor_track(bk_tensor *t);
 void track_release(track *k);
