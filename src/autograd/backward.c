@@ -385,7 +385,8 @@ static node *current_value(const node *edge)
 static bool is_apart(const node *edge)
 {
     for (; edge->op == OP_view || edge->op == OP_expand; edge = edge->edge[0])
-        if (edge->op == OP_view && edge->edge[0]->op == OP_view && edge->edge[0]->layout->overlapping)
+        if (edge->op == OP_view &&
+            (view_leaves(edge) || (edge->edge[0]->op == OP_view && edge->edge[0]->layout->overlapping)))
             return true;
     return false;
 }

@@ -11,6 +11,7 @@
 #include "autograd/function.h"
 #include "autograd/hooks.h"
 #include "autograd/replay.h"
+#include "autograd/rules.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -585,7 +586,7 @@ static node *see(bk_tensor *t, node *place)
         return NULL;
     if (place) {
         n->attr.region.tape = view_tape(t);
-        next_sequence += t->layout->numel == 0; /* edge_straight */
+        next_sequence += may_go_straight(t);
         take_turn(t, n);
     }
     (place ? handle_forget : forget_value)(t);
@@ -614,25 +615,21 @@ static node *view_edge(bk_tensor *t, node *place, const layout *whole, const lay
     node *n = place_view(tensor_dtype(t), place, whole, l, at, view_tape(t)); /* own_edge may be what keeps `place` */
     if (!n)
         return NULL;
-    next_sequence += l->numel == 0; /* edge_straight */
+    next_sequence += may_go_straight(t);
     take_turn(t, n);
     edge_keep(t, n, place);
     return n;
 }
 
-/* The view that t was made of. as_strided may reach beyond it, and a view whose memory was written to since counts as
- * one: NULL. */
-static bk_tensor *one_above(const bk_tensor *t)
-{
-    return t->made_by == VIEW_as_strided || t->made_version != t->cell->version ? NULL : t->from;
-}
+/* The view that t was made of. One whose memory was written to since counts as an as_strided of the base: NULL. */
+static bk_tensor *one_above(const bk_tensor *t) { return t->made_version != t->cell->version ? NULL : t->from; }
 
 /* The view that t is a part of, whose gradient gets t's: NULL where t is one of what its track stands for. One whose
  * elements share memory is passed by where t does not know its part of those apart. */
 static bk_tensor *view_above(const bk_tensor *t)
 {
     bk_tensor *up = one_above(t);
-    if (t->apart)
+    if (t->apart || t->made_by == VIEW_as_strided) /* which has a rule for elements that share memory, or are outside */
         return up && up->track == t->track ? up : NULL;
     while (up && (up->layout->overlapping || up->track != t->track))
         up = one_above(up);
@@ -773,10 +770,11 @@ node *tensor_edge(const bk_tensor *t)
     return t->track && read_with((bk_tensor *)t, true, &o) ? o.edge : NULL;
 }
 
-static bool passes_constant(const node *from, const node *to)
+/* Whether something is lost on the way from a view to its base. */
+static bool loses(const node *from, const node *to)
 {
     for (; from != to && from->op == OP_view; from = from->edge[0])
-        if (from->attr.region.tape & REGION_FRESH)
+        if (from->attr.region.tape & REGION_FRESH || view_leaves(from))
             return true;
     return false;
 }
@@ -786,7 +784,7 @@ int edge_straight(bk_tensor *t, node *value)
     enum { STEPS = 4 }; /* as many records as a write is made of */
     track *k = t->track;
     node *own = tensor_edge(t), *reader = value;
-    if (!own || !passes_constant(own, k->place))
+    if (!own || !loses(own, k->place))
         return 0;
     for (int i = 0; reader && reader->edge[0] != own; i++)
         reader = i < STEPS ? reader->edge[0] : NULL;

@@ -199,7 +199,7 @@ static int write(bk_tensor *t, operand value, bool add, bool over)
     node *edge = taped ? value.edge : NULL;
     if ((place || edge) && !tensor_track(t))
         return -1;
-    if (place && edge && t->layout->numel == 0 && edge_straight(t, edge) < 0)
+    if (place && edge && may_go_straight(t) && edge_straight(t, edge) < 0)
         return -1;
     bool together = (place || edge) && covers_cell(t);
     value.edge = together ? edge : NULL;

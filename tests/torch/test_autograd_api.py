@@ -1302,6 +1302,55 @@ def a_backward_inside_a_hook(m):
     return x.grad
 
 
+def weighed(m, t):
+    return (t * m.arange(1.0, t.numel() + 1).reshape(t.shape)).sum()
+
+
+@program
+def as_strided_of_a_view_sends_its_gradient_through_the_view(m):
+    answers = []
+    for view, strided in (
+        (lambda t: t[:3].unsqueeze(0).expand(2, 3), ((2, 3), (0, 1))),
+        (lambda t: t[:3].unsqueeze(0).expand(2, 3), ((2, 2), (1, 1))),
+        (lambda t: t.as_strided((3, 3), (1, 1)), ((2, 2), (2, 1))),
+        (lambda t: t.unfold(0, 3, 1), ((2, 2), (2, 1))),
+        (lambda t: t.view(2, 3), ((2, 2), (3, 1))),
+        (lambda t: t.view(2, 3).t(), ((2, 2), (3, 1))),
+        (lambda t: t[1:4], ((3,), (2,), 0)),  # what is outside of the view is lost
+        (lambda t: t[1:4], ((3,), (2,))),
+        (lambda t: t[1:4], ((2,), (1,), 2)),
+    ):
+        x, seen = m.arange(6.0).requires_grad_(), []
+        v = view(x * 1)
+        v.retain_grad()
+        v.register_hook(seen.append)
+        y = v.as_strided(*strided)
+        y.retain_grad()
+        (g,) = m.autograd.grad((y[1:] ** 3).sum(), x, create_graph=True)
+        weighed(m, y).backward(retain_graph=True)
+        (h,) = m.autograd.grad((g**2).sum(), x)
+        answers.append((x.grad, v.grad, y.grad, seen, g.detach(), h, shown(y)))
+    return answers
+
+
+def shown(t):
+    return type(t.grad_fn).__name__, [type(f).__name__ for f, _ in t.grad_fn.next_functions]
+
+
+@program
+def as_strided_beyond_a_leaf_or_written_to(m):
+    leaves = m.arange(6.0)[1:4].requires_grad_(), m.arange(3.0).expand(2, 3).requires_grad_()
+    weighed(m, leaves[0].as_strided((3,), (2,), 0)).backward()
+    weighed(m, leaves[1].as_strided((2, 2), (1, 1))).backward()
+    x = m.arange(1.0, 7.0).requires_grad_()
+    base = x * 1
+    part = base[1:4]
+    y = part.as_strided((3,), (2,), 0)
+    y.mul_(3)
+    (weighed(m, part) + weighed(m, base) + weighed(m, y)).backward()
+    return [t.grad for t in leaves], x.grad
+
+
 @program
 def gradients_through_dtypes(m):
     x = leaf(m)
