@@ -284,6 +284,19 @@ static PyObject *get_false(PyObject *self, void *c) { return (void)self, (void)c
 static PyObject *get_true(PyObject *self, void *c) { return (void)self, (void)c, Py_NewRef(Py_True); }
 static PyObject *get_base(PyObject *self, void *c) { return (void)self, (void)c, Py_NewRef(Py_None); }
 
+static PyObject *get_view_base(PyObject *self, void *c)
+{
+    (void)c;
+    if (!(handle(self)->flags & TENSOR_VIEW))
+        Py_RETURN_NONE;
+    lock_take();
+    bk_tensor *base = tensor_base(handle(self));
+    lock_give();
+    return py_wrap(base);
+}
+
+static PyObject *py_is_view(const arg *a) { return PyBool_FromLong(a[0].tensor->flags & TENSOR_VIEW); }
+
 static PyObject *get_version(PyObject *self, void *c)
 {
     (void)c;
@@ -307,6 +320,7 @@ static PyGetSetDef info_attributes[] = {
     { "is_nested", get_false, NULL, NULL, NULL },
     { "names", get_base, NULL, NULL, NULL },
     { "_version", get_version, NULL, "Changes with every write.", NULL },
+    { "_base", get_view_base, NULL, "The tensor that this one is a view of; None: it is none.", NULL },
     { 0 },
 };
 
@@ -321,6 +335,7 @@ int info_init(PyObject *module)
 enum { BOTH = AS_FUNCTION | AS_METHOD };
 
 const binding info_rows[] = {
+    { AS_METHOD, "_is_view(Tensor self)", py_is_view, NULL },
     { AS_METHOD, "size(Tensor self, int? dim=None)", py_size_of, "The sizes, or one of them." },
     { AS_METHOD, "stride(Tensor self, int? dim=None)", py_stride, "The strides, in elements, or one of them." },
     { BOTH, "numel(Tensor self)", py_numel, "The number of elements." },

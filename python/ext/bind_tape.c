@@ -78,8 +78,8 @@ static PyObject *py_leads_outside(const arg *a)
     return good ? PyBool_FromLong(outside) : py_raise();
 }
 
-/* A leaf that forward mode made is not the user's, and what only leads to such asks for no gradients. Nor does what only
- * passes for tangents go through. */
+/* A leaf that forward mode made is not the user's, and what only leads to such asks for no gradients. Nor does what
+ * only passes for tangents go through. */
 static bool leads_to_asked(const bk_tensor *t)
 {
     walk w = { 0 };
@@ -89,7 +89,9 @@ static bool leads_to_asked(const bk_tensor *t)
     for (int i = 0; good && !asked && i < w.count; i++) {
         const node *n = w.nodes[i];
         asked = n->op == OP_leaf && !((const track *)n->extra)->tangents;
-        int edges = n->op == OP_leaf || n->op == OP_forward ? 0 : n->op == OP_function ? function_inputs(n) : MAX_INPUTS;
+        int edges = n->op == OP_leaf || n->op == OP_forward ? 0
+                    : n->op == OP_function                  ? function_inputs(n)
+                                                            : MAX_INPUTS;
         node *const *edge = n->op == OP_function ? function_edges(n) : n->edge;
         for (int k = 0; good && k < edges; k++)
             good = meet(&w, edge[k]);

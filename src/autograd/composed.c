@@ -80,7 +80,8 @@ int composed_around(const node *place, int argument)
 
 void composed_step_name(const node *place, int step, char name[static 64])
 {
-    const char *at = step == COMPOSED_ALL ? flag_of(place, '>', 0) + 1 : flag_of(place, '|', step - COMPOSED_OF_ARGUMENT) + 2;
+    const char *at =
+        step == COMPOSED_ALL ? flag_of(place, '>', 0) + 1 : flag_of(place, '|', step - COMPOSED_OF_ARGUMENT) + 2;
     snprintf(name, 64, "%.*s", (int)strcspn(at, "|>"), at);
 }
 

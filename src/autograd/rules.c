@@ -164,8 +164,8 @@ static bk_tensor *add_at(bk_tensor *g, const layout *l, int64_t at, int64_t room
     return tensor_read(g, &in) && tensor_write(region, in, false) == 0 ? flat : NULL;
 }
 
-/* The gradient of an as_strided of a view: PyTorch's. What is outside of the view is lost, and elements of the view that
- * share memory get equal parts. */
+/* The gradient of an as_strided of a view: PyTorch's. What is outside of the view is lost, and elements of the view
+ * that share memory get equal parts. */
 static bk_tensor *strided_gradient(const node *n, bk_tensor *g)
 {
     const layout *whole = n->attr.region.layout, *l = n->layout;

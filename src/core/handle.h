@@ -19,8 +19,8 @@ static inline bool covers_cell(const bk_tensor *t)
 /* Whether a place is that of a tensor that took another's value. */
 static inline bool place_is_copy(const node *n) { return n->op == OP_view && n->attr.region.add; }
 
-/* `value` is the place of what is about to be written to t, and may have been computed from t. The gradient of that goes
- * to the base as PyTorch's CopySlices sends it, also where that of t is taken for a constant, or is lost because t
+/* `value` is the place of what is about to be written to t, and may have been computed from t. The gradient of that
+ * goes to the base as PyTorch's CopySlices sends it, also where that of t is taken for a constant, or is lost because t
  * reaches beyond the view that it was made of: past t's place, at the number behind it, which is left free for this. */
 static inline bool may_go_straight(const bk_tensor *t)
 {

@@ -359,18 +359,22 @@ bk_tensor *apart_close(bk_tensor *v, const bk_tensor *again)
     return NULL;
 }
 
-bk_tensor *track_tensor(track *k)
+/* The handle that a track was made for, or another one on its cell when that is gone. */
+static bk_tensor *owner_of(track *k, cell *c)
 {
     if (k->owner)
         return scope_add(bk_retain(k->owner));
-    bk_tensor *t = handle_new(k->cell, k, k->layout, k->offset);
+    bk_tensor *t = handle_new(c, k, k->layout, k->offset);
     if (!t)
         return NULL;
-    k->cell->refs++;
+    c->refs++;
     k->refs++;
     k->owner = t;
     return scope_add(t);
 }
+
+bk_tensor *track_tensor(track *k) { return owner_of(k, k->cell); }
+bk_tensor *tensor_base(const bk_tensor *t) { return owner_of(t->track, t->cell); }
 
 bk_tensor *cell_tensor(cell *c, const layout *l, int64_t offset)
 {

@@ -67,7 +67,7 @@ enum {
     X(unfold, "UnfoldBackward0")                                                                                       \
     X(unsqueeze, "UnsqueezeBackward0")                                                                                 \
     X(unsafe_view, "UnsafeViewBackward0") /* of a copy that nobody else has */                                         \
-    X(steps, "StackBackward0") /* of a recurrent layer: rows here, which PyTorch stacks or joins */                    \
+    X(steps, "StackBackward0")            /* of a recurrent layer: rows here, which PyTorch stacks or joins */         \
     X(both_ways, "CatBackward0")
 typedef enum view_op {
 #define VIEW_OP(name, grad_name) VIEW_##name,
@@ -206,6 +206,8 @@ bk_tensor *track_tensor(track *k);
 /* t is a leaf that forward mode made. How many of these there are, in all threads. */
 void tensor_for_tangents(bk_tensor *t);
 extern int tangent_leaves;
+/* What t, a view, is a view of, or another handle for it when that is gone. */
+bk_tensor *tensor_base(const bk_tensor *t);
 /* The track of t, made when it has none. */
 track *tensor_track(bk_tensor *t);
 void track_release(track *k);

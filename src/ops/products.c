@@ -192,8 +192,8 @@ static bk_tensor *named_affine(const bk_tensor *x, const bk_tensor *weight, cons
 {
     static int row;
     uint64_t start = next_sequence;
-    return composed_as(product_affine(x, weight, bias), "linear", &row, start,
-                       (const bk_tensor *[]){ x, weight, bias }, 3);
+    return composed_as(product_affine(x, weight, bias), "linear", &row, start, (const bk_tensor *[]){ x, weight, bias },
+                       3);
 }
 
 static bk_tensor *linear(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias)
@@ -218,8 +218,8 @@ static bk_tensor *linear(const bk_tensor *x, const bk_tensor *weight, const bk_t
     bk_tensor *flat = nx == 2 ? tensor_same(x) : bk_reshape(x, 2, (int64_t[]){ rows, lx->sizes[nx - 1] });
     if (!flat)
         return NULL;
-    bk_tensor *y = is_affine(flat, weight, bias) ? named_affine(flat, weight, bias)
-                                                 : bk_addmm(bias, flat, bk_t(weight), 1, 1);
+    bk_tensor *y =
+        is_affine(flat, weight, bias) ? named_affine(flat, weight, bias) : bk_addmm(bias, flat, bk_t(weight), 1, 1);
     return nx == 2 ? y : product_as_own(bk_view(y, nx, sizes));
 }
 

@@ -1302,6 +1302,56 @@ def a_backward_inside_a_hook(m):
     return x.grad
 
 
+@program
+def what_is_refused_is_refused_with_pytorchs_words(m):
+    x, f = leaf(m), functional(m)
+    graph, a = inside(m, "autograd.graph"), m.autograd
+    sides = x.detach().double().requires_grad_()
+
+    def packed_in_place():
+        with graph.saved_tensors_hooks(lambda t: t.mul_(2), lambda t: t):
+            return x.exp()
+
+    return [
+        tried(call)
+        for call in (
+            lambda: graph.register_multi_grad_hook((m.ones(2),), print),
+            packed_in_place,
+            lambda: f.jacobian(m.sin, x, strict=True, vectorize=True),
+            lambda: f.jacobian(m.sin, x, strategy="sideways"),
+            lambda: f.jacobian(m.sin, x, strategy="forward-mode", create_graph=True),
+            lambda: m.func.grad(m.sum)(m.tensor([1, 2])),
+            lambda: a.gradgradcheck(m.sin, sides, check_fwd_over_rev=True, check_rev_over_rev=False),
+            lambda: a.gradgradcheck(m.sin, sides, check_rev_over_rev=False),
+            lambda: a.grad("x", x),
+            lambda: setattr(x, "grad", m.ones(3, dtype=m.float64)),
+        )
+    ]
+
+
+@program
+def a_view_knows_what_it_is_a_view_of(m):
+    x = leaf(m)
+    y = x * 2
+    v = y[1:]
+    w = v.view(2, 1)
+    alone = (x * 3)[:2]  # whose base nobody else has
+    return [t._is_view() for t in (x, y, v, w, alone)], [x._base, y._base, v._base is y, w._base is y], alone._base
+
+
+@program
+def marking_an_input_dirty_counts_as_a_write(m):
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    x = leaf(m)
+    y = x * 1
+    function(m, forward=forward, backward=lambda ctx, g: g * 2).apply(y)
+    y.sum().backward()
+    return y._version, x.grad
+
+
 def weighed(m, t):
     return (t * m.arange(1.0, t.numel() + 1).reshape(t.shape)).sum()
 

@@ -70,6 +70,8 @@ def _first_gradients(outputs, gradients):
 def _check_asked(tensors):
     """What forward mode alone has put on the tape has no gradient to the user."""
     for i, t in enumerate(tensors):
+        if not isinstance(t, Tensor):
+            raise AssertionError("Expected output to be a torch.Tensor")
         if not t.requires_grad and _C._on_tape(t):
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
 

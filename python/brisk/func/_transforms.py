@@ -27,9 +27,7 @@ class _Level:
             if not isinstance(t, Tensor):
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(t)}")
             if not (t.dtype.is_floating_point or t.is_complex()):
-                raise RuntimeError(
-                    f"{caller}: only tensors of floating point or complex dtype can require gradients, got {t.dtype}"
-                )
+                raise RuntimeError("only Tensors of floating point dtype can require gradients")
         self.places = [
             t.view_as(t) if self.outer and _C._on_tape(t) else t.detach().requires_grad_() for t in self.leaves
         ]
