@@ -284,10 +284,16 @@ static PyObject *get_false(PyObject *self, void *c) { return (void)self, (void)c
 static PyObject *get_true(PyObject *self, void *c) { return (void)self, (void)c, Py_NewRef(Py_True); }
 static PyObject *get_none(PyObject *self, void *c) { return (void)self, (void)c, Py_NewRef(Py_None); }
 
+/* Of a copy that nobody else has, a view is no view to PyTorch. */
+static bool is_view(const bk_tensor *t)
+{
+    return t->flags & TENSOR_VIEW && t->made_by != VIEW_unsafe_view && t->made_by != VIEW_squeeze_own;
+}
+
 static PyObject *get_view_base(PyObject *self, void *c)
 {
     (void)c;
-    if (!(handle(self)->flags & TENSOR_VIEW))
+    if (!is_view(handle(self)))
         Py_RETURN_NONE;
     lock_take();
     bk_tensor *base = tensor_base(handle(self));
@@ -295,7 +301,7 @@ static PyObject *get_view_base(PyObject *self, void *c)
     return py_wrap(base);
 }
 
-static PyObject *py_is_view(const arg *a) { return PyBool_FromLong(a[0].tensor->flags & TENSOR_VIEW); }
+static PyObject *py_is_view(const arg *a) { return PyBool_FromLong(is_view(a[0].tensor)); }
 
 static PyObject *get_version(PyObject *self, void *c)
 {

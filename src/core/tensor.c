@@ -147,7 +147,8 @@ void track_release(track *k)
 {
     if (--k->refs)
         return;
-    tangent_leaves -= k->tangents;
+    if (__builtin_expect(k->tangents, 0))
+        tangent_leaves--;
     place_release(k);
     if (k->grad)
         bk_release(k->grad);

@@ -1335,8 +1335,8 @@ def a_view_knows_what_it_is_a_view_of(m):
     y = x * 2
     v = y[1:]
     w = v.view(2, 1)
-    alone = (x * 3)[:2]  # whose base nobody else has
-    return [t._is_view() for t in (x, y, v, w, alone)], [x._base, y._base, v._base is y, w._base is y], alone._base
+    alone, copy = (x * 3)[:2], x.expand(2, 3).t().reshape(-1)  # nobody else has the base of the first
+    return [t._is_view() for t in (x, y, v, w, alone, copy)], [x._base, y._base, v._base is y, w._base is y], alone._base
 
 
 @program
