@@ -104,10 +104,10 @@ def grad(
     retain = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         return _batched(outputs, inputs, grad_outputs, retain, create_graph, allow_unused, materialize_grads)
-    return gradients_of(outputs, inputs, grad_outputs, retain, create_graph, allow_unused, materialize_grads)
+    return _gradients_of(outputs, inputs, grad_outputs, retain, create_graph, allow_unused, materialize_grads)
 
 
-def gradients_of(outputs, inputs, grad_outputs, retain, create_graph, allow_unused=True, materialize_grads=False):
+def _gradients_of(outputs, inputs, grad_outputs, retain, create_graph, allow_unused=True, materialize_grads=False):
     """grad, also of what only forward mode has put on the tape."""
     gradients = list(_first_gradients(outputs, grad_outputs))
     results = _run(outputs, gradients, inputs, retain, create_graph, False)

@@ -142,18 +142,18 @@ def tangents_taken():
 
 def _pushed(tensor, places, tangents):
     """The Jacobian of tensor by places, times tangents; None where it depends on none of them."""
-    from brisk.autograd import gradients_of
+    from brisk.autograd import _gradients_of
 
     with enable_grad(), tangents_taken():
         probe = _C.zeros_like(tensor, requires_grad=True)
-        gradients = gradients_of([tensor], list(places), [probe], True, True)
+        gradients = _gradients_of([tensor], list(places), [probe], True, True)
         if all(g is None for g in gradients):
             return None
         used = [(g, t) for g, t in zip(gradients, tangents) if g is not None and _C._on_tape(g)]
         if not used:
             return _C.zeros_like(tensor)
         gradients, tangents = zip(*used)
-        (tangent,) = gradients_of(list(gradients), [probe], list(tangents), True, True)
+        (tangent,) = _gradients_of(list(gradients), [probe], list(tangents), True, True)
     return _C.zeros_like(tensor) if tangent is None else tangent
 
 

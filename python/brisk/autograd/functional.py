@@ -97,14 +97,14 @@ def _check_gradient(gradients, strict):
 
 def _grad(outputs, inputs, vectors=None, create_graph=False, retain_graph=None):
     """autograd.grad that leaves out the outputs on no tape."""
-    from brisk.autograd import gradients_of
+    from brisk.autograd import _gradients_of
 
     vectors = (None,) * len(outputs) if vectors is None else vectors
     used = [(o, v) for o, v in zip(outputs, vectors) if o is not None and _C._on_tape(o)]
     if not used:
         return (None,) * len(inputs)
     outputs, vectors = zip(*used)
-    return gradients_of(outputs, inputs, vectors, create_graph if retain_graph is None else retain_graph, create_graph)
+    return _gradients_of(outputs, inputs, vectors, create_graph if retain_graph is None else retain_graph, create_graph)
 
 
 def _filled(gradients, like, strict, create_graph, independent, of="jacobian"):
