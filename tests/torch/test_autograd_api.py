@@ -1336,7 +1336,11 @@ def a_view_knows_what_it_is_a_view_of(m):
     v = y[1:]
     w = v.view(2, 1)
     alone, copy = (x * 3)[:2], x.expand(2, 3).t().reshape(-1)  # nobody else has the base of the first
-    return [t._is_view() for t in (x, y, v, w, alone, copy)], [x._base, y._base, v._base is y, w._base is y], alone._base
+    return (
+        [t._is_view() for t in (x, y, v, w, alone, copy)],
+        [x._base, y._base, v._base is y, w._base is y],
+        alone._base,
+    )
 
 
 @program
