@@ -87,9 +87,9 @@ static PyObject *py_is_tape_leaf(const arg *a) { return PyBool_FromLong(bk_is_le
 static PyObject *py_for_tangents(const arg *a)
 {
     lock_take();
-    tensor_for_tangents(a[0].tensor);
+    int status = tensor_for_tangents(a[0].tensor);
     lock_give();
-    return Py_NewRef(a[0].object);
+    return status < 0 ? py_raise() : Py_NewRef(a[0].object);
 }
 
 /* What is recorded from here on is later than this. */

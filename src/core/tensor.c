@@ -137,25 +137,28 @@ void track_move(track *k, node *place)
 
 int tangent_leaves;
 
-void tensor_for_tangents(bk_tensor *t)
+int tensor_for_tangents(bk_tensor *t)
 {
+    if (!tensor_edge(t)) /* a leaf that the tape has read knows its cell */
+        return -1;
     tangent_leaves += !t->track->tangents;
     t->track->tangents = true;
+    return 0;
 }
 
 void track_release(track *k)
 {
     if (--k->refs)
         return;
-    if (__builtin_expect(k->tangents, 0))
-        tangent_leaves--;
     place_release(k);
     if (k->grad)
         bk_release(k->grad);
     if (k->hooks)
         hooks_free(k->hooks);
-    if (k->cell)
+    if (k->cell) { /* a leaf's, and every leaf of forward mode has one */
+        tangent_leaves -= k->tangents;
         cell_release(k->cell);
+    }
     freelist_give(&tracks, k);
 }
 

@@ -204,7 +204,7 @@ track *tensor_keeper(bk_tensor *t);
 /* The tensor of a leaf that the tape has read, or another one for it when that is gone; NULL: out of memory. */
 bk_tensor *track_tensor(track *k);
 /* t is a leaf that forward mode made. How many of these there are, in all threads. */
-void tensor_for_tangents(bk_tensor *t);
+int tensor_for_tangents(bk_tensor *t);
 extern int tangent_leaves;
 /* What t, a view, is a view of, or another handle for it when that is gone. */
 bk_tensor *tensor_base(const bk_tensor *t);
