@@ -301,19 +301,17 @@ static int bounded_abs(ir_code *c, int x, float most) { return ir_binary(c, IR_L
 static int product_lost(ir_code *c, int a, int b, int p) { return ir_ternary(c, IR_MULTIPLY_SUBTRACT, a, b, p); }
 static int unless_nan(ir_code *c, int x, int r) { return ir_select(c, ir_compare(c, IR_NE, x, x), x, r); }
 
-/* What is common to erfc_core_f and normal_core_f: they differ in their numbers. */
-typedef struct core_numbers {
-    float base, slope, power;
-    int degree;
-    float series[12];
-} core_numbers;
-
-static int core(ir_code *c, const core_numbers *n, int a, int *lost)
+static int reciprocal(ir_code *c, int a, int *u, int *more)
 {
     int one = k(c, 1), two = k(c, 2), d = add(c, a, two), t = quotient(c, one, d);
-    int more = madd(c, t, sub(c, a, sub(c, d, two)), product_lost(c, t, d, one)), v = madd(c, k(c, -4), t, one);
-    int p = polynomial(c, v, n->degree, n->series), power = madd(c, k(c, n->slope), v, k(c, n->power));
-    int most = mul(c, k(c, n->base), t), all = madd(c, t, p, most);
+    *more = madd(c, t, sub(c, a, sub(c, d, two)), product_lost(c, t, d, one));
+    *u = madd(c, k(c, -4), t, one);
+    return t;
+}
+
+static int divided(ir_code *c, float base, int p, int t, int power, int more, int *lost)
+{
+    int most = mul(c, k(c, base), t), all = madd(c, t, p, most);
     *lost = madd(c, all, mul(c, power, more), madd(c, t, p, sub(c, most, all)));
     return all;
 }
@@ -336,16 +334,22 @@ static int scaled_down(ir_code *c, int y, int e, int low, int power)
     return mul(c, mul(c, grown(c, y, e, low), power), k(c, 0x1p-64f));
 }
 
+static int erfc_core(ir_code *c, int a, int *lost)
+{
+    static const float series[] = { 0.279471755f,     -0.0364422761f,   -0.0215055924f,  0.00647881813f, 0.00306284358f,
+                                    -0.000839216169f, -0.000595316931f, 5.31310907e-05f, 7.33962952e-05f };
+    int more, u, t = reciprocal(c, a, &u, &more), first = k(c, 0.0215827078f), second = k(c, -0.687160671f);
+    int s = polynomial(c, u, 8, series), q = madd(c, s, u, second), p = madd(c, q, u, first);
+    int left = madd(c, u, madd(c, s, u, sub(c, second, q)), add(c, product_lost(c, q, u, p), first));
+    int u_lost = madd(c, k(c, -4), t, sub(c, k(c, 1), u)), slope = madd(c, k(c, 0.559f), u, k(c, -0.687f));
+    int y = divided(c, 1, p, t, madd(c, k(c, 0.63f), u, k(c, -1.63f)), more, lost);
+    *lost = madd(c, t, madd(c, u_lost, slope, left), *lost);
+    return y;
+}
+
 static int erfc_positive(ir_code *c, int a)
 {
-    static const core_numbers numbers = { 1,
-                                          0.63f,
-                                          -1.63f,
-                                          10,
-                                          { 0.0215827078f, -0.687160671f, 0.279471755f, -0.0364422761f, -0.0215055924f,
-                                            0.00647881813f, 0.00306284358f, -0.000839216169f, -0.000595316931f,
-                                            5.31310907e-05f, 7.33962952e-05f } };
-    int lost, power, y = core(c, &numbers, a, &lost), e = exp_of_square(c, a, 1, &power);
+    int lost, power, y = erfc_core(c, a, &lost), e = exp_of_square(c, a, 1, &power);
     return scaled_down(c, y, e, lost, power);
 }
 
@@ -381,15 +385,12 @@ typedef struct normal_tail {
 
 static normal_tail tail_of(ir_code *c, int x)
 {
-    static const core_numbers numbers = { 0.5f,
-                                          0.3f,
-                                          -1.3f,
-                                          11,
-                                          { 0.172408f, -0.331404477f, 0.0287973452f, 0.0367194116f, -0.000469408144f,
-                                            -0.00673441635f, -0.00195317203f, 0.000822717673f, 0.000839693821f,
-                                            0.000135136826f, -0.000151344342f, -6.7255467e-05f } };
+    static const float series[] = { 0.172408f,        -0.331404477f,   0.0287973452f,    0.0367194116f,
+                                    -0.000469408144f, -0.00673441635f, -0.00195317203f,  0.000822717673f,
+                                    0.000839693821f,  0.000135136826f, -0.000151344342f, -6.7255467e-05f };
     normal_tail t = { .a = bounded_abs(c, x, 15) };
-    t.core = core(c, &numbers, t.a, &t.lost);
+    int u, more, of = reciprocal(c, t.a, &u, &more), p = polynomial(c, u, 11, series);
+    t.core = divided(c, 0.5f, p, of, madd(c, k(c, 0.3f), u, k(c, -1.3f)), more, &t.lost);
     t.e = exp_of_square(c, t.a, 0.5f, &t.power);
     return t;
 }

@@ -25,24 +25,39 @@ VM float divided_f(float base, float p, float t, float power, float more, float 
     return all;
 }
 
-/* exp(a^2) erfc(a) for 0 <= a <= 10.2. Relative error 5.9e-9. */
+/* Where fused operations are missing the same series are evaluated in double. */
+#define EXPANDED(poly, ...) poly(__VA_ARGS__)
+#define ERFC_FIRST          0.0215827078f
+#define ERFC_SECOND         -0.687160671f
+#define ERFC_REST                                                                                                      \
+    0.279471755f, -0.0364422761f, -0.0215055924f, 0.00647881813f, 0.00306284358f, -0.000839216169f, -0.000595316931f,  \
+        5.31310907e-05f, 7.33962952e-05f
+
+/* exp(a^2) erfc(a) for 0 <= a <= 10.2. Relative error 5.9e-9. The sum is known better than a float holds: what u and
+ * its last two steps lost would be a ULP where the result is some way from 1 / d. */
 VM float erfc_core_f(float a, float *lost)
 {
+    const float first = ERFC_FIRST, second = ERFC_SECOND;
     float u, more, t = reciprocal_f(a, &u, &more);
-    float p =
-        POLY_10(madd_f, u, 0.0215827078f, -0.687160671f, 0.279471755f, -0.0364422761f, -0.0215055924f, 0.00647881813f,
-                0.00306284358f, -0.000839216169f, -0.000595316931f, 5.31310907e-05f, 7.33962952e-05f);
-    return divided_f(1, p, t, madd_f(0.63f, u, -1.63f), more, lost);
+    float s = EXPANDED(POLY_8, madd_f, u, ERFC_REST);
+    float q = madd_f(s, u, second), p = madd_f(q, u, first);
+    float left = madd_f(u, madd_f(s, u, second - q), product_lost_f(q, u, p) + first);
+    left = madd_f(madd_f(-4, t, 1 - u), madd_f(0.559f, u, -0.687f), left);
+    float core = divided_f(1, p, t, madd_f(0.63f, u, -1.63f), more, lost);
+    *lost = madd_f(t, left, *lost);
+    return core;
 }
+
+#define NORMAL_SERIES                                                                                                  \
+    0.172408f, -0.331404477f, 0.0287973452f, 0.0367194116f, -0.000469408144f, -0.00673441635f, -0.00195317203f,        \
+        0.000822717673f, 0.000839693821f, 0.000135136826f, -0.000151344342f, -6.7255467e-05f
 
 /* exp(a^2 / 2) (1 - Phi(a)) for 0 <= a <= 15: the same at a / sqrt(2), which would be rounded. Relative error
  * 1.4e-8. */
 VM float normal_core_f(float a, float *lost)
 {
     float u, more, t = reciprocal_f(a, &u, &more);
-    float p =
-        POLY_11(madd_f, u, 0.172408f, -0.331404477f, 0.0287973452f, 0.0367194116f, -0.000469408144f, -0.00673441635f,
-                -0.00195317203f, 0.000822717673f, 0.000839693821f, 0.000135136826f, -0.000151344342f, -6.7255467e-05f);
+    float p = EXPANDED(POLY_11, madd_f, u, NORMAL_SERIES);
     return divided_f(0.5f, p, t, madd_f(0.3f, u, -1.3f), more, lost);
 }
 
@@ -58,12 +73,21 @@ VM float exp_of_square_f(float a, float scale, float *power)
     return expm1_reduced_f(r);
 }
 
-/* erfc(a) for 0 <= a <= 10.2 */
+/* erfc(a) for 0 <= a <= 10.2. Without fused operations all of this loses too much, and doubles are as fast. */
+#ifdef __FMA__
 VM float erfc_positive_f(float a)
 {
     float lost, core = erfc_core_f(a, &lost), power, e = exp_of_square_f(a, 1, &power);
     return (madd_f(core, e, lost) + core) * power * 0x1p-64f;
 }
+#else
+VM float erfc_positive_f(float a)
+{
+    double d = a + 2.0, u = 1 - 4 / d, x = a;
+    double p = EXPANDED(POLY_10, madd_d, u, ERFC_FIRST, ERFC_SECOND, ERFC_REST);
+    return (float)((1 + p) / d * wide_exp(-x * x));
+}
+#endif
 
 /* |x|, but at most `most`; of a NaN too. Numbers that are not negative have the order of their bits. */
 VM float bounded_abs_f(float x, float most)
@@ -116,12 +140,22 @@ VM float gelu_slope_of_tail_f(float x, float a, float core, float lost, float e,
     return madd_f(x, 0, x < 0 ? v : 1 - v); /* NaN where x is infinite */
 }
 
+#ifdef __FMA__
 VM void gelu_both_f(float x, float *gelu, float *slope)
 {
     float a = bounded_abs_f(x, 15), lost, core = normal_core_f(a, &lost), power, e = exp_of_square_f(a, 0.5f, &power);
     *gelu = gelu_of_tail_f(x, a, core, lost, e, power);
     *slope = gelu_slope_of_tail_f(x, a, core, lost, e, power);
 }
+#else
+VM void gelu_both_f(float x, float *gelu, float *slope)
+{
+    double a = bounded_abs_f(x, 15), d = a + 2, u = 1 - 4 / d, e = wide_exp(-0.5 * a * a);
+    double core = (0.5 + EXPANDED(POLY_11, madd_d, u, NORMAL_SERIES)) / d, v = (core - 0.39894228040143267794 * a) * e;
+    *gelu = x == -INFINITY ? NAN : (float)((x < 0 ? -0.0 : (double)x) - a * core * e);
+    *slope = (float)(x * 0.0 + (x < 0 ? v : 1 - v)); /* NaN where x is infinite */
+}
+#endif
 
 VM float gelu_f(float x)
 {
