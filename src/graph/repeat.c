@@ -2,7 +2,8 @@
  *
  * A layer over a sequence records one step after the other. What differs from one to the next is which records are
  * read, and where in a sequence: both go on as they went. So a step needs neither handles nor checks once two have been
- * recorded, and costs a fifth.
+ * recorded, and costs a fifth. Off the tape nobody but the steps themselves will ask for their values: then they get no
+ * nodes either (graph/excerpt.h) but in the last step, and cost a fifth of that.
  *
  * Invariant: a record is to the one a step before it what that one is to the one two steps before: it reads, and leads
  * on the tape, either to the same node or to what stands a step later in the log; of its attributes only the offset of
@@ -11,8 +12,10 @@
 
 #include <string.h>
 
+#include "autograd/function.h"
 #include "core/lock.h"
 #include "graph/append.h"
+#include "graph/excerpt.h"
 #include "graph/rewrites.h"
 
 static bool is_region(const node *n) { return n->op == OP_view || n->op == OP_update; }
@@ -83,6 +86,69 @@ static int repeat_once(op_log *log, int length)
     return 0;
 }
 
+/* --- steps without nodes ------------------------------------------------------------------------------------------ */
+
+/* A record more reads an input, and holds it, as append_record and its node do. */
+static inline void hold_input(op_log *log, int32_t number)
+{
+    node *n = record_input(log, number);
+    if (number >= 0)
+        log->keys[number].readers++;
+    else
+        n->uses++;
+    if (n)
+        node_retain(n);
+}
+
+/* The record that comes after the one a step before it. */
+static inline void append_next(op_log *log, int length)
+{
+    const int at = log->count++;
+    record_key *key = &log->keys[at];
+    const record_key *here = key - length, *before = here - length;
+    *key = *here;
+    key->readers = 0;
+    for (int k = 0; k < key->inputs; k++) {
+        if (before->in[k] != here->in[k])
+            key->in[k] += length;
+        hold_input(log, key->in[k]);
+    }
+    if (key->op == OP_view || key->op == OP_update)
+        key->attr.region.offset += here->attr.region.offset - before->attr.region.offset;
+    log->nodes[at] = NULL;
+    log->layouts[at] = log->layouts[at - length];
+}
+
+/* Nodes for the last step, like those of step `from`, whose first record this is. */
+static int name_step(op_log *log, int from, int length)
+{
+    for (int i = 0; i < length; i++) {
+        node *n = log_name(log->count - length + i);
+        if (!n)
+            return -1;
+        n->line = log->nodes[from + i]->line;
+        n->flags |= log->nodes[from + i]->flags & NODE_INFERENCE;
+        node_release(n); /* the log has its own */
+    }
+    return 0;
+}
+
+static int repeat_nameless(op_log *log, int length, int times, int64_t bytes)
+{
+    const int from = log->count - length;
+    if (!log_reserve(log, length * times))
+        return -1;
+    for (int i = from; i < from + length; i++)
+        log->layouts[i] = log->nodes[i]->layout;
+    for (int i = 0; i < length * times; i++)
+        append_next(log, length);
+    log->bytes += bytes * times;
+    log->hash = log_mix(log_mix(log->hash, (uint64_t)length), (uint64_t)times); /* the rest follows from what was */
+    return name_step(log, from, length);
+}
+
+/* --- any steps ---------------------------------------------------------------------------------------------------- */
+
 /* What a step adds to memory in use; -1 where the last two do not go on. */
 static int64_t step_bytes(const op_log *log, int length)
 {
@@ -97,22 +163,44 @@ static int64_t step_bytes(const op_log *log, int length)
     return bytes;
 }
 
+/* Whether nobody will look for the nodes of steps like the last one: the tape, or a custom forward under way. */
+static bool needs_no_nodes(const op_log *log, int length)
+{
+    bool taped = forwards_under_way;
+    for (int at = log->count - length; at < log->count; at++)
+        taped |= log->nodes[at]->flags & NODE_TAPED;
+    return !taped;
+}
+
+/* How many steps leave the log within its budget. */
+static int steps_within(int length, int64_t bytes, int times)
+{
+    while (times > 0 && !log_has_room(length * times, bytes * times))
+        times--;
+    return times;
+}
+
+static int repeat_steps(op_log *log, int length, int times)
+{
+    const int64_t bytes = step_bytes(log, length);
+    times = bytes < 0 ? 0 : steps_within(length, bytes, times);
+    if (times > 0 && needs_no_nodes(log, length))
+        return repeat_nameless(log, length, times, bytes) < 0 ? -1 : times;
+    for (int done = 0; done < times; done++)
+        if (!log_reserve(log, length) || repeat_once(log, length) < 0)
+            return -1;
+    return times;
+}
+
 static int64_t repeats;
 
 int64_t log_repeats(void) { return repeats; }
 
 int log_repeat(int length, int times)
 {
-    op_log *log = &the_log;
-    int done = 0;
     lock_take();
-    const int64_t bytes = rewrites_done & REWRITE_repeats ? step_bytes(log, length) : -1;
-    bool good = true;
-    while (good && bytes >= 0 && done < times && log_has_room(length, bytes)) {
-        good = log_reserve(log, length) && repeat_once(log, length) == 0;
-        done += good;
-    }
-    repeats += done;
+    const int done = rewrites_done & REWRITE_repeats ? repeat_steps(&the_log, length, times) : 0;
+    repeats += done > 0 ? done : 0;
     lock_give();
-    return good ? done : -1;
+    return done;
 }

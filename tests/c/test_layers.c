@@ -165,6 +165,36 @@ static double chain(int steps, int all, int *repeated)
     return sum;
 }
 
+/* The nodes that 60 steps of an LSTM without gradients have before they are evaluated, and those left afterwards. */
+static int64_t nodes_of_steps(int64_t *left)
+{
+    int64_t counts[60];
+    const int64_t before = nodes_live();
+    for (int t = 0; t < 60; t++)
+        counts[t] = 2;
+    bk_scope_push();
+    bk_rnn_weights w = { ramp(2, (int64_t[]){ 12, 2 }, 0.01), ramp(2, (int64_t[]){ 12, 3 }, -0.02), NULL, NULL, NULL };
+    bk_tensor *x = ramp(2, (int64_t[]){ 120, 2 }, 0.01), *h = ramp(2, (int64_t[]){ 2, 3 }, 0.1), *h_n, *c_n;
+    bk_tensor *out = bk_rnn_layer(BK_LSTM, x, counts, 60, h, h, &w, false, &h_n, &c_n);
+    const int64_t nodes = nodes_live() - before;
+    if (!out || !(total(bk_add(bk_sum(out, 0, false), bk_sum(bk_mul(h_n, c_n), 0, false))) < 1e9))
+        tap_ok(false, "the layer has an output");
+    bk_scope_pop();
+    *left = nodes_live() - before;
+    return nodes;
+}
+
+static void nameless_steps(void)
+{
+    int64_t left = 0;
+    if (log_is_eager)
+        return;
+    nodes_of_steps(&left); /* constants stay warm */
+    const int64_t nodes = nodes_of_steps(&left);
+    tap_ok(nodes < 10 * 16, "without gradients only the first steps and the last have nodes: %d", (int)nodes);
+    tap_ok(left == 0, "what steps without nodes held is let go of with them");
+}
+
 static void repetition(void)
 {
     int none, few, most;
@@ -269,6 +299,7 @@ int main(void)
     recurrence();
     repeated_steps();
     repetition();
+    nameless_steps();
     packed_weight();
     rest();
     initial_values();
