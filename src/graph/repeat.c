@@ -100,8 +100,8 @@ static inline void hold_input(op_log *log, int32_t number)
         node_retain(n);
 }
 
-/* The record that comes after the one a step before it. */
-static inline void append_next(op_log *log, int length)
+/* The record that comes after the one a step before it, and where it reads elsewhere than that. */
+static void append_next(op_log *log, int length)
 {
     const int at = log->count++;
     record_key *key = &log->keys[at];
@@ -117,6 +117,69 @@ static inline void append_next(op_log *log, int length)
         key->attr.region.offset += here->attr.region.offset - before->attr.region.offset;
     log->nodes[at] = NULL;
     log->layouts[at] = log->layouts[at - length];
+}
+
+/* What is to be changed in a copy of the step before. */
+typedef struct change {
+    int32_t record, k; /* k < 0: the offset of its region */
+    int64_t by;
+    bool leaves; /* what it reads then is of the step before */
+} change;
+
+static int find_changes(const op_log *log, int length, change *changes)
+{
+    const int first = log->count - length;
+    int count = 0;
+    for (int i = 0; i < length; i++) {
+        const record_key *key = &log->keys[first + i], *before = key - length;
+        for (int k = 0; k < key->inputs; k++)
+            if (key->in[k] != before->in[k])
+                changes[count++] = (change){ i, k, length, key->in[k] < first };
+        const int64_t by = key->attr.region.offset - before->attr.region.offset;
+        if ((key->op == OP_view || key->op == OP_update) && by)
+            changes[count++] = (change){ i, -1, by, false };
+    }
+    return count;
+}
+
+/* Copies of the last step, whose readers are those of its own so far. What all steps read is held by hold_common. */
+static void append_copies(op_log *log, int length, int times, const change *changes, int count)
+{
+    for (int t = 0; t < times; t++) {
+        record_key *keys = log->keys + log->count;
+        memcpy(keys, keys - length, (size_t)length * sizeof *keys);
+        for (int i = 0; i < count; i++) {
+            record_key *key = &keys[changes[i].record];
+            if (changes[i].k < 0)
+                key->attr.region.offset += changes[i].by;
+            else
+                key->in[changes[i].k] += length;
+        }
+        for (int i = 0; i < count; i++) /* after the copy: the last step has no readers in a next one yet */
+            if (changes[i].leaves)
+                hold_input(log, keys[changes[i].record].in[changes[i].k]);
+        memset(log->nodes + log->count, 0, (size_t)length * sizeof *log->nodes);
+        memcpy(log->layouts + log->count, log->layouts + log->count - length, (size_t)length * sizeof *log->layouts);
+        log->count += length;
+    }
+}
+
+/* What all steps read is held by so many more. */
+static void hold_common(op_log *log, int first, int length, int times)
+{
+    for (int i = first; i < first + length; i++)
+        for (int k = 0; k < log->keys[i].inputs; k++) {
+            const int32_t number = log->keys[i].in[k];
+            if (number != log->keys[i - length].in[k])
+                continue;
+            node *n = record_input(log, number);
+            if (number >= 0)
+                log->keys[number].readers += times;
+            else
+                n->uses += times;
+            if (n)
+                n->refs += times;
+        }
 }
 
 /* Nodes for the last step, like those of step `from`, whose first record this is. */
@@ -136,12 +199,15 @@ static int name_step(op_log *log, int from, int length)
 static int repeat_nameless(op_log *log, int length, int times, int64_t bytes)
 {
     const int from = log->count - length;
+    change changes[length * (MAX_INPUTS + 1)];
     if (!log_reserve(log, length * times))
         return -1;
     for (int i = from; i < from + length; i++)
         log->layouts[i] = log->nodes[i]->layout;
-    for (int i = 0; i < length * times; i++)
+    for (int i = 0; i < length; i++)
         append_next(log, length);
+    append_copies(log, length, times - 1, changes, find_changes(log, length, changes));
+    hold_common(log, from + length, length, times - 1);
     log->bytes += bytes * times;
     log->hash = log_mix(log_mix(log->hash, (uint64_t)length), (uint64_t)times); /* the rest follows from what was */
     return name_step(log, from, length);
