@@ -413,7 +413,7 @@ static void test_cut_k(void)
 }
 
 /* Columns of a product of few rows, range by range, from b as it is or packed the same way; c begins as it was. Where
- * they come out even every second range is computed by one call, then the others. */
+ * they come out even every second range is computed by one call, then the others, from the last one to the first. */
 static void run_ranges(gemm_task t, int64_t width, char *packed)
 {
     if (t.n % (2 * width) == 0) {
@@ -421,6 +421,7 @@ static void run_ranges(gemm_task t, int64_t width, char *packed)
             gemm_pack_columns(&t, at, at + width, packed);
         t.packed_b = packed;
         gemm_run_columns(&t, 0, width, 2 * width);
+        t.back = true;
         gemm_run_columns(&t, width, 2 * width, 2 * width);
         return;
     }
