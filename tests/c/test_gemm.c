@@ -466,7 +466,7 @@ static bool columns_are_the_whole(bk_dtype type, int64_t m, int64_t n, int64_t k
 
 static void test_columns(void)
 {
-    static const int64_t heights[] = { 1, 2, 3, 8 }, widths[] = { 2, 31, 33, 128, 389 },
+    static const int64_t heights[] = { 1, 2, 3, 8 }, widths[] = { 2, 31, 33, 128, 384, 389 },
                          depths[] = { 1, 128, 257, 600 };
     for (int t = 0; t < TYPES; t++) {
         bool same = true;
