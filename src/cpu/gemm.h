@@ -25,6 +25,7 @@ typedef struct gemm_task {
     /* Called once for each block of finished rows of c (complete in all columns), from the thread that finished it. */
     void (*epilogue)(void *arg, int64_t row_begin, int64_t row_end);
     void *epilogue_arg;
+    bool back; /* gemm_run_columns begins with the last columns: those that the product before has read last */
 } gemm_task;
 
 /* The packed form belongs to the instruction set in use: it can't be stored or sent elsewhere. 64-byte aligned. */

@@ -90,13 +90,16 @@ static void run_step(few *f, int64_t begin, int64_t end, int64_t apart)
 {
     const gemm_task *t = f->task;
     const int64_t tiles = t->m <= f->kernels->mr ? 1 : ceil_div(t->m, f->kernels->mr);
+    const int64_t last = apart < t->n ? (t->n - 1) / apart * apart : 0;
     for (int64_t i = 0; i < tiles; i++) {
         f->row = i ? t->m * i / tiles : 0;
         f->rows = (i + 1 < tiles ? t->m * (i + 1) / tiles : t->m) - f->row;
         f->a = (const char *)t->a + (f->row * t->a_row + f->at * t->a_col) * f->kernels->size;
         const choice kernel = choose(f);
-        for (int64_t at = 0; at < t->n; at += apart)
-            run_columns(f, &kernel, at + begin, at + end);
+        for (int64_t at = 0; at <= last; at += apart) {
+            const int64_t from = t->back ? last - at : at;
+            run_columns(f, &kernel, from + begin, from + end);
+        }
     }
 }
 

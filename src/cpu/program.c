@@ -488,6 +488,31 @@ static int written_port(const ew_program *p)
     return i;
 }
 
+static void find_row(const ew_program *p, char *const *bases, const tile *t, char **address)
+{
+    for (int i = 0; i < p->ports; i++)
+        address[i] = bases[i] + row_offset(p, &p->port[i], t);
+}
+
+/* n elements further on: mostly from one row to the next in the same dimension. */
+static void advance(const ew_program *p, char *const *bases, int64_t n, tile *t, char **address)
+{
+    const int outer = p->ndim - 2;
+    if (n == p->inner && outer >= 0 && t->index[outer] + 1 < p->sizes[outer]) {
+        t->index[outer]++;
+        for (int i = 0; i < p->ports; i++)
+            address[i] += p->port[i].strides[outer];
+        return;
+    }
+    t->column += n;
+    if (t->column == p->inner) {
+        t->column = 0;
+        for (int d = outer; d >= 0 && ++t->index[d] == p->sizes[d]; d--)
+            t->index[d] = 0;
+    }
+    find_row(p, bases, t, address);
+}
+
 /* Elements [begin, end) by code alone, row by row where they lie. One function takes a row at a time, several as much
  * as the registers between them hold. */
 static void run_straight(const ew_program *p, char *const *bases, int64_t begin, int64_t end, const ew_ahead *ahead)
@@ -503,21 +528,16 @@ static void run_straight(const ew_program *p, char *const *bases, int64_t begin,
     const int written = written_port(p);
     tile t;
     tile_place(p, begin, &t);
+    find_row(p, bases, &t, address);
     for (int64_t n, done = 0; begin < end; begin += n, done += n) {
         n = p->inner - t.column < end - begin ? p->inner - t.column : end - begin;
         n = n < most ? n : most;
-        for (int i = 0; i < p->ports; i++)
-            address[i] = bases[i] + row_offset(p, &p->port[i], &t);
         for (int i = 0; i < EMIT_AHEAD; i++)
             next[i] = ahead ? ahead->at[i] + done * ahead->step[i] : address[written];
         for (const emitted_part *q = e->part, *last = q + e->part_count; q < last; q++)
             q->run(n, address);
-        t.column += n;
-        if (t.column < p->inner)
-            continue;
-        t.column = 0;
-        for (int d = p->ndim - 2; d >= 0 && ++t.index[d] == p->sizes[d]; d--)
-            t.index[d] = 0;
+        if (begin + n < end)
+            advance(p, bases, n, &t, address);
     }
 }
 

@@ -12,6 +12,7 @@ typedef enum row_op {
     ROW_UNIT_BACK,        /* s (g - y mean(g y)) */
     ROW_SOFTMAX,          /* exp(x - max) / sum(exp(x - max)) */
     ROW_SOFTMAX_BACK,     /* x (g - sum(g x)), x a softmax */
+    ROW_LOG_SOFTMAX,      /* x - max - log(sum(exp(x - max))) */
     ROW_OPS
 } row_op;
 

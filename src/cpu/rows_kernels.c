@@ -3,6 +3,7 @@
 #include "cpu/rows.h"
 #include "cpu/vmath.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { LANES = 64, SLICE = 2048, LINE_BYTES = 64 };
@@ -50,5 +51,6 @@ ROW_INLINE double line_sum_double(const line_double *v)
       [ROW_UNIT] = unit_##type,                                                                                        \
       [ROW_UNIT_BACK] = unit_back_##type,                                                                              \
       [ROW_SOFTMAX] = softmax_##type,                                                                                  \
-      [ROW_SOFTMAX_BACK] = softmax_back_##type }
+      [ROW_SOFTMAX_BACK] = softmax_back_##type,                                                                        \
+      [ROW_LOG_SOFTMAX] = log_softmax_##type }
 const row_table JOIN(row_table_, ISA_NAME) = { .single = ROWS(float), .wide = ROWS(double) };

@@ -163,16 +163,22 @@ ROW_INLINE void NAME(fill_up)(T *all, const T *x, int64_t n, T filler)
 /* Of a row of NaN nothing: the greatest number, which makes a NaN of what it is taken from where it is infinite. */
 ROW_INLINE T NAME(greatest)(int64_t n, const T *x)
 {
-    T top[LANES], rest[LANES];
+    T top[LANES];
     int64_t i = 0;
     for (int j = 0; j < LANES; j++)
         top[j] = -INFINITY;
     for (; i + LANES <= n; i += LANES)
         NAME(keep_greater)(top, x + i, LANES);
-    if (i < n) {
-        NAME(fill_up)(rest, x + i, n - i, -INFINITY);
-        NAME(keep_greater)(top, rest, LANES);
+    for (; i + NAME(WIDE) <= n; i += NAME(WIDE))
+        NAME(keep_greater)(top, x + i, NAME(WIDE));
+    if (n < NAME(WIDE)) {
+        T all = -INFINITY;
+        for (; i < n; i++)
+            all = x[i] > all ? x[i] : all;
+        return all;
     }
+    if (i < n) /* some of them once more */
+        NAME(keep_greater)(top, x + n - NAME(WIDE), NAME(WIDE));
     NAME(keep_greater)(top, top + 32, 32);
     NAME(keep_greater)(top, top + 16, 16);
     NAME(keep_greater)(top, top + 8, 8);
@@ -274,6 +280,66 @@ static void NAME(softmax_back_row)(int64_t n, void *to_, const void *x_, const v
             *(NAME(loose) *)(to + i + l) =
                 *(const NAME(loose) *)(x + i + l) * (*(const NAME(loose) *)(g + i + l) - sum);
     EW_INDEPENDENT for (int64_t k = i; k < n; k++) to[k] = x[k] * (g[k] - sum);
+}
+
+/* The last of a row that are no whole line are read with what stands before them, which is then made zero: a line that
+ * was filled up element by element would be waited for. */
+ROW_INLINE void NAME(exp_rest)(T *line, const T *x, int64_t n, int64_t rest, T top)
+{
+    if (n >= NAME(WIDE)) {
+        NAME(exp_lanes)(line, x + n - NAME(WIDE), top, NAME(WIDE));
+        for (int j = 0; j < NAME(WIDE); j++)
+            line[j] = j < NAME(WIDE) - rest ? 0 : line[j];
+        return;
+    }
+    for (int j = 0; j < NAME(WIDE); j++)
+        line[j] = j < rest ? x[j] : -INFINITY;
+    for (int j = 0; j < NAME(WIDE); j++)
+        line[j] = j < rest ? v_exp(line[j] - top) : 0;
+}
+
+/* The sum of exp(x - top). */
+ROW_INLINE double NAME(sum_of_exp)(int64_t n, const T *x, T top)
+{
+    double all = 0;
+    for (int64_t i = 0, last; i < n; i = last) {
+        last = n - i < SLICE ? n : i + SLICE;
+        NAME(line) sum[NAME(LINES)] = { { 0 } };
+        T part[LANES];
+        for (; i + LANES <= last; i += LANES) {
+            NAME(exp_lanes)(part, x + i, top, LANES);
+            NAME(add_lanes)(sum, part);
+        }
+        for (; i + NAME(WIDE) <= last; i += NAME(WIDE)) {
+            NAME(exp_lanes)(part, x + i, top, NAME(WIDE));
+            sum[1] += *(const NAME(loose) *)part;
+        }
+        if (i < last) {
+            NAME(exp_rest)(part, x, last, last - i, top);
+            sum[0] += *(const NAME(loose) *)part;
+        }
+        all += NAME(joined)(sum);
+    }
+    return all;
+}
+
+static void NAME(log_softmax_row)(int64_t n, void *to_, const void *x_)
+{
+    T *to = to_;
+    const T *x = x_, top = NAME(greatest)(n, x), less = (T)log(NAME(sum_of_exp)(n, x, top));
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l += NAME(WIDE))
+            *(NAME(loose) *)(to + i + l) = *(const NAME(loose) *)(x + i + l) - top - less;
+    EW_INDEPENDENT for (int64_t k = i; k < n; k++) to[k] = x[k] - top - less;
+}
+
+static void NAME(log_softmax)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps,
+                              const row_moments *m)
+{
+    (void)g, (void)eps, (void)m;
+    for (int r = 0; r < count; r++)
+        NAME(log_softmax_row)(n, to[r], x[r]);
 }
 
 static void NAME(softmax)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps,

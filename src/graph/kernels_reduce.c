@@ -133,8 +133,8 @@ int run_softmax(const kernel_call *call)
 {
     const view *x = &call->in[0];
     bool last = x->ndim && (uint32_t)call->attr->reduce.dims == 1u << (x->ndim - 1);
-    if (call->op == OP_softmax && last && (x->dtype == BK_FLOAT32 || x->dtype == BK_FLOAT64))
-        return rows_run(ROW_SOFTMAX, &call->out, x, NULL, 1, 0, NULL);
+    if (last && (x->dtype == BK_FLOAT32 || x->dtype == BK_FLOAT64))
+        return rows_run(call->op == OP_softmax ? ROW_SOFTMAX : ROW_LOG_SOFTMAX, &call->out, x, NULL, 1, 0, NULL);
     return softmax_run(&call->out, &call->in[0], __builtin_ctz((uint32_t)call->attr->reduce.dims),
                        call->op == OP_log_softmax);
 }

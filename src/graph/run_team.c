@@ -90,9 +90,10 @@ static share share_of(const team *t, const instruction *in, int who, int size)
     return s;
 }
 
-static void run_product(const instruction *in, const binding *bound, const share *s)
+static void run_product(const instruction *in, const binding *bound, const share *s, bool back)
 {
-    const gemm_task task = product_task(in, bound);
+    gemm_task task = product_task(in, bound);
+    task.back = back;
     fetch_row(&task);
     for (int64_t at = 0; packs_factor(in, bound) && at < s->columns; at += s->step)
         gemm_pack_columns(&task, at + s->begin, at + s->end, bound[in->kernel.packed].base);
@@ -101,8 +102,9 @@ static void run_product(const instruction *in, const binding *bound, const share
         run_elements(&in->kernel.epilogue, bound, task.m, at + s->begin, at + s->end);
 }
 
-/* What member `who` of `size` does of an instruction. */
-static void run_share(const team *t, const instruction *in, int who, int size)
+/* What member `who` of `size` does of an instruction. Products go through their columns to and fro, since in a
+ * recurrence they have one factor: what was read last is still in L1 when it is read first. */
+static void run_share(const team *t, const instruction *in, int who, int size, bool *back)
 {
     if (in->kind == DO_COPY && !copies_columns(in)) {
         if (who == 0)
@@ -113,7 +115,8 @@ static void run_share(const team *t, const instruction *in, int who, int size)
     if (s.begin >= s.end)
         return;
     if (in->kind == DO_KERNEL) {
-        run_product(in, t->bound, &s);
+        run_product(in, t->bound, &s, *back);
+        *back = !*back;
         return;
     }
     for (int64_t at = 0; at < s.columns; at += s.step) {
@@ -169,6 +172,7 @@ static bool meet(team *t, int who, int meeting)
 static void follow(team *t, int who)
 {
     int start, meeting = 0;
+    bool back = false;
     while (!(start = atomic_load_explicit(&t->start, memory_order_acquire)))
         cpu_relax();
     if (start < 0)
@@ -180,14 +184,14 @@ static void follow(team *t, int who)
             if (atomic_load_explicit(&t->last, memory_order_relaxed) == meeting)
                 return;
         }
-        run_share(t, in, who, t->size);
+        run_share(t, in, who, t->size, &back);
     }
 }
 
 static void lead(team *t)
 {
     int size = 1, meeting = 0;
-    bool late = false, over = t->size == 1;
+    bool late = false, over = t->size == 1, back = false;
     for (int32_t i = t->region->first; i < t->region->end; i++) {
         const instruction *in = &t->plan->code[i];
         if (size == 1 && !over && atomic_load_explicit(&t->come, memory_order_acquire) == t->size) {
@@ -203,7 +207,7 @@ static void lead(team *t)
                 over = true;
             }
         }
-        run_share(t, in, 0, size);
+        run_share(t, in, 0, size, &back);
     }
     if (size == 1 && !over)
         atomic_store_explicit(&t->start, -1, memory_order_release);

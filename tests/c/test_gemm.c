@@ -413,7 +413,7 @@ static void test_cut_k(void)
 }
 
 /* Columns of a product of few rows, range by range, from b as it is or packed the same way; c begins as it was. Where
- * they come out even every second range is computed by one call, then the others. */
+ * they come out even every second range is computed by one call, then the others, from the last one to the first. */
 static void run_ranges(gemm_task t, int64_t width, char *packed)
 {
     if (t.n % (2 * width) == 0) {
@@ -421,6 +421,7 @@ static void run_ranges(gemm_task t, int64_t width, char *packed)
             gemm_pack_columns(&t, at, at + width, packed);
         t.packed_b = packed;
         gemm_run_columns(&t, 0, width, 2 * width);
+        t.back = true;
         gemm_run_columns(&t, width, 2 * width, 2 * width);
         return;
     }
@@ -465,7 +466,7 @@ static bool columns_are_the_whole(bk_dtype type, int64_t m, int64_t n, int64_t k
 
 static void test_columns(void)
 {
-    static const int64_t heights[] = { 1, 2, 3, 8 }, widths[] = { 2, 31, 33, 128, 389 },
+    static const int64_t heights[] = { 1, 2, 3, 8 }, widths[] = { 2, 31, 33, 128, 384, 389 },
                          depths[] = { 1, 128, 257, 600 };
     for (int t = 0; t < TYPES; t++) {
         bool same = true;
