@@ -154,8 +154,14 @@ static int send_constant(pass *p, node *edge, const layout *whole)
     return zeros ? send(p, edge, zeros) : -1;
 }
 
-/* A track's gradient is a tensor of its own: that of a leaf in the leaf's strides, one that was asked to be kept as it
- * came. in_place: more goes into the tensor that is there. */
+bk_tensor *track_gradient(const track *k, bk_tensor *g)
+{
+    const layout *l = k->place ? layout_packed(g->layout) : k->layout->dense ? k->layout : k->layout->plain;
+    bool fits = g->layout == l && g->cell->value->layout->numel == l->numel; /* all of its memory */
+    return fits || !l ? (l ? g : NULL) : copy_as(g, l, tensor_dtype(g));
+}
+
+/* A track's gradient is a tensor of its own. in_place: more goes into the tensor that is there. */
 static int accumulate(track *k, bk_tensor *g, bool in_place)
 {
     if (k->grad && in_place) {
@@ -164,17 +170,14 @@ static int accumulate(track *k, bk_tensor *g, bool in_place)
     }
     bk_tensor *sum = k->grad ? bk_add(k->grad, g) : g;
     operand in;
-    const layout *l = k->place && sum ? layout_packed(sum->layout) : k->layout->dense ? k->layout : k->layout->plain;
-    bool fits = l && sum && sum->layout == l && sum->cell->value->layout->numel == l->numel; /* all of its memory */
-    if (sum && !fits)
-        sum = l ? copy_as(sum, l, tensor_dtype(sum)) : NULL;
+    sum = sum ? track_gradient(k, sum) : NULL;
     if (!sum || !tensor_read(sum, &in))
         return -1;
-    bk_tensor *grad = tensor_at(in.value, in.edge);
+    bk_tensor *grad = tensor_own_at(in.value, in.edge);
     if (!grad)
         return -1;
     bk_release(k->grad);
-    k->grad = bk_retain(grad);
+    k->grad = grad;
     return 0;
 }
 
@@ -537,10 +540,10 @@ static int deliver(pass *p, step *s)
     for (int i = 0; i < p->call->input_count; i++) {
         if (p->inputs[i] != s->node)
             continue;
-        bk_tensor *result = tensor_read(s->grad, &in) ? tensor_at(in.value, in.edge) : NULL;
+        bk_tensor *result = tensor_read(s->grad, &in) ? tensor_own_at(in.value, in.edge) : NULL;
         if (!result)
             return -1;
-        p->call->results[i] = bk_retain(result);
+        p->call->results[i] = result;
     }
     return 0;
 }
