@@ -453,8 +453,8 @@ static void run_tile(const ew_program *p, char *const *bases, const tile *t, cha
 /* The largest tile that begins with element `at` and ends before element `end`. */
 static tile tile_from(const ew_program *p, int64_t at, int64_t end)
 {
-    int64_t row = at / p->inner, left = end - at;
-    tile t = { .start = at, .column = at % p->inner, .rows = 1 };
+    int64_t row = at < p->inner ? 0 : at / p->inner, left = end - at; /* dividing takes longer than all the rest */
+    tile t = { .start = at, .column = at - row * p->inner, .rows = 1 };
     if (t.column == 0 && p->rows_per_tile > 1 && left >= p->inner) {
         t.rows = left / p->inner < p->rows_per_tile ? left / p->inner : p->rows_per_tile;
         t.columns = p->inner;
@@ -462,7 +462,7 @@ static tile tile_from(const ew_program *p, int64_t at, int64_t end)
         t.columns = p->inner - t.column < left ? p->inner - t.column : left;
         t.columns = t.columns < p->columns_per_tile ? t.columns : p->columns_per_tile;
     }
-    for (int d = p->ndim - 2; d >= 0; d--) {
+    for (int d = p->ndim - 2; d >= 0 && row; d--) {
         t.index[d] = row % p->sizes[d];
         row /= p->sizes[d];
     }
