@@ -19,7 +19,7 @@
 
 int (*anomaly_check)(const node *n, const char *name, bk_tensor *const *grads, int count);
 
-static _Thread_local pass *running;
+static HOT_THREAD_LOCAL pass *running;
 
 /* How many inputs of a place could have a gradient, those that want none included; from which on is *first. */
 static int place_edge_count(const node *n, int *first)
@@ -665,7 +665,7 @@ static int prepare(pass *p)
     return pass_collect(p) ? 0 : -1;
 }
 
-static _Thread_local bool tangents;
+static HOT_THREAD_LOCAL bool tangents;
 
 bool backward_take_tangents(bool on)
 {

@@ -224,7 +224,6 @@ static bool make_keys(const pass *p)
     }
     values.nodes[values.count] = NULL;
     values.keys[values.count++] = call;
-    values.hash = hash_keys(values.keys, values.count);
     return true;
 }
 
@@ -282,6 +281,7 @@ static struct {
     memo *table[MEMOS];
     uint64_t seen[SEEN]; /* hashes of tapes that were walked once */
     replay_counts counts;
+    memo *latest;     /* that was used last, or NULL: a program mostly repeats its last pass */
     const memo *used; /* by the pass under way */
     bool outdated;    /* to be cleared after it */
 } memory;
@@ -294,6 +294,8 @@ static void forget(memo **slot)
         return;
     memory.counts.bytes -= (int64_t)(*slot)->bytes;
     memory.counts.passes--;
+    if (*slot == memory.latest)
+        memory.latest = NULL;
     mem_free(*slot);
     *slot = NULL;
 }
@@ -317,12 +319,21 @@ void replay_keep_layouts(void)
             layout_keep(memory.used->leaf[i].layout);
 }
 
+static bool has_key(const memo *m)
+{
+    return m && m->keys == values.count && !memcmp(m->key, values.keys, (size_t)m->keys * sizeof *m->key);
+}
+
+/* NULL: nothing is remembered, and the keys have their hash. */
 static memo *find(void)
 {
+    if (has_key(memory.latest))
+        return memory.latest;
+    values.hash = hash_keys(values.keys, values.count);
     memo *m = *slot_of(values.hash);
-    bool same = m && m->hash == values.hash && m->keys == values.count &&
-                !memcmp(m->key, values.keys, (size_t)m->keys * sizeof *m->key);
-    return same ? m : NULL;
+    if (!m || m->hash != values.hash || !has_key(m))
+        return NULL;
+    return memory.latest = m;
 }
 
 /* Whether each leaf that the rules read is what it was when it was read. */
@@ -695,8 +706,9 @@ replay_way replay_look(pass *p)
         return REPLAY_LEARN;
     }
     uint64_t *seen = &memory.seen[values.hash % SEEN];
-    bool again = *seen == values.hash && !chosen;
-    *seen = values.hash;
+    bool again = !chosen && *seen == values.hash;
+    if (!chosen)
+        *seen = values.hash;
     if (!again)
         return REPLAY_NONE;
     lock_take();
@@ -717,7 +729,7 @@ static node *make(const recipe *r)
                                 : node_expand(in[0], NULL, r->layout);
     case MADE_CONSTANT: return node_constant_bits((bk_dtype)r->dtype, (uint64_t)r->attr.i[0]);
     case MADE_ELEMENT:
-        n = node_new(OP_data, (bk_dtype)r->dtype, r->layout);
+        n = node_blank(OP_data, (bk_dtype)r->dtype, r->layout);
         if (n) {
             n->data = (char *)&n->attr;
             n->attr = r->attr;

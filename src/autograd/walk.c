@@ -16,24 +16,28 @@ void pass_forget(pass *p)
         mem_free(p->steps);
 }
 
-static bool visit(pass *p, node *n)
+static __attribute__((noinline)) bool grow(pass *p)
+{
+    bool first = p->steps == p->few;
+    int capacity = first ? 256 : p->capacity * 2;
+    step *steps = mem_resize(first ? NULL : p->steps, (size_t)capacity * sizeof *steps);
+    if (!steps)
+        return false;
+    if (first)
+        memcpy(steps, p->few, (size_t)p->count * sizeof *steps);
+    p->steps = steps;
+    p->capacity = capacity;
+    return true;
+}
+
+static inline bool visit(pass *p, node *n)
 {
     if (!n || n->flags & NODE_MARK)
         return true;
-    if (p->count == p->capacity) {
-        bool first = p->steps == p->few;
-        int capacity = first ? 256 : p->capacity * 2;
-        step *steps = mem_resize(first ? NULL : p->steps, (size_t)capacity * sizeof *steps);
-        if (!steps)
-            return false;
-        if (first)
-            memcpy(steps, p->few, (size_t)p->count * sizeof *steps);
-        p->steps = steps;
-        p->capacity = capacity;
-    }
-    n->flags |= NODE_MARK;
+    if (p->count == p->capacity && !grow(p))
+        return false;
+    n->flags |= NODE_MARK | NODE_WALKED;
     p->steps[p->count++] = (step){ .node = node_retain(n), .sequence = n->sequence };
-    n->flags |= NODE_WALKED;
     return true;
 }
 

@@ -576,8 +576,9 @@ static bool build_buffers(const planner *p, plan *made)
 static bool copy_key(plan *made, const plan_key *key)
 {
     size_t records = (size_t)key->records, leaves = (size_t)key->leaves;
-    made->key =
-        (plan_key){ .hash = key->hash, .rewrites = key->rewrites, .records = key->records, .leaves = key->leaves };
+    made->key = (plan_key){
+        .recorded = key->recorded, .rewrites = key->rewrites, .records = key->records, .leaves = key->leaves
+    };
     made->key.record = mem_alloc(records * sizeof(record_key) + 1);
     made->key.bits = mem_alloc(records + 1);
     made->key.leaf = mem_alloc(leaves * sizeof(leaf_key) + 1);

@@ -39,7 +39,7 @@ typedef struct leaf_key {
 } leaf_key;
 
 typedef struct plan_key {
-    uint64_t hash;
+    uint64_t recorded; /* a hash of the records */
     uint32_t rewrites; /* those that are done */
     int records, leaves;
     record_key *record;
@@ -185,6 +185,7 @@ typedef struct plan {
     plan_key key;
     struct plan *older, *newer; /* the cache's order of use */
     struct plan *next;          /* in its hash bucket */
+    uint64_t hash;              /* of the key */
     int64_t bytes;              /* its own size: the cache is bounded by the sum */
     bool begun;                 /* a log is in the middle of it: it stays */
     bool emitted;               /* all of its programs that can have machine code have it */
