@@ -282,7 +282,7 @@ static PyObject *get_layout(PyObject *self, void *module)
 }
 static PyObject *get_false(PyObject *self, void *c) { return (void)self, (void)c, Py_NewRef(Py_False); }
 static PyObject *get_true(PyObject *self, void *c) { return (void)self, (void)c, Py_NewRef(Py_True); }
-static PyObject *get_base(PyObject *self, void *c) { return (void)self, (void)c, Py_NewRef(Py_None); }
+static PyObject *get_none(PyObject *self, void *c) { return (void)self, (void)c, Py_NewRef(Py_None); }
 
 static PyObject *get_version(PyObject *self, void *c)
 {
@@ -305,7 +305,7 @@ static PyGetSetDef info_attributes[] = {
     { "is_sparse", get_false, NULL, NULL, NULL },
     { "is_quantized", get_false, NULL, NULL, NULL },
     { "is_nested", get_false, NULL, NULL, NULL },
-    { "names", get_base, NULL, NULL, NULL },
+    { "name", get_none, NULL, NULL, NULL },
     { "_version", get_version, NULL, "Changes with every write.", NULL },
     { 0 },
 };

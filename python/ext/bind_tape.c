@@ -8,73 +8,46 @@
 #include "core/lock.h"
 #include "gil.h"
 #include "core/memory.h"
+#include "core/trail.h"
 #include "lines.h"
-
-typedef struct walk {
-    node **nodes; /* visited, each marked; they are the work list too */
-    int count, capacity;
-} walk;
-
-static bool meet(walk *w, node *n)
-{
-    if (!n || n->flags & NODE_MARK)
-        return true;
-    if (w->count == w->capacity) {
-        int capacity = w->capacity ? 2 * w->capacity : 64;
-        node **nodes = mem_resize(w->nodes, (size_t)capacity * sizeof *nodes);
-        if (!nodes)
-            return false;
-        w->nodes = nodes;
-        w->capacity = capacity;
-    }
-    n->flags |= NODE_MARK;
-    w->nodes[w->count++] = n;
-    return true;
-}
 
 /* An end is a leaf, or what was recorded before `start`. */
 static bool is_end(const node *n, uint64_t start) { return n->op == OP_leaf || n->sequence < start; }
 
 /* All places under the tensors, up to and including the ends. The lock is held; unmark when done. */
-static bool walk_tape(walk *w, bk_tensor *const *tensors, int count, uint64_t start)
+static bool walk_tape(trail *w, bk_tensor *const *tensors, int count, uint64_t start)
 {
     bool good = true;
     for (int i = 0; good && i < count; i++)
-        good = meet(w, tensor_edge(tensors[i]));
+        good = trail_meet(w, tensor_edge(tensors[i]));
     for (int i = 0; good && i < w->count; i++) {
-        const node *n = w->nodes[i];
+        const node *n = w->v[i];
         if (is_end(n, start))
             continue;
         int edges = n->op == OP_function ? function_inputs(n) : MAX_INPUTS;
         node *const *edge = n->op == OP_function ? function_edges(n) : n->edge;
         for (int k = 0; good && k < edges; k++)
-            good = meet(w, edge[k]);
+            good = trail_meet(w, edge[k]);
     }
     return good;
-}
-
-static void unmark(walk *w)
-{
-    for (int i = 0; i < w->count; i++)
-        w->nodes[i]->flags &= (uint8_t)~NODE_MARK;
 }
 
 /* (tensors, own): whether gradients of tensors would reach a leaf that is none of own. */
 static PyObject *py_leads_outside(const arg *a)
 {
-    walk w = { 0 };
+    trail w = { 0 };
     bool outside = false;
     lock_take();
     bool good = walk_tape(&w, a[0].tensors.v, a[0].tensors.n, 0);
-    unmark(&w);
+    trail_unmark(&w);
     for (int i = 0; i < w.count && !outside; i++) {
-        bool own = w.nodes[i]->op != OP_leaf;
+        bool own = w.v[i]->op != OP_leaf;
         for (int k = 0; k < a[1].tensors.n && !own; k++)
-            own = a[1].tensors.v[k]->track == w.nodes[i]->extra;
+            own = a[1].tensors.v[k]->track == w.v[i]->extra;
         outside = !own;
     }
     lock_give();
-    mem_free(w.nodes);
+    trail_free(&w);
     return good ? PyBool_FromLong(outside) : py_raise();
 }
 
@@ -109,21 +82,21 @@ PyObject *py_stand_in(node *place, int number)
 /* (tensors, position): where the tape under tensors that was recorded since then ends, as stand-ins. */
 static PyObject *py_tape_ends(const arg *a)
 {
-    walk w = { 0 };
+    trail w = { 0 };
     lock_take();
     bool good = walk_tape(&w, a[0].tensors.v, a[0].tensors.n, (uint64_t)a[1].i);
-    unmark(&w);
+    trail_unmark(&w);
     PyObject *list = good ? PyList_New(0) : NULL;
     for (int i = 0; list && i < w.count; i++) {
-        if (!is_end(w.nodes[i], (uint64_t)a[1].i))
+        if (!is_end(w.v[i], (uint64_t)a[1].i))
             continue;
-        PyObject *t = py_stand_in(w.nodes[i], 0);
+        PyObject *t = py_stand_in(w.v[i], 0);
         if (!t || PyList_Append(list, t) < 0)
             Py_CLEAR(list);
         Py_XDECREF(t);
     }
     lock_give();
-    mem_free(w.nodes);
+    trail_free(&w);
     return list || PyErr_Occurred() ? list : py_raise();
 }
 
@@ -157,18 +130,18 @@ static int list_saved(const node *n, PyObject *list)
 /* (tensors, position): what the gradients of what was recorded since then read, as (sizes, dtype) in its order. */
 static PyObject *py_tape_saved(const arg *a)
 {
-    walk w = { 0 };
+    trail w = { 0 };
     PyObject *list = PyList_New(0);
     lock_take();
     bool good = walk_tape(&w, a[0].tensors.v, a[0].tensors.n, (uint64_t)a[1].i);
-    unmark(&w);
+    trail_unmark(&w);
     if (w.count)
-        qsort(w.nodes, (size_t)w.count, sizeof *w.nodes, earliest_first);
+        qsort(w.v, (size_t)w.count, sizeof *w.v, earliest_first);
     for (int i = 0; list && good && i < w.count; i++)
-        if (!is_end(w.nodes[i], (uint64_t)a[1].i) && list_saved(w.nodes[i], list) < 0)
+        if (!is_end(w.v[i], (uint64_t)a[1].i) && list_saved(w.v[i], list) < 0)
             Py_CLEAR(list);
     lock_give();
-    mem_free(w.nodes);
+    trail_free(&w);
     if (good)
         return list;
     Py_XDECREF(list);

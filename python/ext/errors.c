@@ -74,10 +74,6 @@ const char *py_type_name(PyObject *o)
 {
     static const char ours[] = "brisk.";
     const char *name = Py_TYPE(o)->tp_name;
-    if (py_tensor_type && py_is_tensor(o)) {
-        const char *dot = strrchr(name, '.');
-        return dot ? dot + 1 : name;
-    }
     static const struct {
         const char *brisk, *torch;
     } shown[] = {

@@ -6,6 +6,7 @@
 #include "autograd/function.h"
 #include "core/lock.h"
 #include "core/memory.h"
+#include "core/trail.h"
 
 const composed composed_rows[] = {
 #define X(function, name, arguments) { #function, name, arguments },
@@ -46,52 +47,30 @@ const char *composed_name(const node *place)
     return row && *row->name ? row->name : NULL;
 }
 
-typedef struct trail {
-    node **nodes; /* those met, and still to be looked at: a stack */
-    int count, capacity;
-} trail;
-
-static bool push(trail *t, node *n)
-{
-    if (t->count == t->capacity) {
-        int capacity = t->capacity ? 2 * t->capacity : 32;
-        node **nodes = mem_resize(t->nodes, (size_t)capacity * sizeof *nodes);
-        if (!nodes)
-            return false;
-        t->nodes = nodes;
-        t->capacity = capacity;
-    }
-    t->nodes[t->count++] = n;
-    return true;
-}
-
 /* The places outside of the function that its records lead to, in the order in which they are met: once each, or
  * (`all`) as often as they are. */
 static bool find_outside(const node *place, bool all, trail *found)
 {
     trail work = { 0 }, seen = { 0 };
     uint64_t start = place->sequence - place->span;
-    bool good = push(&work, (node *)place);
+    bool good = trail_push(&work, (node *)place);
     while (good && work.count) {
-        node *n = work.nodes[--work.count];
+        node *n = work.v[--work.count];
         bool inside = n->op != OP_leaf && n->sequence >= start;
         if (n->flags & NODE_MARK)
             continue;
-        if (!inside && !(good = push(found, n)))
+        if (!inside && !(good = trail_push(found, n)))
             break;
-        if (inside || !all) {
-            n->flags |= NODE_MARK;
-            good = push(&seen, n);
-        }
+        if (inside || !all)
+            good = trail_meet(&seen, n);
         int count = n->op == OP_function ? function_inputs(n) : MAX_INPUTS;
         node *const *edges = n->op == OP_function ? function_edges(n) : n->edge;
         for (int k = inside ? count - 1 : -1; good && k >= 0; k--)
-            good = !edges[k] || push(&work, edges[k]);
+            good = !edges[k] || trail_push(&work, edges[k]);
     }
-    for (int i = 0; i < seen.count; i++)
-        seen.nodes[i]->flags &= (uint8_t)~NODE_MARK;
-    mem_free(work.nodes);
-    mem_free(seen.nodes);
+    trail_unmark(&seen);
+    trail_free(&work);
+    trail_free(&seen);
     return good;
 }
 
@@ -104,7 +83,7 @@ static int arrange(const composed *row, uint8_t reached, const trail *found, nod
     for (int i = 0; i < count && found->count; i++) {
         if (!(reached >> i & 1))
             continue;
-        of[i] = found->nodes[last < found->count ? last : found->count - 1];
+        of[i] = found->v[last < found->count ? last : found->count - 1];
         last++;
     }
     *out = mem_alloc_zero(8 * sizeof **out);
@@ -127,10 +106,10 @@ int composed_edges(const node *place, node ***out)
     bool good = find_outside(place, all, &found);
     lock_give();
     if (good && all) {
-        *out = found.nodes;
+        *out = found.v;
         return found.count;
     }
     int count = good ? arrange(row, place->reached, &found, out) : -1;
-    mem_free(found.nodes);
+    trail_free(&found);
     return count;
 }

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
+#include "core/trail.h"
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "ops/elementwise.h"
@@ -219,28 +220,6 @@ int function_beside(const node *call, const bk_function *fn, bk_tensor *t)
 /* --- what a value was computed from --------------------------------------------------------------------------------
  */
 
-typedef struct walk {
-    node **nodes; /* marked; the work list too */
-    int count, capacity;
-} walk;
-
-static bool meet(walk *w, node *n)
-{
-    if (n->flags & NODE_MARK || !dtype_is_float((bk_dtype)n->dtype))
-        return true;
-    if (w->count == w->capacity) {
-        int capacity = w->capacity ? 2 * w->capacity : 32;
-        node **nodes = mem_resize(w->nodes, (size_t)capacity * sizeof *nodes);
-        if (!nodes)
-            return false;
-        w->nodes = nodes;
-        w->capacity = capacity;
-    }
-    n->flags |= NODE_MARK;
-    w->nodes[w->count++] = n;
-    return true;
-}
-
 /* Whether a step passes on how its input changes. That of a step function is 0. */
 static bool has_gradient(int op, int k)
 {
@@ -281,23 +260,24 @@ void forward_carry(node *n, int op, node *const *in, int count)
             n->origin = in[k]->origin;
 }
 
+static bool meet_number(trail *met, node *n) { return !dtype_is_float((bk_dtype)n->dtype) || trail_meet(met, n); }
+
 bool forward_made(forward_run run, node *value)
 {
-    walk w = { 0 };
+    trail met = { 0 };
     lock_take();
-    bool good = meet(&w, value), found = false;
-    for (int i = 0; good && i < w.count && !found; i++) {
-        const node *n = w.nodes[i];
+    bool good = meet_number(&met, value), found = false;
+    for (int i = 0; good && i < met.count && !found; i++) {
+        const node *n = met.v[i];
         found = n->origin >= run.number;
         if (found || n->sequence < run.start || op_get(n->op)->kind == KIND_SOURCE)
             continue;
         for (int k = 0; good && k < n->inputs; k++)
             if (n->in[k] && has_gradient(n->op, k))
-                good = meet(&w, n->in[k]);
+                good = meet_number(&met, n->in[k]);
     }
-    for (int i = 0; i < w.count; i++)
-        w.nodes[i]->flags &= (uint8_t)~NODE_MARK;
-    mem_free(w.nodes);
+    trail_unmark(&met);
+    trail_free(&met);
     lock_give();
     return found || !good;
 }

@@ -125,130 +125,112 @@ int64_t mask_count(const view *mask) { return nonzero_count(mask); }
 
 /* --- select and scatter ------------------------------------------------------------------------------------ */
 
+typedef enum direction { TO_LINE, FROM_LINE } direction; /* select, scatter */
+
 typedef struct masking {
     view full, mask; /* row-major, merged */
     char *line;      /* the 1-d side */
     int64_t step;    /* its byte step */
+    direction way;
     const int64_t *starts;
 } masking;
 
+/* A run of the full side beside the line: where each begins, and the byte steps. */
+typedef struct masked_run {
+    char *full, *line;
+    const char *mask;
+    int64_t full_step, line_step, mask_step;
+    int64_t n, count; /* elements of the run; those of the line that may be used */
+} masked_run;
+
 /* Takes elements until `count` of them are found: so no write goes past the chunk's part. */
-ELEMENT_INLINE int64_t select_sized(char *d, int64_t ds, const char *s, int64_t ss, const char *m, int64_t ms,
-                                    int64_t n, int64_t count, size_t bytes)
+ELEMENT_INLINE int64_t select_sized(masked_run r, size_t bytes)
 {
     int64_t k = 0;
-    for (int64_t i = 0; i < n && k < count; i++) {
-        memcpy(d + k * ds, s + i * ss, bytes);
-        k += m[i * ms] != 0;
+    for (int64_t i = 0; i < r.n && k < r.count; i++) {
+        memcpy(r.line + k * r.line_step, r.full + i * r.full_step, bytes);
+        k += r.mask[i * r.mask_step] != 0;
     }
     return k;
 }
 
-ELEMENT_INLINE int64_t select_dense(char *d, int64_t ds, const char *s, int64_t ss, const char *m, int64_t ms,
-                                    int64_t n, int64_t count, size_t bytes)
-{
-    int64_t b = (int64_t)bytes;
-    if (ds == b && ss == b && ms == 1)
-        return select_sized(d, b, s, b, m, 1, n, count, bytes);
-    return select_sized(d, ds, s, ss, m, ms, n, count, bytes);
-}
-
-static int64_t select_run(char *d, int64_t ds, const char *s, int64_t ss, const char *m, int64_t ms, int64_t n,
-                          int64_t count, size_t bytes)
-{
-    switch (bytes) {
-    case 1: return select_dense(d, ds, s, ss, m, ms, n, count, 1);
-    case 2: return select_dense(d, ds, s, ss, m, ms, n, count, 2);
-    case 4: return select_dense(d, ds, s, ss, m, ms, n, count, 4);
-    default: return select_dense(d, ds, s, ss, m, ms, n, count, 8);
-    }
-}
-
-static void select_piece(void *arg, int64_t begin, int64_t end)
-{
-    const masking *g = arg;
-    int64_t chunks_end = (end + CHUNK - 1) / CHUNK, k = g->starts[begin / CHUNK], last = g->starts[chunks_end];
-    walk w = walk_start((const view *const[]){ &g->full, &g->mask }, 2, begin);
-    for (int64_t n; begin < end && k < last; begin += n, walk_skip(&w, n)) {
-        n = walk_run(&w, end - begin);
-        k += select_run(g->line + k * g->step, g->step, w.p[0], walk_step(&w, 0), w.p[1], walk_step(&w, 1), n, last - k,
-                        dtype_size(g->full.dtype));
-    }
-}
-
 /* Every element is written, with the next of the line or with itself; stops when the line's part is used up. */
-ELEMENT_INLINE int64_t scatter_sized(char *d, int64_t ds, const char *s, int64_t ss, const char *m, int64_t ms,
-                                     int64_t n, int64_t count, size_t bytes)
+ELEMENT_INLINE int64_t scatter_sized(masked_run r, size_t bytes)
 {
     int64_t k = 0;
-    for (int64_t i = 0; i < n && k < count; i++) {
+    for (int64_t i = 0; i < r.n && k < r.count; i++) {
         uint64_t old = 0, new = 0;
-        bool take = m[i * ms] != 0;
-        memcpy(&old, d + i * ds, bytes);
-        memcpy(&new, s + k * ss, bytes);
+        bool take = r.mask[i * r.mask_step] != 0;
+        memcpy(&old, r.full + i * r.full_step, bytes);
+        memcpy(&new, r.line + k * r.line_step, bytes);
         uint64_t mask = 0 - (uint64_t)take;
         old = (new & mask) | (old & ~mask);
-        memcpy(d + i * ds, &old, bytes);
+        memcpy(r.full + i * r.full_step, &old, bytes);
         k += take;
     }
     return k;
 }
 
-ELEMENT_INLINE int64_t scatter_dense(char *d, int64_t ds, const char *s, int64_t ss, const char *m, int64_t ms,
-                                     int64_t n, int64_t count, size_t bytes)
+ELEMENT_INLINE int64_t run_sized(direction way, masked_run r, size_t bytes)
 {
-    int64_t b = (int64_t)bytes;
-    if (ds == b && ss == b && ms == 1)
-        return scatter_sized(d, b, s, b, m, 1, n, count, bytes);
-    return scatter_sized(d, ds, s, ss, m, ms, n, count, bytes);
+    return way == TO_LINE ? select_sized(r, bytes) : scatter_sized(r, bytes);
 }
 
-static int64_t scatter_run(char *d, int64_t ds, const char *s, int64_t ss, const char *m, int64_t ms, int64_t n,
-                           int64_t count, size_t bytes)
+/* Where all is dense the steps are constants of the loop. */
+ELEMENT_INLINE int64_t run_dense(direction way, masked_run r, size_t bytes)
+{
+    int64_t b = (int64_t)bytes;
+    if (r.full_step != b || r.line_step != b || r.mask_step != 1)
+        return run_sized(way, r, bytes);
+    r.full_step = r.line_step = b;
+    r.mask_step = 1;
+    return run_sized(way, r, bytes);
+}
+
+ELEMENT_INLINE int64_t run_any(direction way, masked_run r, size_t bytes)
 {
     switch (bytes) {
-    case 1: return scatter_dense(d, ds, s, ss, m, ms, n, count, 1);
-    case 2: return scatter_dense(d, ds, s, ss, m, ms, n, count, 2);
-    case 4: return scatter_dense(d, ds, s, ss, m, ms, n, count, 4);
-    default: return scatter_dense(d, ds, s, ss, m, ms, n, count, 8);
+    case 1: return run_dense(way, r, 1);
+    case 2: return run_dense(way, r, 2);
+    case 4: return run_dense(way, r, 4);
+    default: return run_dense(way, r, 8);
     }
 }
 
-static void scatter_piece(void *arg, int64_t begin, int64_t end)
+static void masked_piece(void *arg, int64_t begin, int64_t end)
 {
     const masking *g = arg;
     int64_t chunks_end = (end + CHUNK - 1) / CHUNK, k = g->starts[begin / CHUNK], last = g->starts[chunks_end];
     walk w = walk_start((const view *const[]){ &g->full, &g->mask }, 2, begin);
     for (int64_t n; begin < end && k < last; begin += n, walk_skip(&w, n)) {
         n = walk_run(&w, end - begin);
-        k += scatter_run(w.p[0], walk_step(&w, 0), g->line + k * g->step, g->step, w.p[1], walk_step(&w, 1), n,
-                         last - k, dtype_size(g->full.dtype));
+        const masked_run r = { w.p[0],  g->line + k * g->step, w.p[1], walk_step(&w, 0),
+                               g->step, walk_step(&w, 1),      n,      last - k };
+        const size_t bytes = dtype_size(g->full.dtype);
+        k += g->way == TO_LINE ? run_any(TO_LINE, r, bytes) : run_any(FROM_LINE, r, bytes);
     }
 }
 
-static int run_masked(const view *full, const view *mask, const view *line, threads_fn piece)
+static int run_masked(const view *full, const view *mask, const view *line, direction way)
 {
     int64_t n = view_numel(full);
     if (n == 0)
         return 0;
-    masking g = { .full = *full, .mask = *mask, .line = line->data };
+    masking g = { .full = *full, .mask = *mask, .line = line->data, .way = way };
     g.step = line->ndim ? line->strides[0] * (int64_t)dtype_size(line->dtype) : 0;
     views_collapse((view *[]){ &g.full, &g.mask }, 2);
     int64_t *starts = chunk_starts(&g.mask, n);
     if (!starts)
         return -1;
     g.starts = starts;
-    threads_for(n, CHUNK, (double)n, piece, &g);
+    threads_for(n, CHUNK, (double)n, masked_piece, &g);
     mem_free(starts);
     return 0;
 }
 
-int mask_select(const view *dst, const view *src, const view *mask) { return run_masked(src, mask, dst, select_piece); }
+int mask_select(const view *dst, const view *src, const view *mask) { return run_masked(src, mask, dst, TO_LINE); }
 
-int mask_scatter(const view *dst, const view *mask, const view *src)
-{
-    return run_masked(dst, mask, src, scatter_piece);
-}
+int mask_scatter(const view *dst, const view *mask, const view *src) { return run_masked(dst, mask, src, FROM_LINE); }
 
 /* --- fill -------------------------------------------------------------------------------------------------- */
 

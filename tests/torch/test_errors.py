@@ -296,3 +296,27 @@ def test_try_and_except_around_an_index_goes_on_as_in_pytorch():
 
 def same_exception_type(a, b):
     return isinstance(a, type) and isinstance(b, type) and same_exception(a(), b())
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x.nothing,
+        lambda x: x + "1",
+        lambda x: "1" + x,
+        lambda x: x @ [1],
+        lambda x: x < "1",
+        lambda x: x(),
+        lambda x: delattr(x, "nothing"),
+        lambda x: "".join([x]),
+        lambda x: type(x).nothing,
+        lambda x: x.names,
+    ],
+)
+def test_what_python_itself_refuses_names_tensors_as_with_pytorch(use):
+    said = []
+    for module in (SUT, REF):
+        with pytest.raises((TypeError, AttributeError)) as refused:
+            use(module.ones(2))
+        said.append((type(refused.value), str(refused.value)))
+    assert said[0] == said[1]
