@@ -157,8 +157,9 @@ static int send_constant(pass *p, node *edge, const layout *whole)
 bk_tensor *track_gradient(const track *k, bk_tensor *g)
 {
     const layout *l = k->place ? layout_packed(g->layout) : k->layout->dense ? k->layout : k->layout->plain;
-    bool fits = g->layout == l && g->cell->value->layout->numel == l->numel; /* all of its memory */
-    return fits || !l ? (l ? g : NULL) : copy_as(g, l, tensor_dtype(g));
+    if (l && g->layout == l && g->cell->value->layout->numel == l->numel) /* all of its memory */
+        return g;
+    return l ? copy_as(g, l, tensor_dtype(g)) : NULL;
 }
 
 /* A track's gradient is a tensor of its own. in_place: more goes into the tensor that is there. */
