@@ -154,27 +154,24 @@ static int send_constant(pass *p, node *edge, const layout *whole)
     return zeros ? send(p, edge, zeros) : -1;
 }
 
-bk_tensor *track_gradient(const track *k, bk_tensor *g)
+bk_tensor *track_gradient(const track *k, const bk_tensor *g)
 {
+    operand in;
     const layout *l = k->place ? layout_packed(g->layout) : k->layout->dense ? k->layout : k->layout->plain;
-    if (l && g->layout == l && g->cell->value->layout->numel == l->numel) /* all of its memory */
-        return g;
-    return l ? copy_as(g, l, tensor_dtype(g)) : NULL;
+    bool fits = l && g->layout == l && g->cell->value->layout->numel == l->numel; /* all of its memory */
+    if (!fits)
+        g = l ? copy_as(g, l, tensor_dtype(g)) : NULL;
+    return g && tensor_read(g, &in) ? tensor_own_at(in.value, in.edge) : NULL;
 }
 
-/* A track's gradient is a tensor of its own. in_place: more goes into the tensor that is there. */
+/* in_place: more goes into the tensor that is there. */
 static int accumulate(track *k, bk_tensor *g, bool in_place)
 {
     if (k->grad && in_place) {
         operand in[MAX_INPUTS] = { { 0 } };
         return tensor_read(k->grad, &in[0]) && tensor_read(g, &in[1]) ? ew_apply_in_place(EW_add, k->grad, in) : -1;
     }
-    bk_tensor *sum = k->grad ? bk_add(k->grad, g) : g;
-    operand in;
-    sum = sum ? track_gradient(k, sum) : NULL;
-    if (!sum || !tensor_read(sum, &in))
-        return -1;
-    bk_tensor *grad = tensor_own_at(in.value, in.edge);
+    bk_tensor *sum = k->grad ? bk_add(k->grad, g) : g, *grad = sum ? track_gradient(k, sum) : NULL;
     if (!grad)
         return -1;
     bk_release(k->grad);

@@ -36,8 +36,9 @@ typedef struct pass {
 /* Collects the places under the outputs, and finds which of them are wanted. False: out of memory. */
 bool pass_collect(pass *p);
 void pass_forget(pass *p); /* gives the array of steps back */
-/* g, or a copy of it, as a track keeps it: all of its memory, for a leaf in the leaf's strides, else as it came. */
-bk_tensor *track_gradient(const track *k, bk_tensor *g);
+/* What a track makes of its gradient: a tensor of its own that is all of its memory, that of a leaf in the leaf's
+ * strides, else as it came. Owned. */
+bk_tensor *track_gradient(const track *k, const bk_tensor *g);
 
 static inline step *step_of(const pass *p, const node *n)
 {

@@ -662,7 +662,6 @@ static bool shape_gradients(pass *p)
         bk_tensor *g = track_gradient(s->node->extra, s->grad);
         if (!g)
             return false;
-        bk_retain(g);
         bk_release(s->grad);
         s->grad = g;
     }

@@ -188,6 +188,22 @@ def test_a_leaf_takes_its_first_gradient_in_its_own_strides(torch, replays):
         assert second[1:] == ((1, 2), [[2.0] * 3] * 2) and first[0].tolist() == second[2]
 
 
+@pytest.mark.parametrize("view", ["reshape(6)", "t()", "reshape(3, 2)", "reshape(6).flip(0)", "reshape(1, 6).t()"])
+def test_the_gradient_of_a_view_is_one_of_the_leaf(torch, replays, view):
+    w = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    x = torch.arange(6.0) + 1
+
+    def program(k):
+        w.grad = None
+        y = eval("w." + view, {"w": w})
+        (y * (x * (k + 1)).reshape(y.shape)).sum().backward()
+        return w.grad.shape, w.grad.stride(), (w.grad / (k + 1)).tolist()
+
+    answers, count = again(program)
+    assert (count > 0) == replays
+    assert answers[0][:2] == ((2, 3), (3, 1)) and answers == [answers[0]] * TIMES
+
+
 def test_what_looks_at_a_leaf_sees_the_gradient_as_it_comes(torch):
     w, strides = torch.ones(4, requires_grad=True), []
     for k in range(TIMES):
