@@ -286,7 +286,11 @@ static bool finish(assembly *a, plan *made, plan_program *out)
     out->program = q;
     out->ports = bound;
     build_sinks(a, out, reduced);
-    return build_stream(out);
+    if (build_stream(out))
+        return true;
+    mem_free(reduced);
+    out->sinks = NULL;
+    return false;
 }
 
 static bool repeats_one(const layout *l)
