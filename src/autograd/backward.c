@@ -19,7 +19,7 @@
 
 int (*anomaly_check)(const node *n, const char *name, bk_tensor *const *grads, int count);
 
-static _Thread_local pass *running;
+static HOT_THREAD_LOCAL pass *running;
 
 /* How many inputs of a place could have a gradient, those that want none included; from which on is *first. */
 static int place_edge_count(const node *n, int *first)
@@ -154,27 +154,28 @@ static int send_constant(pass *p, node *edge, const layout *whole)
     return zeros ? send(p, edge, zeros) : -1;
 }
 
-/* A track's gradient is a tensor of its own: that of a leaf in the leaf's strides, one that was asked to be kept as it
- * came. in_place: more goes into the tensor that is there. */
+bk_tensor *track_gradient(const track *k, const bk_tensor *g)
+{
+    operand in;
+    const layout *l = k->place ? layout_packed(g->layout) : k->layout->dense ? k->layout : k->layout->plain;
+    bool fits = l && g->layout == l && g->cell->value->layout->numel == l->numel; /* all of its memory */
+    if (!fits)
+        g = l ? copy_as(g, l, tensor_dtype(g)) : NULL;
+    return g && tensor_read(g, &in) ? tensor_own_at(in.value, in.edge) : NULL;
+}
+
+/* in_place: more goes into the tensor that is there. */
 static int accumulate(track *k, bk_tensor *g, bool in_place)
 {
     if (k->grad && in_place) {
         operand in[MAX_INPUTS] = { { 0 } };
         return tensor_read(k->grad, &in[0]) && tensor_read(g, &in[1]) ? ew_apply_in_place(EW_add, k->grad, in) : -1;
     }
-    bk_tensor *sum = k->grad ? bk_add(k->grad, g) : g;
-    operand in;
-    const layout *l = k->place && sum ? layout_packed(sum->layout) : k->layout->dense ? k->layout : k->layout->plain;
-    bool fits = l && sum && sum->layout == l && sum->cell->value->layout->numel == l->numel; /* all of its memory */
-    if (sum && !fits)
-        sum = l ? copy_as(sum, l, tensor_dtype(sum)) : NULL;
-    if (!sum || !tensor_read(sum, &in))
-        return -1;
-    bk_tensor *grad = tensor_at(in.value, in.edge);
+    bk_tensor *sum = k->grad ? bk_add(k->grad, g) : g, *grad = sum ? track_gradient(k, sum) : NULL;
     if (!grad)
         return -1;
     bk_release(k->grad);
-    k->grad = bk_retain(grad);
+    k->grad = grad;
     return 0;
 }
 
@@ -538,10 +539,10 @@ static int deliver(pass *p, step *s)
     for (int i = 0; i < p->call->input_count; i++) {
         if (p->inputs[i] != s->node)
             continue;
-        bk_tensor *result = tensor_read(s->grad, &in) ? tensor_at(in.value, in.edge) : NULL;
+        bk_tensor *result = tensor_read(s->grad, &in) ? tensor_own_at(in.value, in.edge) : NULL;
         if (!result)
             return -1;
-        p->call->results[i] = bk_retain(result);
+        p->call->results[i] = result;
     }
     return 0;
 }
@@ -663,7 +664,7 @@ static int prepare(pass *p)
     return pass_collect(p) ? 0 : -1;
 }
 
-static _Thread_local bool tangents;
+static HOT_THREAD_LOCAL bool tangents;
 
 bool backward_take_tangents(bool on)
 {

@@ -5,7 +5,7 @@
 #ifndef BK_AUTOGRAD_PASS_H
 #define BK_AUTOGRAD_PASS_H
 #include "autograd/backward.h"
-#include "core/node.h"
+#include "core/tensor.h"
 
 typedef struct step {
     node *node;
@@ -36,6 +36,9 @@ typedef struct pass {
 /* Collects the places under the outputs, and finds which of them are wanted. False: out of memory. */
 bool pass_collect(pass *p);
 void pass_forget(pass *p); /* gives the array of steps back */
+/* What a track makes of its gradient: a tensor of its own that is all of its memory, that of a leaf in the leaf's
+ * strides, else as it came. Owned. */
+bk_tensor *track_gradient(const track *k, const bk_tensor *g);
 
 static inline step *step_of(const pass *p, const node *n)
 {

@@ -7,7 +7,8 @@
  *
  * Invariant: tapes with the same key record the same. All that a rule can look at is in the key; a rule that looks at
  * data, or records something whose making is not understood here, spoils the learning. Places with hooks and functions
- * run code of the user: tapes that have some are never learnt. What leaves do with their gradients is not remembered.
+ * run code of the user: tapes that have some are never learnt. What leaves do with their gradients is remembered where
+ * they have none yet, and nobody looks on.
  * BRISK_CHECK_PLAN=1 learns anew instead of replaying, and compares. */
 #include "autograd/replay.h"
 
@@ -33,8 +34,9 @@ enum { /* the state of a value or a place: flags of the node, and in other bits 
        IS_WANTED = 16,
        LEADS = 32,
        IS_ASKED = 64,
+       TAKES = 128,
 };
-_Static_assert(!(SHOWN_FLAGS & (HAS_DATA | IS_WANTED | LEADS | IS_ASKED)), "the bits of a state are apart");
+_Static_assert(!(SHOWN_FLAGS & (HAS_DATA | IS_WANTED | LEADS | IS_ASKED | TAKES)), "the bits of a state are apart");
 
 /* A place of the tape, or a value that one of them holds. Values are numbered: the places by their steps, the others
  * as they are met. */
@@ -104,13 +106,22 @@ static inline int value_of(node *n)
 
 static inline uint8_t state_of(const node *n) { return (uint8_t)((n->flags & SHOWN_FLAGS) | (n->data ? HAS_DATA : 0)); }
 
-static inline void describe_step(const step *s, value_key *key)
+/* Whether the gradient that comes to a step will be that of a leaf, as it stands. */
+static inline bool takes(const pass *p, const step *s)
+{
+    if (s->node->op != OP_leaf || !s->wanted || p->call->results)
+        return false;
+    const track *k = s->node->extra;
+    return !k->grad && !k->place && !k->hooks;
+}
+
+static inline void describe_step(const pass *p, const step *s, value_key *key)
 {
     node *n = s->node;
     key->op = n->op;
     key->dtype = n->dtype;
-    key->state =
-        (uint8_t)(state_of(n) | (s->wanted ? IS_WANTED : 0) | (s->leads ? LEADS : 0) | (s->asked ? IS_ASKED : 0));
+    key->state = (uint8_t)(state_of(n) | (s->wanted ? IS_WANTED : 0) | (s->leads ? LEADS : 0) |
+                           (s->asked ? IS_ASKED : 0) | (takes(p, s) ? TAKES : 0));
     key->layout = n->layout->id;
     for (int k = 0; k < MAX_INPUTS; k++) {
         key->in[k] = value_of(n->in[k]);
@@ -207,13 +218,12 @@ static bool make_keys(const pass *p)
         if (i + NODES_AHEAD < values.count)
             node_expect(values.nodes[i + NODES_AHEAD]);
         if (i < p->count)
-            describe_step(&p->steps[i], &values.keys[i]);
+            describe_step(p, &p->steps[i], &values.keys[i]);
         else
             describe_value(values.nodes[i], &values.keys[i]);
     }
     values.nodes[values.count] = NULL;
     values.keys[values.count++] = call;
-    values.hash = hash_keys(values.keys, values.count);
     return true;
 }
 
@@ -271,6 +281,7 @@ static struct {
     memo *table[MEMOS];
     uint64_t seen[SEEN]; /* hashes of tapes that were walked once */
     replay_counts counts;
+    memo *latest;     /* that was used last, or NULL: a program mostly repeats its last pass */
     const memo *used; /* by the pass under way */
     bool outdated;    /* to be cleared after it */
 } memory;
@@ -283,6 +294,8 @@ static void forget(memo **slot)
         return;
     memory.counts.bytes -= (int64_t)(*slot)->bytes;
     memory.counts.passes--;
+    if (*slot == memory.latest)
+        memory.latest = NULL;
     mem_free(*slot);
     *slot = NULL;
 }
@@ -306,12 +319,21 @@ void replay_keep_layouts(void)
             layout_keep(memory.used->leaf[i].layout);
 }
 
+static bool has_key(const memo *m)
+{
+    return m && m->keys == values.count && !memcmp(m->key, values.keys, (size_t)m->keys * sizeof *m->key);
+}
+
+/* NULL: nothing is remembered, and the keys have their hash. */
 static memo *find(void)
 {
+    if (has_key(memory.latest))
+        return memory.latest;
+    values.hash = hash_keys(values.keys, values.count);
     memo *m = *slot_of(values.hash);
-    bool same = m && m->hash == values.hash && m->keys == values.count &&
-                !memcmp(m->key, values.keys, (size_t)m->keys * sizeof *m->key);
-    return same ? m : NULL;
+    if (!m || m->hash != values.hash || !has_key(m))
+        return NULL;
+    return memory.latest = m;
 }
 
 /* Whether each leaf that the rules read is what it was when it was read. */
@@ -630,17 +652,34 @@ static int compare(const memo *m, const memo *known)
                                               "bug in brisk)");
 }
 
+/* The gradients that leaves will take, as they take them. */
+static bool shape_gradients(pass *p)
+{
+    for (int i = pass_first_leaf(p); i < p->count; i++) {
+        step *s = &p->steps[i];
+        if (!s->grad || !takes(p, s))
+            continue;
+        bk_tensor *g = track_gradient(s->node->extra, s->grad);
+        if (!g)
+            return false;
+        bk_release(s->grad);
+        s->grad = g;
+    }
+    return true;
+}
+
 int replay_learnt(pass *p, bool good)
 {
-    memo *m = good ? learn(p) : NULL;
-    int status = good && learning.known && !learning.starved ? compare(m, learning.known) : 0;
+    bool shaped = good && shape_gradients(p);
+    memo *m = shaped ? learn(p) : NULL;
+    int status = shaped && learning.known && !learning.starved ? compare(m, learning.known) : 0;
     learn_end();
     if (m && !learning.known)
         keep(m);
     else
         mem_free(m);
     lock_give();
-    return status;
+    return good && !shaped ? -1 : status;
 }
 
 /* --- replaying -------------------------------------------------------------------------------------------------------
@@ -666,8 +705,9 @@ replay_way replay_look(pass *p)
         return REPLAY_LEARN;
     }
     uint64_t *seen = &memory.seen[values.hash % SEEN];
-    bool again = *seen == values.hash && !chosen;
-    *seen = values.hash;
+    bool again = !chosen && *seen == values.hash;
+    if (!chosen)
+        *seen = values.hash;
     if (!again)
         return REPLAY_NONE;
     lock_take();
@@ -688,7 +728,7 @@ static node *make(const recipe *r)
                                 : node_expand(in[0], NULL, r->layout);
     case MADE_CONSTANT: return node_constant_bits((bk_dtype)r->dtype, (uint64_t)r->attr.i[0]);
     case MADE_ELEMENT:
-        n = node_new(OP_data, (bk_dtype)r->dtype, r->layout);
+        n = node_blank(OP_data, (bk_dtype)r->dtype, r->layout);
         if (n) {
             n->data = (char *)&n->attr;
             n->attr = r->attr;
@@ -722,10 +762,18 @@ static bool give_leaf(pass *p, const leaf_gradient *l, node *const *named)
 {
     if (l->value < 0 && l->record < 0)
         return true;
-    bk_tensor *g = tensor_at(l->record < 0 ? values.nodes[l->value] : named[l->record], NULL);
+    step *s = &p->steps[l->step];
+    node *n = l->record < 0 ? values.nodes[l->value] : named[l->record];
+    if (takes(p, s)) {
+        track *k = s->node->extra;
+        s->wanted = false; /* nothing is left to be done there */
+        k->grad = tensor_own_at(n, NULL);
+        return k->grad != NULL;
+    }
+    bk_tensor *g = tensor_at(n, NULL);
     if (g && (g->layout != l->layout || l->offset))
         g = tensor_alias(g, l->layout, l->offset, false);
-    p->steps[l->step].grad = bk_retain(g);
+    s->grad = bk_retain(g);
     return g != NULL;
 }
 

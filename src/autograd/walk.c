@@ -16,24 +16,28 @@ void pass_forget(pass *p)
         mem_free(p->steps);
 }
 
-static bool visit(pass *p, node *n)
+static __attribute__((noinline)) bool grow(pass *p)
+{
+    bool first = p->steps == p->few;
+    int capacity = first ? 256 : p->capacity * 2;
+    step *steps = mem_resize(first ? NULL : p->steps, (size_t)capacity * sizeof *steps);
+    if (!steps)
+        return false;
+    if (first)
+        memcpy(steps, p->few, (size_t)p->count * sizeof *steps);
+    p->steps = steps;
+    p->capacity = capacity;
+    return true;
+}
+
+static inline bool visit(pass *p, node *n)
 {
     if (!n || n->flags & NODE_MARK)
         return true;
-    if (p->count == p->capacity) {
-        bool first = p->steps == p->few;
-        int capacity = first ? 256 : p->capacity * 2;
-        step *steps = mem_resize(first ? NULL : p->steps, (size_t)capacity * sizeof *steps);
-        if (!steps)
-            return false;
-        if (first)
-            memcpy(steps, p->few, (size_t)p->count * sizeof *steps);
-        p->steps = steps;
-        p->capacity = capacity;
-    }
-    n->flags |= NODE_MARK;
+    if (p->count == p->capacity && !grow(p))
+        return false;
+    n->flags |= NODE_MARK | NODE_WALKED;
     p->steps[p->count++] = (step){ .node = node_retain(n), .sequence = n->sequence };
-    n->flags |= NODE_WALKED;
     return true;
 }
 
@@ -120,6 +124,16 @@ static int leaf_of(const pass *p, const node *edge, int first)
     return s && s - p->steps >= first ? (int)(s - p->steps) - first : -1;
 }
 
+/* Whether all leaves have their last reader right before them, and stand in the order of its edges. */
+static bool in_turn(const pass *p, int first)
+{
+    int at = 0, count = 0;
+    node *const *edges = first ? edges_of(p, p->steps[first - 1].node, &count) : NULL;
+    for (int k = 0; k < count; k++)
+        at += leaf_of(p, edges[k], first) == at;
+    return first + at == p->count;
+}
+
 /* A leaf takes its gradient as soon as that is complete, as in PyTorch: its step comes after that of its last reader.
  * Steps are numbered, leaves last. What fails for want of memory leaves the steps as they are. */
 static void leaves_in_turn(pass *p)
@@ -127,6 +141,8 @@ static void leaves_in_turn(pass *p)
     int first = p->count, at = 0, count;
     while (first > 0 && p->steps[first - 1].node->op == OP_leaf)
         first--;
+    if (in_turn(p, first))
+        return;
     int32_t *last = mem_alloc_zero((size_t)(p->count - first + 1) * sizeof *last); /* of a leaf's readers; 0: none */
     step *steps = last ? mem_alloc((size_t)p->capacity * sizeof *steps) : NULL;
     for (int i = 0; steps && i < first; i++) {

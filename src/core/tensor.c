@@ -302,7 +302,7 @@ bk_tensor *tensor_from_node(node *value)
     return t ? scope_add(t) : NULL;
 }
 
-bk_tensor *tensor_at(node *value, node *edge)
+bk_tensor *tensor_own_at(node *value, node *edge)
 {
     bk_tensor *t = handle_on(node_retain(value));
     if (!t)
@@ -314,7 +314,13 @@ bk_tensor *tensor_at(node *value, node *edge)
         }
         track_move(t->track, edge);
     }
-    return scope_add(t);
+    return t;
+}
+
+bk_tensor *tensor_at(node *value, node *edge)
+{
+    bk_tensor *t = tensor_own_at(value, edge);
+    return t ? scope_add(t) : NULL;
 }
 
 bk_tensor *tensor_same(const bk_tensor *t) { return t ? scope_add(bk_retain((bk_tensor *)t)) : NULL; }

@@ -129,6 +129,7 @@ static inline bool tensor_read(const bk_tensor *t, operand *out)
 bk_tensor *tensor_from_node(node *value);
 /* A new handle on a new cell that holds `value`, its place on the tape being `edge` (or none). Both borrowed. */
 bk_tensor *tensor_at(node *value, node *edge);
+bk_tensor *tensor_own_at(node *value, node *edge); /* the same for the caller alone: no scope has it */
 /* t itself as a result: one more reference, owned by the scope if one is open. */
 bk_tensor *tensor_same(const bk_tensor *t);
 /* What t holds was made at this place: where t is a view, the rest of its base stays where it was made. */

@@ -295,9 +295,8 @@ void threads_for(int64_t n, int64_t grain, double work_ns, threads_fn fn, void *
 {
     if (n <= 0)
         return;
-    int threads = bk_get_num_threads();
-    bool alone = in_loop || threads == 1 || n <= grain || work_ns < AWAKE_MIN_NS || atomic_exchange(&pool.busy, true);
-    if (alone) {
+    int threads = n <= grain || work_ns < AWAKE_MIN_NS || in_loop ? 1 : bk_get_num_threads();
+    if (threads == 1 || atomic_exchange(&pool.busy, true)) {
         fn(arg, 0, n);
         return;
     }

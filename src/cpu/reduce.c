@@ -365,10 +365,11 @@ static void run(reduction *r, bool columns)
     join_chunks(r);
 }
 
-static void deliver(view *dst, char *data, bk_dtype dtype)
+/* The accumulators at `data` become the elements of dst, which lies at `to`. */
+static void deliver(const view *dst, char *to, char *data, bk_dtype dtype)
 {
     if (!dst->ndim && dst->dtype == BK_FLOAT32 && dtype == BK_FLOAT64) {
-        *(float *)dst->data = (float)*(const double *)data;
+        *(float *)to = (float)*(const double *)data;
         return;
     }
     view from = { .data = data, .dtype = dtype, .ndim = dst->ndim };
@@ -378,7 +379,9 @@ static void deliver(view *dst, char *data, bk_dtype dtype)
         from.strides[d] = stride;
         stride *= dst->sizes[d];
     }
-    move_copy(dst, &from);
+    view there = *dst;
+    there.data = to;
+    move_copy(&there, &from);
 }
 
 static const reduce_table *table(void)
@@ -431,9 +434,9 @@ static int reduce(reduce_kind kind, const view *a_dst, const view *b_dst, const 
     if (f)
         finish_run((double *)(kind == REDUCE_MOMENTS ? r.b : r.a), r.outputs, *f);
     if (a_dst)
-        deliver(&a, r.a, r.floating ? BK_FLOAT64 : BK_INT64);
+        deliver(&a, a.data, r.a, r.floating ? BK_FLOAT64 : BK_INT64);
     if (b_dst)
-        deliver(&b, r.b, kind == REDUCE_MOMENTS ? BK_FLOAT64 : BK_INT64);
+        deliver(&b, b.data, r.b, kind == REDUCE_MOMENTS ? BK_FLOAT64 : BK_INT64);
     if (r.a != small)
         pool_give(r.a, bytes);
     return 0;
@@ -478,23 +481,34 @@ int reduce_variance(const view *mean, const view *variance, const view *src, uin
 enum { ROWS_SCRATCH = REDUCE_ROWS * REDUCE_TILE * 4 }; /* whole tiles of floats: in L2 */
 #define MADE_UP ((char *)4096)
 
-typedef struct stream {
-    reduction r[REDUCE_SINKS];
-    const reduce_sink *sinks;
-    const reduce_source *source;
+typedef struct stream_sink {
+    reduction r;
+    view dst; /* its kept part, at an address that is made up, too */
+    int from;
+    bool mean;
+} stream_sink;
+
+struct reduce_stream {
     int count;
-} stream;
+    bool columns;
+    int64_t tasks, grain;
+    double work_ns;         /* besides that of the source */
+    const reduce_end *ends; /* of the run under way, as are the accumulators in sinks */
+    const reduce_source *source;
+    stream_sink sink[];
+};
 
 static int64_t item_size(const reduction *r) { return (int64_t)dtype_size(r->kept.dtype); }
 
 /* Where sink i finds elements from `begin` on. */
-static const char *made(const stream *s, int i, int64_t begin, char *const *scratch)
+static const char *made(const reduce_stream *s, int i, int64_t begin, char *const *scratch)
 {
-    return s->sinks[i].memory ? s->sinks[i].memory + begin * item_size(&s->r[i]) : scratch[s->sinks[i].from];
+    return s->ends[i].memory ? s->ends[i].memory + begin * item_size(&s->sink[i].r) : scratch[s->sink[i].from];
 }
 
 /* `outputs` whole outputs, or one piece of a long one, from element `begin` on. */
-static void stream_row_piece(const stream *s, int64_t begin, int64_t outputs, int64_t n, int64_t before, int64_t at)
+static void stream_row_piece(const reduce_stream *s, int64_t begin, int64_t outputs, int64_t n, int64_t before,
+                             int64_t at)
 {
     _Alignas(64) char scratch[s->count][REDUCE_BLOCK * 8];
     char *to[REDUCE_SINKS];
@@ -502,7 +516,7 @@ static void stream_row_piece(const stream *s, int64_t begin, int64_t outputs, in
         to[i] = scratch[i];
     s->source->make(s->source->arg, begin, begin + outputs * n, to);
     for (int i = 0; i < s->count; i++) {
-        const reduction *r = &s->r[i];
+        const reduction *r = &s->sink[i].r;
         int64_t size = item_size(r);
         r->rows(made(s, i, begin, to), outputs, n * size, n, size, before, r->a + at, r->a + at);
     }
@@ -510,8 +524,8 @@ static void stream_row_piece(const stream *s, int64_t begin, int64_t outputs, in
 
 static void stream_rows(void *arg, int64_t begin, int64_t end)
 {
-    const stream *s = arg;
-    const reduction *r = s->r;
+    const reduce_stream *s = arg;
+    const reduction *r = &s->sink->r;
     for (int64_t t = begin, outputs = 1; t < end; t += outputs) {
         if (r->count <= REDUCE_BLOCK) {
             outputs = least(end - t, REDUCE_BLOCK / r->count);
@@ -526,8 +540,8 @@ static void stream_rows(void *arg, int64_t begin, int64_t end)
 }
 
 /* `rows` rows of n columns, `row_step` elements apart, into the accumulators at `at`. */
-static void stream_some_rows(const stream *s, int64_t first, int64_t rows, int64_t row_step, int64_t n, int64_t before,
-                             int64_t at)
+static void stream_some_rows(const reduce_stream *s, int64_t first, int64_t rows, int64_t row_step, int64_t n,
+                             int64_t before, int64_t at)
 {
     _Alignas(64) char scratch[s->count][ROWS_SCRATCH];
     char *to[REDUCE_SINKS];
@@ -535,14 +549,14 @@ static void stream_some_rows(const stream *s, int64_t first, int64_t rows, int64
     for (int64_t row = 0; row < rows; row += together ? rows : 1) {
         int64_t begin = first + row * row_step;
         for (int i = 0; i < s->count; i++)
-            to[i] = scratch[i] + row * n * item_size(&s->r[i]);
+            to[i] = scratch[i] + row * n * item_size(&s->sink[i].r);
         s->source->make(s->source->arg, begin, begin + (together ? rows : 1) * n, to);
     }
     for (int i = 0; i < s->count; i++)
         to[i] = scratch[i];
     for (int i = 0; i < s->count; i++) {
-        const reduction *r = &s->r[i];
-        int64_t size = item_size(r), step = (s->sinks[i].memory ? row_step : n) * size;
+        const reduction *r = &s->sink[i].r;
+        int64_t size = item_size(r), step = (s->ends[i].memory ? row_step : n) * size;
         r->columns(made(s, i, first, to), rows, step, n, size, before, r->a + at, r->a + at);
     }
 }
@@ -550,9 +564,9 @@ static void stream_some_rows(const stream *s, int64_t first, int64_t rows, int64
 static int64_t elements_from(const reduction *r, const char *p) { return (p - MADE_UP) / item_size(r); }
 
 /* Columns [first, first + n) of one outer index, over one chunk of the rows. */
-static void stream_column_task(const stream *s, int64_t output, int64_t n, int64_t c)
+static void stream_column_task(const reduce_stream *s, int64_t output, int64_t n, int64_t c)
 {
-    const reduction *r = s->r;
+    const reduction *r = &s->sink->r;
     int64_t begin = c * r->chunk, end = least(begin + r->chunk, r->count);
     walk start = walk_start((const view *const[]){ &r->kept }, 1, output);
     view reduced = r->reduced;
@@ -568,18 +582,18 @@ static void stream_column_task(const stream *s, int64_t output, int64_t n, int64
 }
 
 /* How many columns pass at a time: a multiple of every vector, so that the last columns are the same ones. */
-static int64_t stream_width(const stream *s)
+static int64_t stream_width(const reduce_stream *s)
 {
     int64_t size = 1;
     for (int i = 0; i < s->count; i++)
-        size = item_size(&s->r[i]) > size ? item_size(&s->r[i]) : size;
+        size = item_size(&s->sink[i].r) > size ? item_size(&s->sink[i].r) : size;
     return least(REDUCE_TILE, ROWS_SCRATCH / REDUCE_ROWS / size);
 }
 
 static void stream_columns(void *arg, int64_t begin, int64_t end)
 {
-    const stream *s = arg;
-    const reduction *r = s->r;
+    const reduce_stream *s = arg;
+    const reduction *r = &s->sink->r;
     int64_t width = stream_width(s);
     for (int64_t t = begin; t < end; t++) {
         int64_t first = t / r->chunks % r->tiles * REDUCE_TILE, n = least(REDUCE_TILE, r->width - first);
@@ -618,42 +632,52 @@ static bool stream_begin(reduction *r, const reduce_sink *sink, uint32_t dims, v
     return columns;
 }
 
-static void stream_run(stream *s, bool columns)
+reduce_stream *reduce_stream_new(const reduce_sink *sinks, int count, uint32_t dims)
 {
-    const reduction *r = s->r;
-    double work = s->source->work_ns + (double)r->outputs * ((double)r->count * 0.2 * s->count + 2);
-    if (columns)
-        threads_for(r->outputs / r->width * r->tiles * r->chunks,
-                    1 + GRAIN / 4 / (least(r->width, REDUCE_TILE) * r->chunk + 64), work, stream_columns, s);
-    else
-        threads_for(r->outputs * r->chunks, 1 + GRAIN / 4 / (least(r->count, r->chunk) + 8), work, stream_rows, s);
+    reduce_stream *s = mem_alloc(reduce_stream_bytes(count));
+    if (!s)
+        return NULL;
+    s->count = count;
+    for (int i = 0; i < count; i++) {
+        reduce_sink sink = sinks[i];
+        sink.dst.data = MADE_UP;
+        s->columns = stream_begin(&s->sink[i].r, &sink, dims, &s->sink[i].dst); /* of one all */
+        s->sink[i].from = sinks[i].from;
+        s->sink[i].mean = sinks[i].mean;
+    }
+    const reduction *r = &s->sink->r;
+    int64_t task = s->columns ? least(r->width, REDUCE_TILE) * r->chunk + 64 : least(r->count, r->chunk) + 8;
+    s->tasks = (s->columns ? r->outputs / r->width * r->tiles : r->outputs) * r->chunks;
+    s->grain = 1 + GRAIN / 4 / task;
+    s->work_ns = (double)r->outputs * ((double)r->count * 0.2 * count + 2);
+    return s;
 }
 
-int reduce_stream(const reduce_sink *sinks, int count, uint32_t dims, const reduce_source *source)
+size_t reduce_stream_bytes(int count) { return sizeof(reduce_stream) + (size_t)count * sizeof(stream_sink); }
+
+static void stream_deliver(const stream_sink *sink, char *dst)
 {
-    stream s; /* most of it is for sinks that are not there */
-    s.sinks = sinks;
-    s.source = source;
-    s.count = count;
-    view dst[REDUCE_SINKS];
-    bool columns = stream_begin(&s.r[0], &sinks[0], dims, &dst[0]); /* of one all */
-    for (int i = 1; i < count; i++)
-        stream_begin(&s.r[i], &sinks[i], dims, &dst[i]);
+    const reduction *r = &sink->r;
+    join_chunks(r);
+    if (sink->mean)
+        finish_run((double *)r->a, r->outputs, (finish){ (double)r->count, false });
+    deliver(&sink->dst, dst + (sink->dst.data - MADE_UP), r->a, r->floating ? BK_FLOAT64 : BK_INT64);
+}
+
+int reduce_stream_run(reduce_stream *s, const reduce_end *ends, const reduce_source *source)
+{
     _Alignas(16) char small[SMALL * 8];
-    size_t each = (size_t)(s.r->outputs * s.r->chunks) * 8, bytes = each * (size_t)count;
+    size_t each = (size_t)(s->sink->r.outputs * s->sink->r.chunks) * 8, bytes = each * (size_t)s->count;
     char *accumulators = bytes <= sizeof small ? small : pool_take(bytes);
     if (!accumulators)
         return -1;
-    for (int i = 0; i < count; i++)
-        s.r[i].a = s.r[i].b = accumulators + (size_t)i * each;
-    stream_run(&s, columns);
-    for (int i = 0; i < count; i++) {
-        reduction *r = &s.r[i];
-        join_chunks(r);
-        if (sinks[i].mean)
-            finish_run((double *)r->a, r->outputs, (finish){ (double)r->count, false });
-        deliver(&dst[i], r->a, r->floating ? BK_FLOAT64 : BK_INT64);
-    }
+    for (int i = 0; i < s->count; i++)
+        s->sink[i].r.a = s->sink[i].r.b = accumulators + (size_t)i * each;
+    s->ends = ends;
+    s->source = source;
+    threads_for(s->tasks, s->grain, source->work_ns + s->work_ns, s->columns ? stream_columns : stream_rows, s);
+    for (int i = 0; i < s->count; i++)
+        stream_deliver(&s->sink[i], ends[i].dst);
     if (accumulators != small)
         pool_give(accumulators, bytes);
     return 0;
@@ -727,7 +751,7 @@ void reduce_feed_close(reduce_feed *f, bool deliver_it)
         join_chunks(r);
         if (f->mean)
             finish_run((double *)r->a, r->outputs, (finish){ (double)r->count, false });
-        deliver(&f->dst, r->a, r->floating ? BK_FLOAT64 : BK_INT64);
+        deliver(&f->dst, f->dst.data, r->a, r->floating ? BK_FLOAT64 : BK_INT64);
     }
     pool_give(f, f->bytes);
 }

@@ -40,9 +40,14 @@ typedef struct reduce_sink {
     bool mean;        /* the sum divided by the count, in float64 */
     view src;         /* dense; all of one pass have the same sizes and strides */
     view dst;
-    int from;     /* the sink whose values it takes: itself, or an earlier one */
-    char *memory; /* where src is in memory, once it is made; NULL: it only passes through */
+    int from; /* the sink whose values it takes: itself, or an earlier one */
 } reduce_sink;
+
+/* Where a sink of a pass is this time. */
+typedef struct reduce_end {
+    char *memory; /* where its values are in memory, once they are made; NULL: they only pass through */
+    char *dst;
+} reduce_end;
 
 /* Makes elements [begin, end) of memory order: those of sink i at to[i], unless it has memory of its own. Each element
  * is asked for once, from any thread. */
@@ -54,8 +59,12 @@ typedef struct reduce_source {
 
 /* Whether the reduction of src can take its values piece by piece, in an order that gives what reduce_run gives. */
 bool reduce_streams(const view *src, uint32_t dims);
-/* All sinks in one pass; bit for bit the results of reduce_run and reduce_mean over src in memory. */
-int reduce_stream(const reduce_sink *sinks, int count, uint32_t dims, const reduce_source *source);
+/* All sinks in one pass; bit for bit the results of reduce_run and reduce_mean over src in memory. What follows from
+ * sizes is found out once, without addresses; runs come one after the other. mem_free frees it; NULL: out of memory. */
+typedef struct reduce_stream reduce_stream;
+reduce_stream *reduce_stream_new(const reduce_sink *sinks, int count, uint32_t dims);
+size_t reduce_stream_bytes(int count);
+int reduce_stream_run(reduce_stream *s, const reduce_end *ends, const reduce_source *source);
 
 /* --- reducing blocks of rows as they are made -------------------------------------------------------------------
  *

@@ -14,6 +14,7 @@
 #include "cpu/emit.h"
 #include "graph/desk.h"
 #include "graph/kernels.h"
+#include "graph/run.h"
 
 /* While a program is being built, a place is a port (>= 0) or a register r as ~r. */
 typedef struct assembly {
@@ -238,6 +239,23 @@ static void build_sinks(const assembly *a, plan_program *out, plan_sink *sinks)
     }
 }
 
+static bool build_stream(plan_program *out)
+{
+    reduce_sink sinks[REDUCE_SINKS];
+    for (int i = 0; i < out->sink_count; i++) {
+        const plan_sink *s = &out->sinks[i];
+        const plan_view *from = &out->ports[s->port];
+        const view dst = layout_view(s->out.layout, s->out.dtype, NULL);
+        sinks[i] = (reduce_sink){ .kind = s->kind,
+                                  .mean = s->mean,
+                                  .src = layout_view(from->layout, from->dtype, NULL),
+                                  .dst = kept_dims(&dst, from->layout->ndim, out->dims),
+                                  .from = s->from };
+    }
+    out->stream = out->sink_count ? reduce_stream_new(sinks, out->sink_count, out->dims) : NULL;
+    return out->stream || !out->sink_count;
+}
+
 static bool finish(assembly *a, plan *made, plan_program *out)
 {
     size_t sinks = (size_t)a->group->sink_count;
@@ -268,7 +286,11 @@ static bool finish(assembly *a, plan *made, plan_program *out)
     out->program = q;
     out->ports = bound;
     build_sinks(a, out, reduced);
-    return true;
+    if (build_stream(out))
+        return true;
+    mem_free(reduced);
+    out->sinks = NULL;
+    return false;
 }
 
 static bool repeats_one(const layout *l)
@@ -558,8 +580,9 @@ static bool build_buffers(const planner *p, plan *made)
 static bool copy_key(plan *made, const plan_key *key)
 {
     size_t records = (size_t)key->records, leaves = (size_t)key->leaves;
-    made->key =
-        (plan_key){ .hash = key->hash, .rewrites = key->rewrites, .records = key->records, .leaves = key->leaves };
+    made->key = (plan_key){
+        .recorded = key->recorded, .rewrites = key->rewrites, .records = key->records, .leaves = key->leaves
+    };
     made->key.record = mem_alloc(records * sizeof(record_key) + 1);
     made->key.bits = mem_alloc(records + 1);
     made->key.leaf = mem_alloc(leaves * sizeof(leaf_key) + 1);
@@ -598,16 +621,18 @@ static bool list_kept(const planner *p, plan *made)
 
 static int64_t size_of(const plan *made)
 {
-    int64_t bytes =
-        (int64_t)sizeof *made + made->key.records * (int64_t)(sizeof(record_key) + 1) +
-        made->kept_count * (int64_t)sizeof(kept_value) + made->key.leaves * (int64_t)sizeof(leaf_key) +
-        made->code_count * (int64_t)sizeof(instruction) + made->buffer_count * (int64_t)sizeof(plan_buffer) +
-        made->region_count * (int64_t)sizeof(plan_region) + made->factor_count * (int64_t)sizeof(plan_factor);
+    int64_t bytes = (int64_t)sizeof *made + made->key.records * (int64_t)(sizeof(record_key) + 1) +
+                    made->kept_count * (int64_t)sizeof(kept_value) + made->key.leaves * (int64_t)sizeof(leaf_key) +
+                    made->code_count * (int64_t)sizeof(instruction) +
+                    made->buffer_count * (int64_t)(sizeof(plan_buffer) + sizeof(binding)) +
+                    made->region_count * (int64_t)sizeof(plan_region) +
+                    made->factor_count * (int64_t)sizeof(plan_factor);
     for (int i = 0; i < made->region_count; i++)
         bytes += made->regions[i].local_count * (int64_t)sizeof(plan_local);
     for (int i = 0; i < made->code_count; i++) {
         const plan_program *q = plan_program_of(&made->code[i]);
-        bytes += q ? q->sink_count * (int64_t)sizeof(plan_sink) : 0;
+        if (q && q->sink_count)
+            bytes += q->sink_count * (int64_t)sizeof(plan_sink) + (int64_t)reduce_stream_bytes(q->sink_count);
     }
     for (int i = 0; i < made->program_count; i++) {
         const ew_program *q = made->programs[i].program;
@@ -625,8 +650,9 @@ plan *plan_build(planner *p)
         return NULL;
     made->code = mem_alloc_zero((size_t)p->draft_count * sizeof *made->code + 1);
     made->buffers = mem_alloc((size_t)p->buffer_count * sizeof *made->buffers + 1);
-    if (!made->code || !made->buffers || !copy_key(made, p->asked) || !build_code(p, made) || !build_buffers(p, made) ||
-        !list_factors(made) || !list_kept(p, made)) {
+    made->bound = mem_alloc((size_t)p->buffer_count * sizeof *made->bound + 1);
+    if (!made->code || !made->buffers || !made->bound || !copy_key(made, p->asked) || !build_code(p, made) ||
+        !build_buffers(p, made) || !list_factors(made) || !list_kept(p, made)) {
         plan_free(made);
         return NULL;
     }
@@ -654,8 +680,10 @@ void plan_free(plan *made)
 {
     for (int i = 0; i < made->code_count; i++) {
         const plan_program *q = plan_program_of(&made->code[i]);
-        if (q)
+        if (q) {
             mem_free(q->sinks);
+            mem_free(q->stream);
+        }
     }
     for (int i = 0; i < made->program_count; i++) {
         emit_release(made->programs[i].program);
@@ -668,6 +696,7 @@ void plan_free(plan *made)
     }
     mem_free(made->code);
     mem_free(made->buffers);
+    mem_free(made->bound);
     mem_free(made->kept);
     mem_free(made->factors);
     regions_free(made->regions, made->region_count);

@@ -124,12 +124,6 @@ static void count_dying(const op_log *log)
     }
 }
 
-static bool is_zero(const node *constant)
-{
-    static const char zeros[16];
-    return !memcmp(constant->data, zeros, dtype_size((bk_dtype)constant->dtype));
-}
-
 static void describe_leaves(const op_log *log)
 {
     count_dying(log);
@@ -144,7 +138,7 @@ static void describe_leaves(const op_log *log)
             s->first_leaf = l;
         }
         uint8_t bits = leaf->flags & NODE_CONSTANT ? LEAF_CONSTANT : 0;
-        if (bits && is_zero(leaf))
+        if (bits && !leaf->attr.i[0])
             bits |= LEAF_ZERO;
         if (s && (s->exports || s->pinned))
             bits |= LEAF_FORCED;
@@ -161,25 +155,9 @@ static void describe_leaves(const op_log *log)
     }
 }
 
-static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n)
-{
-    const char *p = bytes;
-    for (; n >= 8; p += 8, n -= 8) {
-        uint64_t word;
-        memcpy(&word, p, 8);
-        h = (h ^ word) * 0x9E3779B97F4A7C15ull;
-        h ^= h >> 32;
-    }
-    for (; n; p++, n--)
-        h = (h ^ (uint8_t)*p) * 0xBF58476D1CE4E5B9ull;
-    return h ^ (h >> 29);
-}
-
 static plan_key make_key(const op_log *log)
 {
-    uint64_t h = hash_bytes(log->hash, scratch.bits, (size_t)log->count);
-    h = hash_bytes(h, scratch.leaves, (size_t)log->leaf_count * sizeof(leaf_key));
-    return (plan_key){ .hash = h,
+    return (plan_key){ .recorded = log->hash,
                        .rewrites = rewrites_done,
                        .records = log->count,
                        .leaves = log->leaf_count,

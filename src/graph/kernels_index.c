@@ -17,13 +17,8 @@
 
 static view region_of(const kernel_call *call)
 {
-    const layout *l = call->attr->index.layout;
-    view v = { .data = call->out.data + call->attr->index.offset * (int64_t)dtype_size(call->out.dtype),
-               .dtype = call->out.dtype,
-               .ndim = l->ndim };
-    memcpy(v.sizes, l->sizes, sizeof v.sizes);
-    memcpy(v.strides, l->strides, sizeof v.strides);
-    return v;
+    const int64_t at = call->attr->index.offset * (int64_t)dtype_size(call->out.dtype);
+    return layout_view(call->attr->index.layout, call->out.dtype, call->out.data + at);
 }
 
 /* A constant, which has no dimensions, repeated to the sizes of another view. */

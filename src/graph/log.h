@@ -16,12 +16,10 @@ typedef struct record_key {
 } record_key;
 
 struct plan;
-struct binding;
 
 /* A plan that was begun: under way, or stopped between two instructions. */
 typedef struct plan_progress {
     struct plan *plan; /* NULL: none */
-    struct binding *bound;
     char *arena;
     int next; /* the instruction to go on with */
 } plan_progress;

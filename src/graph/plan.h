@@ -4,6 +4,8 @@
  * Running it asks for memory, binds the buffers, and gives the kept records their data. */
 #ifndef BK_GRAPH_PLAN_H
 #define BK_GRAPH_PLAN_H
+#include <string.h>
+
 #include "cpu/program.h"
 #include "cpu/reduce.h"
 #include "graph/log.h"
@@ -37,7 +39,7 @@ typedef struct leaf_key {
 } leaf_key;
 
 typedef struct plan_key {
-    uint64_t hash;
+    uint64_t recorded; /* a hash of the records */
     uint32_t rewrites; /* those that are done */
     int records, leaves;
     record_key *record;
@@ -67,6 +69,17 @@ typedef struct plan_view {
     const layout *layout;
 } plan_view;
 
+static inline view layout_view(const layout *l, bk_dtype dtype, char *data)
+{
+    view w;
+    w.data = data;
+    w.dtype = dtype;
+    w.ndim = l->ndim;
+    memcpy(w.sizes, l->sizes, sizeof w.sizes);
+    memcpy(w.strides, l->strides, sizeof w.strides);
+    return w;
+}
+
 /* A reduction of what a program computes, done as it is computed. */
 typedef struct plan_sink {
     reduce_kind kind;
@@ -82,7 +95,8 @@ typedef struct plan_program {
     plan_view *ports;
     plan_sink *sinks;
     int sink_count;
-    uint32_t dims; /* that the sinks reduce */
+    uint32_t dims;         /* that the sinks reduce */
+    reduce_stream *stream; /* how they do, all at once; NULL: there are none */
 } plan_program;
 
 typedef enum instruction_kind { DO_PROGRAM, DO_COPY, DO_KERNEL, DO_SUM, INSTRUCTION_KINDS } instruction_kind;
@@ -171,6 +185,7 @@ typedef struct plan {
     plan_key key;
     struct plan *older, *newer; /* the cache's order of use */
     struct plan *next;          /* in its hash bucket */
+    uint64_t hash;              /* of the key */
     int64_t bytes;              /* its own size: the cache is bounded by the sum */
     bool begun;                 /* a log is in the middle of it: it stays */
     bool emitted;               /* all of its programs that can have machine code have it */
@@ -182,6 +197,7 @@ typedef struct plan {
     view_block *views;
     plan_buffer *buffers;
     int buffer_count;
+    struct binding *bound; /* where these are, while it is begun */
     int64_t arena_bytes;
     plan_region *regions;
     int region_count;

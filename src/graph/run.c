@@ -18,22 +18,9 @@
 #include "graph/run.h"
 #include "graph/run_sum.h"
 
-static view layout_view(const plan_view *v)
-{
-    view w;
-    w.data = NULL;
-    w.dtype = v->dtype;
-    w.ndim = v->layout->ndim;
-    memcpy(w.sizes, v->layout->sizes, sizeof w.sizes);
-    memcpy(w.strides, v->layout->strides, sizeof w.strides);
-    return w;
-}
-
 static view bind_view(const binding *bound, const plan_view *v)
 {
-    view w = layout_view(v);
-    w.data = address(bound, v);
-    return w;
+    return layout_view(v->layout, v->dtype, address(bound, v));
 }
 
 /* A program whose values go to reductions piece by piece. */
@@ -59,20 +46,11 @@ static void make_piece(const void *arg, int64_t begin, int64_t end, char *const 
 
 static int run_sinks(const plan_program *in, const binding *bound, char *const *bases)
 {
-    reduce_sink sinks[REDUCE_SINKS];
-    for (int i = 0; i < in->sink_count; i++) {
-        const plan_sink *s = &in->sinks[i];
-        const plan_view *from = &in->ports[s->port];
-        sinks[i].kind = s->kind;
-        sinks[i].mean = s->mean;
-        sinks[i].from = s->from;
-        sinks[i].src = layout_view(from);
-        sinks[i].memory = from->buffer < 0 ? NULL : bases[s->port];
-        view out = bind_view(bound, &s->out);
-        sinks[i].dst = kept_dims(&out, sinks[i].src.ndim, in->dims);
-    }
+    reduce_end ends[REDUCE_SINKS];
+    for (int i = 0; i < in->sink_count; i++)
+        ends[i] = (reduce_end){ .memory = bases[in->sinks[i].port], .dst = address(bound, &in->sinks[i].out) };
     streaming s = { in, bases };
-    return reduce_stream(sinks, in->sink_count, in->dims, &(reduce_source){ make_piece, &s, in->program->work_ns });
+    return reduce_stream_run(in->stream, ends, &(reduce_source){ make_piece, &s, in->program->work_ns });
 }
 
 static int run_program(const plan_program *in, const binding *bound)
@@ -287,7 +265,7 @@ static int run_code(const op_log *log, plan_progress *progress)
             return error_int(BK_INTERRUPTED, "brisk: interrupted");
         const int first = progress->next;
         const bool whole = region < last && region->first == first;
-        if ((whole ? run_stretch(p, region, progress->bound) : run_instruction(&p->code[first], progress->bound)) < 0)
+        if ((whole ? run_stretch(p, region, p->bound) : run_instruction(&p->code[first], p->bound)) < 0)
             return no_memory(log, p->code[first].record);
         progress->next = whole ? region++->end : first + 1;
         for (int i = first; i < progress->next; i++)
@@ -296,30 +274,33 @@ static int run_code(const op_log *log, plan_progress *progress)
     return 0;
 }
 
-static size_t table_bytes(const plan *p) { return (size_t)p->buffer_count * sizeof(binding) + 1; }
+/* Temporaries may be read a little beyond their end. */
 static size_t arena_bytes(const plan *p) { return (size_t)p->arena_bytes + 64; }
 
-static void give_memory(const plan *p, binding *bound, char *arena)
+static char *take_arena(const plan *p)
 {
-    if (bound)
-        pool_give(bound, table_bytes(p));
-    if (arena)
+    static char none[64]; /* for temporaries without elements */
+    return p->arena_bytes ? pool_take(arena_bytes(p)) : none;
+}
+
+static void give_arena(const plan *p, char *arena)
+{
+    if (p->arena_bytes)
         pool_give(arena, arena_bytes(p));
 }
 
 int plan_begin(plan *p, op_log *log)
 {
-    binding *bound = pool_take(table_bytes(p));
-    char *arena = pool_take(arena_bytes(p));
-    if (!bound || !arena)
-        no_memory(log, largest_record(p, log, -1));
-    if (!bound || !arena || bind_buffers(p, log, bound, arena) < 0) {
-        give_memory(p, bound, arena);
+    char *arena = take_arena(p);
+    if (!arena)
+        return no_memory(log, largest_record(p, log, -1));
+    if (bind_buffers(p, log, p->bound, arena) < 0) {
+        give_arena(p, arena);
         return -1;
     }
-    bind_factors(p, bound);
+    bind_factors(p, p->bound);
     p->begun = true;
-    log->progress = (plan_progress){ .plan = p, .bound = bound, .arena = arena };
+    log->progress = (plan_progress){ .plan = p, .arena = arena };
     return 0;
 }
 
@@ -330,8 +311,8 @@ int plan_go_on(op_log *log)
     atomic_store_explicit(&interrupted, false, memory_order_relaxed);
     if (run_code(log, progress) < 0)
         return -1;
-    give_results(p, log, progress->bound);
-    give_memory(p, progress->bound, progress->arena);
+    give_results(p, log, p->bound);
+    give_arena(p, progress->arena);
     p->begun = false;
     progress->plan = NULL;
     return 0;

@@ -47,14 +47,6 @@ static int64_t bytes_of(const plan_view *v) { return (int64_t)dtype_size(v->dtyp
 
 /* --- reductions -------------------------------------------------------------------------------------------------- */
 
-static view layout_view(const layout *l, bk_dtype dtype, char *data)
-{
-    view w = { .data = data, .dtype = dtype, .ndim = l->ndim };
-    memcpy(w.sizes, l->sizes, sizeof w.sizes);
-    memcpy(w.strides, l->strides, sizeof w.strides);
-    return w;
-}
-
 /* A line of rows of the last dimensions of l, `depth` of them. */
 static view row_view(const layout *l, bk_dtype dtype, int depth, int64_t rows, char *data)
 {

@@ -172,6 +172,59 @@ def test_hooks_of_leaves_run_each_time(torch, replays):
     assert seen == [row for k in range(TIMES) for row in ([float(k)] * 3, [k + 1.0] * 3)]
 
 
+def test_a_leaf_takes_its_first_gradient_in_its_own_strides(torch, replays):
+    w = torch.ones(3, 2).t().requires_grad_()
+
+    def program(k):
+        w.grad = None
+        for _ in range(2):
+            (w + 1).sum().backward()
+            yield w.grad, w.grad.stride(), w.grad.tolist()
+
+    passes, count = again(lambda k: list(program(k)))
+    assert (count > 0) == replays
+    for first, second in passes:
+        assert first[1:] == ((1, 2), [[1.0] * 3] * 2) and second[0] is first[0]
+        assert second[1:] == ((1, 2), [[2.0] * 3] * 2) and first[0].tolist() == second[2]
+
+
+@pytest.mark.parametrize("view", ["reshape(6)", "t()", "reshape(3, 2)", "reshape(6).flip(0)", "reshape(1, 6).t()"])
+def test_the_gradient_of_a_view_is_one_of_the_leaf(torch, replays, view):
+    w = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    x = torch.arange(6.0) + 1
+
+    def program(k):
+        w.grad = None
+        y = eval("w." + view, {"w": w})
+        (y * (x * (k + 1)).reshape(y.shape)).sum().backward()
+        return w.grad.shape, w.grad.stride(), (w.grad / (k + 1)).tolist()
+
+    answers, count = again(program)
+    assert (count > 0) == replays
+    assert answers[0][:2] == ((2, 3), (3, 1)) and answers == [answers[0]] * TIMES
+
+
+def test_what_looks_at_a_leaf_sees_the_gradient_as_it_comes(torch):
+    w, strides = torch.ones(4, requires_grad=True), []
+    for k in range(TIMES):
+        w.grad = None
+        if k == TIMES - 2:
+            w.register_hook(lambda g: strides.append(g.stride()))
+        (w + 1).sum().backward()
+    assert strides == [(0,)] * 2 and w.grad.stride() == (1,)
+    for _ in range(TIMES):
+        (g,) = torch.autograd.grad((w + 1).sum(), w)
+        assert g.stride() == (0,) and w.grad.tolist() == [1.0] * 4
+
+
+def test_a_gradient_on_a_tape_leaves_it_as_that_of_a_leaf(torch):
+    w, g = torch.ones(4, requires_grad=True), torch.ones(4, requires_grad=True)
+    for _ in range(TIMES):
+        w.grad = None
+        (w + 1).backward(g * 2)
+        assert not w.grad.requires_grad and w.grad.grad_fn is None and w.grad.tolist() == [2.0] * 4
+
+
 def test_a_second_walk_of_one_tape_is_refused_after_a_replay(torch):
     w = torch.ones(3, requires_grad=True)
     for _ in range(TIMES):
