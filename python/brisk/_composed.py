@@ -5,8 +5,8 @@ import functools
 from brisk import _C
 
 
-def looks_like(function, arguments=1):
-    """Decorates a function whose first arguments are tensors. function: its row, or what gives it for a call."""
+def looks_like(function, arguments=1, first=0):
+    """Decorates a function with tensors among its arguments, from `first` on. function: its row, or what gives it."""
 
     def decorate(fn):
         @functools.wraps(fn)
@@ -15,11 +15,11 @@ def looks_like(function, arguments=1):
                 return fn(*args, **kwargs)
             start = _C._tape_position()
             result = fn(*args, **kwargs)
-            first = result[0] if type(result) is tuple else result
-            given = args[:arguments]
-            if all(isinstance(t, _C.Tensor) for t in (first, *given)) and len(given) == arguments:
+            one = result[0] if type(result) is tuple else result
+            given = args[first : first + arguments]
+            if all(isinstance(t, _C.Tensor) for t in (one, *given)) and len(given) == arguments:
                 row = function if isinstance(function, str) else function(*args, **kwargs)
-                _C._looks_like(row, start, first, given)
+                _C._looks_like(row, start, one, given)
             return result
 
         return call

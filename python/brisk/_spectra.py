@@ -38,7 +38,7 @@ def _outside(values):
     return _C.where(same, _C.zeros_like(gap), 1 / _C.where(same, _C.ones_like(gap), gap))
 
 
-class _Eigh(Function):
+class _LinalgEighBackward0(Function):
     @staticmethod
     def forward(ctx, A, uplo):
         values, vectors = _compute("eigh", np.linalg.eigh, A, UPLO=uplo)
@@ -60,10 +60,10 @@ class _Eigh(Function):
 
 def eigh(A, uplo="L"):
     _check("eigh", A, square=True)
-    return _Eigh.apply(A, uplo.upper())
+    return _LinalgEighBackward0.apply(A, uplo.upper())
 
 
-class _Svd(Function):
+class _LinalgSvdBackward0(Function):
     @staticmethod
     def forward(ctx, A):
         U, S, Vh = _compute("svd", np.linalg.svd, A, full_matrices=False)
@@ -94,13 +94,13 @@ class _Svd(Function):
 def svd(A, full_matrices):
     _check("svd", A)
     if not full_matrices or A.shape[-1] == A.shape[-2]:
-        return _Svd.apply(A)
+        return _LinalgSvdBackward0.apply(A)
     if _C.is_grad_enabled() and A.requires_grad:
         raise RuntimeError("linalg.svd: only full_matrices=False has a gradient where a matrix is not square")
     return _compute("svd", np.linalg.svd, A, full_matrices=True)
 
 
-class _Pinv(Function):
+class _LinalgPinvBackward0(Function):
     """The derivative needs no singular vectors (Golub and Pereyra 1973), so equal singular values do no harm."""
 
     @staticmethod
@@ -128,4 +128,4 @@ class _Pinv(Function):
 
 def pinv(A, atol=None, rtol=None):
     _check("pinv", A)
-    return _Pinv.apply(A, atol, rtol)
+    return _LinalgPinvBackward0.apply(A, atol, rtol)

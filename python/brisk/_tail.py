@@ -270,6 +270,7 @@ def frexp(input):
     return _Frexp(mantissa, exponent.to(_C.int32))
 
 
+@looks_like("ldexp")
 def ldexp(input, other, *, out=None):
     """input * 2 ** other"""
     other = other if isinstance(other, Tensor) else _C.tensor(other)
@@ -284,6 +285,7 @@ def ldexp(input, other, *, out=None):
     return _fill(out, result if alike else like.copy_(result))
 
 
+@looks_like("mvlgamma")
 def mvlgamma(input, p):
     """The logarithm of the multivariate gamma function."""
     steps = _C.arange(p, dtype=input.dtype) / 2
@@ -318,6 +320,11 @@ def _steps(y, x, dx, dim):
     return (y.narrow(dim, 1, size - 1) + y.narrow(dim, 0, size - 1)) / 2 * _spacing(y, x, dx, dim)
 
 
+@looks_like("_mul_number")
+def _scaled(t, number):
+    return t * number
+
+
 def trapezoid(y, x=None, *, dx=None, dim=-1):
     """The area under y by the trapezoidal rule."""
     return _steps(y, x, dx, dim).sum(dim)
@@ -328,7 +335,10 @@ trapz = trapezoid
 
 def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
     """The areas up to each place by the trapezoidal rule."""
-    return _steps(y, x, dx, dim).cumsum(dim)
+    if x is not None:
+        return _steps(y, x, dx, dim).cumsum(dim)
+    size = y.shape[dim]
+    return _scaled(y.narrow(dim, 1, size - 1) + y.narrow(dim, 0, size - 1), (1 if dx is None else dx) / 2).cumsum(dim)
 
 
 def gradient(input, *, spacing=1, dim=None, edge_order=1):

@@ -198,6 +198,7 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
     return _C._linalg_solve_triangular(A, B, upper=upper, left=left, unitriangular=unitriangular, out=out)
 
 
+@_looks_like("lstsq", 2)
 def lstsq(A, B, rcond=None, *, driver=None):
     """x that makes A x - B least, the shortest one where there are several.
 
@@ -382,6 +383,7 @@ _PADE = (
 )  # fmt: skip
 
 
+@_looks_like("matrix_exp")
 def matrix_exp(A):
     """The exponential of a square matrix: that of A / 2^s by a quotient of polynomials, squared s times."""
     if A.dim() < 2 or A.shape[-1] != A.shape[-2]:

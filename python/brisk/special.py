@@ -52,6 +52,7 @@ from brisk._C import igamma as gammainc  # noqa: F401
 from brisk._C import igammac as gammaincc  # noqa: F401
 from brisk._C import lgamma as gammaln  # noqa: F401
 from brisk._C import sigmoid as expit  # noqa: F401
+from brisk._composed import looks_like as _looks_like
 from brisk._missing import finder
 from brisk._tail import mvlgamma as multigammaln  # noqa: F401
 from brisk.autograd import Function
@@ -77,6 +78,7 @@ def _floating(x):
     return x if x.is_floating_point() else x.to(_C.get_default_dtype())
 
 
+@_looks_like("entr")
 def entr(input, *, out=None):
     """-x log(x): 0 at 0, and minus infinity below."""
     x = _floating(input)
@@ -89,12 +91,14 @@ def ndtr(input, *, out=None):
     return _given(out, 0.5 * _C.erfc(-_floating(input) * math.sqrt(0.5)))
 
 
+@_looks_like("ndtri")
 def ndtri(input, *, out=None):
     """The reverse of ndtr."""
     p = _floating(input)
     return _given(out, math.sqrt(2.0) * _C.erfinv(2 * p - 1))
 
 
+@_looks_like("log_ndtr")
 def log_ndtr(input, *, out=None):
     """log(ndtr(x)), also where ndtr(x) is too small to be represented."""
     x = _floating(input)
@@ -128,6 +132,7 @@ def zeta(input, other, *, out=None):
     return _given(out, _C._zeta(*_both(input, other)))
 
 
+@_looks_like("xlog1py", 2)
 def xlog1py(input, other, *, out=None):
     """x log(1 + y), 0 where x is."""
     x, y = _both(input, other)

@@ -78,8 +78,10 @@ static void free_overloads(overload *o, int n)
 static bool row_fits(const composed *row, const overload *o, const arg *args, uint8_t *reached)
 {
     *reached = 0;
-    for (int i = 0; row->arguments[i] && row->arguments[i] != '*'; i++) {
+    for (int i = 0; row->arguments[i] && !strchr("*=>|", row->arguments[i]); i++) {
         const char c = row->arguments[i];
+        if (c == '^' || c == '+')
+            continue;
         if (c == ':')
             return args[0].tensor->layout->ndim == row->arguments[i + 1] - '0';
         int k = c >= 'a' ? c - 'a' : c - '0';

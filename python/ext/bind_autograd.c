@@ -37,6 +37,10 @@ static PyObject *py_backward(const arg *a)
                            .output_count = 1,
                            .retain_graph = a[2].given ? a[2].b : a[3].b,
                            .create_graph = a[3].b };
+    if (__builtin_expect(tangent_leaves, 0) && !py_asks_gradient(a[0].tensor)) {
+        PyErr_SetString(PyExc_RuntimeError, "element 0 of tensors does not require grad and does not have a grad_fn");
+        return NULL;
+    }
     if (walk_tape(&call) < 0)
         return py_raise();
     if (py_flush() < 0)
@@ -330,7 +334,7 @@ static PyObject *py_set_inference_mode(const arg *a) { return PyBool_FromLong(in
 static PyObject *get_requires_grad(PyObject *self, void *unused)
 {
     (void)unused;
-    return PyBool_FromLong(bk_requires_grad(((py_tensor *)self)->t));
+    return PyBool_FromLong(py_asks_gradient(((py_tensor *)self)->t));
 }
 
 static int set_requires_grad(PyObject *self, PyObject *value, void *unused)
@@ -386,7 +390,8 @@ static PyObject *get_output_nr(PyObject *self, void *unused)
 static PyObject *get_is_leaf(PyObject *self, void *unused)
 {
     (void)unused;
-    return PyBool_FromLong(bk_is_leaf(((py_tensor *)self)->t));
+    const bk_tensor *t = ((py_tensor *)self)->t;
+    return PyBool_FromLong(bk_is_leaf(t) || !py_asks_gradient(t));
 }
 
 static PyObject *get_retains_grad(PyObject *self, void *unused)
@@ -421,7 +426,8 @@ static int set_data(PyObject *self, PyObject *value, void *unused)
 static PyObject *get_grad_fn(PyObject *self, void *unused)
 {
     (void)unused;
-    return py_grad_fn(((py_tensor *)self)->t);
+    const bk_tensor *t = ((py_tensor *)self)->t;
+    return py_asks_gradient(t) ? py_grad_fn(t) : Py_NewRef(Py_None);
 }
 
 PyGetSetDef autograd_attributes[] = {

@@ -409,6 +409,8 @@ static PyObject *wrap_outputs(context *c, arguments args, PyObject *result)
     for (int i = 0; i < c->input_count && bk_grad_enabled(); i++)
         wanted = wanted || c->inputs[i].taped;
     int status = check_dirty(c, args, outputs, count) < 0 || check_non_differentiable(c) < 0 ? -1 : 0;
+    for (Py_ssize_t i = 0; status == 0 && c->dirty && i < PyTuple_GET_SIZE(c->dirty); i++)
+        tensor_count_write(handle_of(PyTuple_GET_ITEM(c->dirty, i))); /* whether or not it was one, as in PyTorch */
     if (status == 0 && !wanted)
         status = pass_through(c, args, outputs, count, out);
     else if (status == 0)

@@ -284,6 +284,25 @@ static PyObject *get_false(PyObject *self, void *c) { return (void)self, (void)c
 static PyObject *get_true(PyObject *self, void *c) { return (void)self, (void)c, Py_NewRef(Py_True); }
 static PyObject *get_none(PyObject *self, void *c) { return (void)self, (void)c, Py_NewRef(Py_None); }
 
+/* Of a copy that nobody else has, a view is no view to PyTorch. */
+static bool is_view(const bk_tensor *t)
+{
+    return t->flags & TENSOR_VIEW && t->made_by != VIEW_unsafe_view && t->made_by != VIEW_squeeze_own;
+}
+
+static PyObject *get_view_base(PyObject *self, void *c)
+{
+    (void)c;
+    if (!is_view(handle(self)))
+        Py_RETURN_NONE;
+    lock_take();
+    bk_tensor *base = tensor_base(handle(self));
+    lock_give();
+    return py_wrap(base);
+}
+
+static PyObject *py_is_view(const arg *a) { return PyBool_FromLong(is_view(a[0].tensor)); }
+
 static PyObject *get_version(PyObject *self, void *c)
 {
     (void)c;
@@ -307,6 +326,7 @@ static PyGetSetDef info_attributes[] = {
     { "is_nested", get_false, NULL, NULL, NULL },
     { "name", get_none, NULL, NULL, NULL },
     { "_version", get_version, NULL, "Changes with every write.", NULL },
+    { "_base", get_view_base, NULL, "The tensor that this one is a view of; None: it is none.", NULL },
     { 0 },
 };
 
@@ -321,6 +341,7 @@ int info_init(PyObject *module)
 enum { BOTH = AS_FUNCTION | AS_METHOD };
 
 const binding info_rows[] = {
+    { AS_METHOD, "_is_view(Tensor self)", py_is_view, NULL },
     { AS_METHOD, "size(Tensor self, int? dim=None)", py_size_of, "The sizes, or one of them." },
     { AS_METHOD, "stride(Tensor self, int? dim=None)", py_stride, "The strides, in elements, or one of them." },
     { BOTH, "numel(Tensor self)", py_numel, "The number of elements." },

@@ -33,12 +33,12 @@ static PyObject *tuple_of(bk_tensor **v, Py_ssize_t n)
 }
 
 /* Views along dim between neighbouring bounds. */
-static PyObject *parts(const bk_tensor *t, int dim, const int64_t *bounds, Py_ssize_t n)
+static PyObject *parts(const bk_tensor *t, int dim, const int64_t *bounds, Py_ssize_t n, view_op op)
 {
     PyObject *tuple = PyTuple_New(n);
     for (Py_ssize_t k = 0; tuple && k < n; k++) {
         int64_t end = bounds[k + 1] < bounds[k] ? bounds[k] : bounds[k + 1];
-        PyObject *o = py_wrap(made_by(bk_slice(t, dim, bounds[k], end, 1), VIEW_split));
+        PyObject *o = py_wrap(made_by(bk_slice(t, dim, bounds[k], end, 1), op));
         if (!o)
             Py_CLEAR(tuple);
         else
@@ -260,7 +260,7 @@ static PyObject *even_parts(const bk_tensor *t, int dim, int64_t step)
         return PyErr_NoMemory();
     for (int64_t k = 0; k <= n; k++)
         bounds[k] = k * step < size ? k * step : size;
-    PyObject *r = parts(t, dim, bounds, (Py_ssize_t)n);
+    PyObject *r = parts(t, dim, bounds, (Py_ssize_t)n, VIEW_split);
     mem_free(bounds);
     return r;
 }
@@ -338,7 +338,7 @@ static PyObject *py_split_sizes(const arg *a)
         v[0] = 0;
         for (Py_ssize_t k = 1; k <= n; k++)
             v[k] += v[k - 1];
-        r = parts(t, d, v, n);
+        r = parts(t, d, v, n, VIEW_split_sizes);
     }
     mem_free(v);
     return r;
@@ -357,7 +357,7 @@ static PyObject *py_chunk(const arg *a)
     if (step)
         return even_parts(t, d, step);
     int64_t *none = mem_alloc_zero((size_t)(a[1].i + 1) * sizeof *none);
-    PyObject *r = none ? parts(t, d, none, (Py_ssize_t)a[1].i) : PyErr_NoMemory();
+    PyObject *r = none ? parts(t, d, none, (Py_ssize_t)a[1].i, VIEW_split) : PyErr_NoMemory();
     mem_free(none);
     return r;
 }
@@ -378,7 +378,7 @@ static PyObject *py_tensor_split(const arg *a)
     bounds[0] = 0;
     for (int64_t k = 0; k < n; k++)
         bounds[k + 1] = bounds[k] + size / n + (k < size % n);
-    PyObject *r = parts(t, d, bounds, (Py_ssize_t)n);
+    PyObject *r = parts(t, d, bounds, (Py_ssize_t)n, VIEW_slice);
     mem_free(bounds);
     return r;
 }
@@ -398,7 +398,7 @@ static PyObject *py_tensor_split_at(const arg *a)
         v[k] = v[k] < 0 ? v[k] + size : v[k];
         v[k] = v[k] < 0 ? 0 : v[k] > size ? size : v[k];
     }
-    PyObject *r = parts(t, d, v, n + 1);
+    PyObject *r = parts(t, d, v, n + 1, VIEW_slice);
     mem_free(v);
     return r;
 }

@@ -51,6 +51,47 @@ static PyObject *py_leads_outside(const arg *a)
     return good ? PyBool_FromLong(outside) : py_raise();
 }
 
+/* A leaf that forward mode made is not the user's, and what only leads to such asks for no gradients. Nor does what
+ * only passes for tangents go through. */
+static bool leads_to_asked(const bk_tensor *t)
+{
+    trail w = { 0 };
+    bool asked = false, good;
+    lock_take();
+    good = trail_meet(&w, tensor_edge(t));
+    for (int i = 0; good && !asked && i < w.count; i++) {
+        const node *n = w.v[i];
+        asked = n->op == OP_leaf && !((const track *)n->extra)->tangents;
+        int edges = n->op == OP_leaf || n->op == OP_forward ? 0
+                    : n->op == OP_function                  ? function_inputs(n)
+                                                            : MAX_INPUTS;
+        node *const *edge = n->op == OP_function ? function_edges(n) : n->edge;
+        for (int k = 0; good && k < edges; k++)
+            good = trail_meet(&w, edge[k]);
+    }
+    trail_unmark(&w);
+    lock_give();
+    trail_free(&w);
+    return asked || !good;
+}
+
+bool py_asks_gradient(const bk_tensor *t)
+{
+    return bk_requires_grad(t) && (!(tangent_leaves || forward_is_open()) || leads_to_asked(t));
+}
+
+static PyObject *py_on_tape(const arg *a) { return PyBool_FromLong(bk_requires_grad(a[0].tensor)); }
+
+static PyObject *py_is_tape_leaf(const arg *a) { return PyBool_FromLong(bk_is_leaf(a[0].tensor)); }
+
+static PyObject *py_for_tangents(const arg *a)
+{
+    lock_take();
+    int status = tensor_for_tangents(a[0].tensor);
+    lock_give();
+    return status < 0 ? py_raise() : Py_NewRef(a[0].object);
+}
+
 /* What is recorded from here on is later than this. */
 static PyObject *py_tape_position(const arg *a)
 {
@@ -260,6 +301,9 @@ static PyObject *py_placed_at(const arg *a)
 
 const binding tape_rows[] = {
     { AS_FUNCTION, "_leads_outside(Tensor[] tensors, Tensor[] own)", py_leads_outside, NULL },
+    { AS_FUNCTION, "_on_tape(Tensor self)", py_on_tape, NULL },
+    { AS_FUNCTION, "_is_tape_leaf(Tensor self)", py_is_tape_leaf, NULL },
+    { AS_FUNCTION, "_for_tangents(Tensor leaf)", py_for_tangents, NULL },
     { AS_FUNCTION, "_stand_in(Tensor self)", py_stand_in_for, NULL },
     { AS_FUNCTION, "_increment_version(Tensor self)", py_increment_version, NULL },
     { AS_FUNCTION, "_pass_number()", py_pass_number, NULL },

@@ -88,6 +88,9 @@ PyObject *py_where_places(const arg *a);
 /* grad_fn.c: NULL with an exception set, None for a leaf */
 int grad_fn_init(PyObject *module);
 PyObject *py_grad_fn(const bk_tensor *t);
+/* Whether the user has asked for gradients of what t was computed from: what forward mode records for itself is no such
+ * thing. */
+bool py_asks_gradient(const bk_tensor *t);
 PyObject *py_gradient_edge(const arg *a);
 /* bind_function.c: the ctx of a custom function's call (borrowed), NULL when it is no Python function's. */
 PyObject *py_function_context(const node *call);

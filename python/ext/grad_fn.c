@@ -11,12 +11,14 @@
 #include "autograd/composed.h"
 #include "autograd/function.h"
 #include "autograd/hooks.h"
+#include "core/handle.h"
 #include "core/lock.h"
 #include "core/memory.h"
 #include "ops/elementwise.h"
 
 typedef struct grad_fn {
     PyObject_HEAD node *place;
+    int step;         /* of a place that PyTorch has several functions for: composed.h, index_steps; else 0 */
     const char *name; /* static, or the type's */
     PyObject *metadata;
     PyObject *weak;
@@ -24,7 +26,7 @@ typedef struct grad_fn {
 
 static PyTypeObject *node_type;
 static PyObject *types;  /* name -> the subtype of Node that is called so */
-static PyObject *living; /* address of a place -> that of its object, which takes itself out */
+static PyObject *living; /* address of a place, plus a step -> that of its object, which takes itself out */
 
 /* --- making one ----------------------------------------------------------------------------------------------------
  */
@@ -68,31 +70,34 @@ static PyTypeObject *type_of(const node *place, const char *name)
     if (place->op != OP_function)
         return type_named(name ? name : place_grad_name(place), place->op == OP_leaf);
     char backward[200];
+    const char *own = function_name(place), *end = strstr(own, "Backward0");
+    if (own[0] == '_' && end && !end[strlen("Backward0")]) /* a function of brisk's own, which is an op to PyTorch */
+        return type_named(own + 1, false);
     bool python = py_function_context(place); /* else it is a C program's, under the name it gave */
-    snprintf(backward, sizeof backward, "%s%s", function_name(place), python ? "Backward" : "");
+    snprintf(backward, sizeof backward, "%s%s", own, python ? "Backward" : "");
     return type_named(backward, false);
 }
 
-static PyObject *object_at(node *place)
+static PyObject *object_at(node *place, int step)
 {
-    PyObject *key = PyLong_FromVoidPtr(place), *found = key ? PyDict_GetItem(living, key) : NULL;
+    PyObject *key = PyLong_FromVoidPtr((char *)place + step), *found = key ? PyDict_GetItem(living, key) : NULL;
     Py_XDECREF(key);
     return found ? Py_NewRef((PyObject *)PyLong_AsVoidPtr(found)) : NULL;
 }
 
 static int remember(grad_fn *f)
 {
-    PyObject *key = PyLong_FromVoidPtr(f->place), *value = PyLong_FromVoidPtr(f);
+    PyObject *key = PyLong_FromVoidPtr((char *)f->place + f->step), *value = PyLong_FromVoidPtr(f);
     int status = key && value ? PyDict_SetItem(living, key, value) : -1;
     Py_XDECREF(key);
     Py_XDECREF(value);
     return status;
 }
 
-/* name: NULL for what the place itself says. */
-static PyObject *grad_fn_new(node *place, const char *name)
+/* A step of a place; name: NULL for what the place itself says. */
+static PyObject *step_new(node *place, int step, const char *name)
 {
-    PyObject *same = object_at(place);
+    PyObject *same = object_at(place, step);
     if (same || PyErr_Occurred())
         return same;
     PyTypeObject *type = type_of(place, name);
@@ -101,6 +106,7 @@ static PyObject *grad_fn_new(node *place, const char *name)
         return NULL;
     lock_take();
     f->place = node_retain(place);
+    f->step = step;
     place->tape_refs++;
     lock_give();
     f->name = strrchr(type->tp_name, '.') + 1;
@@ -109,10 +115,13 @@ static PyObject *grad_fn_new(node *place, const char *name)
     return (PyObject *)f;
 }
 
-/* A result of a custom function leads to the call; *number is which one it is. */
+static PyObject *grad_fn_new(node *place, const char *name) { return step_new(place, 0, name); }
+
+/* A result of a custom function leads to the call; *number is which one it is. Of a determinant's two, the second has a
+ * gradient. */
 static node *function_at(node *place, int *number)
 {
-    *number = place->op == OP_output ? (int)place->attr.i[0] : 0;
+    *number = place->op == OP_output ? (int)place->attr.i[0] : place->op == OP_logabsdet;
     return place->op == OP_output ? place->edge[0] : place;
 }
 
@@ -148,7 +157,7 @@ static void grad_fn_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     grad_fn *f = (grad_fn *)self;
-    PyObject *key = PyLong_FromVoidPtr(f->place);
+    PyObject *key = PyLong_FromVoidPtr((char *)f->place + f->step);
     if (f->weak)
         PyObject_ClearWeakRefs(self);
     if (!key || PyDict_DelItem(living, key) < 0)
@@ -170,7 +179,8 @@ static PyObject *grad_fn_name(PyObject *self, PyObject *unused)
 {
     (void)unused;
     const grad_fn *f = (grad_fn *)self;
-    bool engine = f->place->op == OP_leaf || strncmp(f->name, "Copy", 4) == 0; /* the engine's own, not an op's */
+    bool engine = f->place->op == OP_leaf || strcmp(f->name, "CopySlices") == 0 ||
+                  strcmp(f->name, "CopyBackwards") == 0; /* the engine's own, not an op's */
     return PyUnicode_FromFormat("%s%s", engine ? "torch::autograd::" : "", f->name);
 }
 
@@ -181,14 +191,33 @@ static PyObject *grad_fn_repr(PyObject *self)
     return PyUnicode_FromFormat("<%s%s object at %p>", module, f->name, (void *)self);
 }
 
-static PyObject *functions_at(node *const *edges, int count)
+/* (function, number of its output) where an edge leads to. */
+static PyObject *function_pair(node *edge)
+{
+    int number = 0;
+    while (edge && edge->op == OP_expand) /* operands that are repeated: no function of PyTorch's */
+        edge = edge->edge[0];
+    node *to = edge ? function_at(edge, &number) : NULL;
+    PyObject *f = to ? grad_fn_new(to, NULL) : Py_NewRef(Py_None);
+    return f ? Py_BuildValue("(Ni)", f, number) : NULL;
+}
+
+static PyObject *step_pair(node *place, int step)
+{
+    char name[64];
+    if (place->composed)
+        composed_step_name(place, step, name);
+    PyObject *f = step_new(place, step, place->composed ? name : place_grad_name(place));
+    return f ? Py_BuildValue("(Ni)", f, 0) : NULL;
+}
+
+/* around: edges of a composed function, some of which lead through another one. */
+static PyObject *functions_at(node *const *edges, int count, node *around)
 {
     PyObject *all = PyTuple_New(count);
     for (int k = 0; all && k < PyTuple_GET_SIZE(all); k++) {
-        int number = 0;
-        node *to = edges[k] ? function_at(edges[k], &number) : NULL;
-        PyObject *f = to ? grad_fn_new(to, NULL) : Py_NewRef(Py_None);
-        PyObject *pair = f ? Py_BuildValue("(Ni)", f, number) : NULL;
+        int step = around && edges[k] ? composed_around(around, k) : 0;
+        PyObject *pair = step ? step_pair(around, step) : function_pair(edges[k]);
         if (!pair) {
             Py_DECREF(all);
             return NULL;
@@ -198,25 +227,68 @@ static PyObject *functions_at(node *const *edges, int count)
     return all;
 }
 
+/* Whether l has dimensions of `whole` as they are, in their order: others were chosen from. */
+static bool drops_dimensions(const layout *whole, const layout *l)
+{
+    int at = 0;
+    for (int d = 0; d < whole->ndim && at < l->ndim; d++)
+        at += l->sizes[at] == whole->sizes[d] && l->strides[at] == whole->strides[d];
+    return at == l->ndim;
+}
+
+/* How many functions an index is in PyTorch, where x[0, 1] is one select of another: one for each number, or for each
+ * part of a dimension. Of a mixture only the last is shown. */
+static int index_steps(const node *n)
+{
+    if (n->op != OP_view || place_is_copy(n))
+        return 1;
+    const layout *whole = n->attr.region.layout, *l = n->layout;
+    view_op op = (view_op)(n->attr.region.tape >> REGION_OP_SHIFT);
+    int cut = 0, dropped = whole->ndim - l->ndim;
+    if (op == VIEW_select && dropped > 1 && drops_dimensions(whole, l))
+        return dropped;
+    for (int d = 0; op == VIEW_slice && !dropped && d < l->ndim; d++)
+        cut += l->sizes[d] != whole->sizes[d];
+    return cut > 1 ? cut : 1;
+}
+
+static PyObject *next_of_composed(node *n, int step)
+{
+    if (!step && composed_inner(n)) {
+        PyObject *pair = step_pair(n, composed_inner(n)), *all = pair ? PyTuple_Pack(1, pair) : NULL;
+        Py_XDECREF(pair);
+        return all;
+    }
+    node **edges = NULL;
+    int count = composed_edges(n, &edges), argument = step - COMPOSED_OF_ARGUMENT;
+    PyObject *all = count < 0       ? PyErr_NoMemory()
+                    : argument >= 0 ? functions_at(edges + argument, 1, NULL)
+                                    : functions_at(edges, count, n);
+    mem_free(edges); /* borrowed places */
+    return all;
+}
+
 /* ((function, number of its output), ...): one for each input; (None, 0) where no gradient goes. */
 static PyObject *grad_fn_next(PyObject *self, void *unused)
 {
     (void)unused;
-    const node *n = ((grad_fn *)self)->place;
-    node **edges = NULL;
-    int count;
-    if (n->composed) {
-        count = composed_edges(n, &edges);
-        PyObject *all = count < 0 ? PyErr_NoMemory() : functions_at(edges, count);
-        mem_free(edges); /* borrowed places */
-        return all;
-    }
+    const grad_fn *f = (grad_fn *)self;
+    node *n = f->place;
+    if (n->composed)
+        return next_of_composed(n, f->step);
     node *const *own;
     while (n->op == OP_view && n->attr.region.add && n->attr.region.tape >> REGION_OP_SHIFT == WRITE_part &&
            n->edge[0]->op != OP_leaf)
         n = n->edge[0]; /* the op whose result a tensor took in place */
-    count = place_edges(n, &own);
-    return functions_at(own, count);
+    int count = place_edges(n, &own);
+    if (f->step + 1 < index_steps(n)) {
+        PyObject *pair = step_pair(n, f->step + 1), *all = pair ? PyTuple_Pack(1, pair) : NULL;
+        Py_XDECREF(pair);
+        return all;
+    }
+    if (place_is_copy(n) && n->attr.region.tape >> REGION_OP_SHIFT == WRITE_copy) /* over what is on no tape */
+        return functions_at((node *[]){ NULL, own[0] }, 2, NULL);
+    return functions_at(own, count, NULL);
 }
 
 static PyObject *grad_fn_metadata(PyObject *self, void *unused)

@@ -201,7 +201,7 @@ static PyObject *array_of(bk_tensor *t)
 
 int refuse_grad(const bk_tensor *t, PyObject *exception, const char *message)
 {
-    if (!bk_requires_grad(t))
+    if (!py_asks_gradient(t))
         return 0;
     PyErr_SetString(exception, message);
     return -1;

@@ -19,7 +19,7 @@ static format_options *printoptions(void)
 /* "requires_grad=True", "grad_fn=<AddBackward0>", or nothing. */
 static const char *grad_suffix(const bk_tensor *t, char text[static 80])
 {
-    if (!bk_requires_grad(t))
+    if (!py_asks_gradient(t))
         return NULL;
     if (bk_is_leaf(t))
         return "requires_grad=True";

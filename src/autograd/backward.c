@@ -26,7 +26,7 @@ static int place_edge_count(const node *n, int *first)
 {
     const uint8_t never = op_get(n->op)->constants;
     write_op op = n->op == OP_update ? (write_op)(n->attr.region.tape >> REGION_OP_SHIFT) : WRITE_part;
-    int count = 0, inputs = op == WRITE_zero || op == WRITE_fill ? 1 : n->inputs;
+    int count = 0, inputs = op == WRITE_zero || op == WRITE_fill || op == WRITE_part_filled ? 1 : n->inputs;
     *first = 0;
     if (n->op == OP_function)
         return function_inputs(n);
@@ -385,7 +385,8 @@ static node *current_value(const node *edge)
 static bool is_apart(const node *edge)
 {
     for (; edge->op == OP_view || edge->op == OP_expand; edge = edge->edge[0])
-        if (edge->op == OP_view && edge->edge[0]->op == OP_view && edge->edge[0]->layout->overlapping)
+        if (edge->op == OP_view &&
+            (view_leaves(edge) || (edge->edge[0]->op == OP_view && edge->edge[0]->layout->overlapping)))
             return true;
     return false;
 }

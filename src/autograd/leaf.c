@@ -2,6 +2,7 @@
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/tensor.h"
+#include "ops/numbers.h"
 
 bool bk_requires_grad(const bk_tensor *t) { return t->track && (t->track->place || t->track->requires_grad); }
 
@@ -96,8 +97,10 @@ int bk_set_grad(bk_tensor *t, bk_tensor *grad)
         return error_int(
             BK_RUNTIME_ERROR,
             "attempting to assign a gradient with dtype '%s' to a tensor with grad_dtype '%s'. The gradient "
-            "must match the tensor's grad_dtype (defaults to the tensor's dtype).",
-            dtypes[tensor_dtype(grad)].type_name, dtypes[tensor_dtype(t)].type_name);
+            "must match the tensor's grad_dtype (defaults to the tensor's dtype). You can set the tensor's grad_dtype "
+            "attribute with a specific dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging the "
+            "dtypes of a tensor and its gradient may break downstream systems that assume they match.",
+            c_type_names[tensor_dtype(grad)], dtypes[tensor_dtype(t)].type_name);
     lock_take();
     int status = 0;
     bool view = t->track && !bk_is_leaf(t) && is_view(t);

@@ -149,9 +149,50 @@ static bool keeps_order(const layout *whole, const layout *l)
     return true;
 }
 
+/* g added up in memory of its own, where a view without repetitions has these strides from `at` on. */
+static bk_tensor *add_at(bk_tensor *g, const layout *l, int64_t at, int64_t room)
+{
+    const layout *once;
+    operand in;
+    bk_tensor *flat = bk_zeros(1, &room, tensor_dtype(g));
+    g = flat ? fold_repeated(g, l, &once) : NULL;
+    bk_tensor *region = g ? tensor_alias(flat, once, at, true) : NULL;
+    if (!region)
+        return NULL;
+    if (once->overlapping)
+        return overlap_add(region, g) < 0 ? NULL : flat;
+    return tensor_read(g, &in) && tensor_write(region, in, false) == 0 ? flat : NULL;
+}
+
+/* The gradient of an as_strided of a view: PyTorch's. What is outside of the view is lost, and elements of the view
+ * that share memory get equal parts. */
+static bk_tensor *strided_gradient(const node *n, bk_tensor *g)
+{
+    const layout *whole = n->attr.region.layout, *l = n->layout;
+    int64_t at = n->attr.region.offset, before = at < 0 ? -at : 0, end = at + l->span;
+    int64_t room = before + (end > whole->span ? end : whole->span);
+    bk_tensor *flat = add_at(g, l, at + before, room);
+    if (flat && whole->overlapping) {
+        bk_tensor *ones = bk_ones(whole->ndim, whole->sizes, tensor_dtype(g));
+        bk_tensor *count = ones ? add_at(ones, whole, before, room) : NULL;
+        flat = count ? bk_div(flat, bk_clamp_min_s(count, 1)) : NULL;
+    }
+    return flat ? bk_clone(tensor_alias(flat, whole, flat->offset + before, true)) : NULL;
+}
+
+bool view_leaves(const node *n)
+{
+    const layout *whole = n->attr.region.layout;
+    int64_t at = n->attr.region.offset;
+    return n->attr.region.tape >> REGION_OP_SHIFT == VIEW_as_strided && !n->attr.region.add &&
+           (whole->overlapping || at < 0 || at + n->layout->span > whole->span);
+}
+
 bool reorder_gradient(const node *n, bk_tensor *g, bk_tensor **out)
 {
     const layout *whole = n->attr.region.layout, *l = n->layout;
+    if (view_leaves(n))
+        return *out = strided_gradient(n, g), true;
     if (n->attr.region.offset || l->numel != whole->numel || whole->overlapping || l->overlapping)
         return false;
     if (keeps_order(whole, l))
@@ -231,7 +272,8 @@ int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
         if (!grads[1])
             return -1;
     }
-    bool part = a->region.tape >> REGION_OP_SHIFT == WRITE_part; /* through a view: its zeros are no constant */
+    write_op op = (write_op)(a->region.tape >> REGION_OP_SHIFT);
+    bool part = op == WRITE_part || op == WRITE_part_filled; /* through a view: its zeros are no constant */
     if (n->edge[0] && below && a->region.layout == n->layout && !(part && grad_enabled())) {
         grads[0] = rule_zeros(n->layout, tensor_dtype(g)); /* nothing of the old value is left */
         return grads[0] ? 0 : -1;

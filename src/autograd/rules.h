@@ -8,6 +8,8 @@ bk_tensor *add_view_gradient(const node *n, bk_tensor *g, bk_tensor *into);
 /* The gradient of a view that only orders the elements of the whole anew is g ordered back, without a copy. False where
  * the view is of another kind; *out is NULL on failure. */
 bool reorder_gradient(const node *n, bk_tensor *g, bk_tensor **out);
+/* Whether n is an as_strided that reaches beyond the view it was made of, or one of elements that share memory. */
+bool view_leaves(const node *n);
 
 /* Whether the gradient of an update's old value is 0 in the region: then both its gradients are tensors of their own.
  */

@@ -19,6 +19,14 @@ static inline bool covers_cell(const bk_tensor *t)
 /* Whether a place is that of a tensor that took another's value. */
 static inline bool place_is_copy(const node *n) { return n->op == OP_view && n->attr.region.add; }
 
+/* `value` is the place of what is about to be written to t, and may have been computed from t. The gradient of that
+ * goes to the base as PyTorch's CopySlices sends it, also where that of t is taken for a constant, or is lost because t
+ * reaches beyond the view that it was made of: past t's place, at the number behind it, which is left free for this. */
+static inline bool may_go_straight(const bk_tensor *t)
+{
+    return t->layout->numel == 0 || t->made_by == VIEW_as_strided;
+}
+int edge_straight(bk_tensor *t, node *value);
 void track_move(track *k, node *place); /* to a tape node, or (NULL) off the tape */
 void track_cell(track *k, cell *c); /* a leaf knows its memory: who reads its value later can ask what became of it */
 

@@ -123,10 +123,12 @@ typedef union attr {
 enum { REGION_FRESH = 1, REGION_OP_SHIFT = 1 };
 
 /* What an update stands for on the tape, and what PyTorch calls the gradient of that. `part`: nobody has named it, a
- * part is written; `slice`: all of a tensor is, but through a view, which is a slice to PyTorch. */
+ * part is written, with one number if `part_filled`; `slice`: all of a tensor is, but through a view, which is a slice
+ * to PyTorch. */
 #define WRITE_OPS(X)                                                                                                   \
     X(part, "CopySlices")                                                                                              \
     X(slice, "CopySlices")                                                                                             \
+    X(part_filled, "CopySlices")                                                                                       \
     X(copy, "CopyBackwards")                                                                                           \
     X(fill, "FillBackward2")                                                                                           \
     X(fill_tensor, "FillBackward3")                                                                                    \

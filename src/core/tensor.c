@@ -11,6 +11,7 @@
 #include "autograd/function.h"
 #include "autograd/hooks.h"
 #include "autograd/replay.h"
+#include "autograd/rules.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -134,6 +135,17 @@ void track_move(track *k, node *place)
         k->retain_grad = false;
 }
 
+int tangent_leaves;
+
+int tensor_for_tangents(bk_tensor *t)
+{
+    if (!tensor_edge(t)) /* a leaf that the tape has read knows its cell */
+        return -1;
+    tangent_leaves += !t->track->tangents;
+    t->track->tangents = true;
+    return 0;
+}
+
 void track_release(track *k)
 {
     if (--k->refs)
@@ -143,8 +155,10 @@ void track_release(track *k)
         bk_release(k->grad);
     if (k->hooks)
         hooks_free(k->hooks);
-    if (k->cell)
+    if (k->cell) { /* a leaf's, and every leaf of forward mode has one */
+        tangent_leaves -= k->tangents;
         cell_release(k->cell);
+    }
     freelist_give(&tracks, k);
 }
 
@@ -319,7 +333,8 @@ bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, boo
     if (k)
         k->refs++;
     v->made_version = t->cell->version;
-    v->made_at = next_sequence++;
+    v->made_at = next_sequence;
+    next_sequence += 1 + (l->numel == 0); /* edge_straight */
     v->flags = (uint8_t)((differentiable ? TENSOR_VIEW : 0) | (t->flags & (TENSOR_DATA | TENSOR_INFERENCE)));
     if (k && t->flags & TENSOR_VIEW && tensor_tracked(t))
         v->from = bk_retain((bk_tensor *)t);
@@ -348,18 +363,22 @@ bk_tensor *apart_close(bk_tensor *v, const bk_tensor *again)
     return NULL;
 }
 
-bk_tensor *track_tensor(track *k)
+/* The handle that a track was made for, or another one on its cell when that is gone. */
+static bk_tensor *owner_of(track *k, cell *c)
 {
     if (k->owner)
         return scope_add(bk_retain(k->owner));
-    bk_tensor *t = handle_new(k->cell, k, k->layout, k->offset);
+    bk_tensor *t = handle_new(c, k, k->layout, k->offset);
     if (!t)
         return NULL;
-    k->cell->refs++;
+    c->refs++;
     k->refs++;
     k->owner = t;
     return scope_add(t);
 }
+
+bk_tensor *track_tensor(track *k) { return owner_of(k, k->cell); }
+bk_tensor *tensor_base(const bk_tensor *t) { return owner_of(t->track, t->cell); }
 
 bk_tensor *cell_tensor(cell *c, const layout *l, int64_t offset)
 {
@@ -575,10 +594,23 @@ static node *see(bk_tensor *t, node *place)
         return NULL;
     if (place) {
         n->attr.region.tape = view_tape(t);
+        next_sequence += may_go_straight(t);
         take_turn(t, n);
     }
     (place ? handle_forget : forget_value)(t);
     remember(t, n, place, t->cell->stamp);
+    return n;
+}
+
+static node *place_view(bk_dtype dtype, node *place, const layout *whole, const layout *l, int64_t at, int64_t tape)
+{
+    node *n = node_new(OP_view, dtype, l);
+    if (!n)
+        return NULL;
+    n->attr.region.layout = whole;
+    n->attr.region.offset = at;
+    n->attr.region.tape = tape;
+    node_edge(n, 0, place);
     return n;
 }
 
@@ -588,31 +620,24 @@ static node *view_edge(bk_tensor *t, node *place, const layout *whole, const lay
 {
     if (edge_kept(t, place))
         return t->own_edge;
-    node *n = node_new(OP_view, tensor_dtype(t), l);
+    node *n = place_view(tensor_dtype(t), place, whole, l, at, view_tape(t)); /* own_edge may be what keeps `place` */
     if (!n)
         return NULL;
-    n->attr.region.layout = whole;
-    n->attr.region.offset = at;
-    n->attr.region.tape = view_tape(t);
-    node_edge(n, 0, place); /* own_edge may be what keeps it */
+    next_sequence += may_go_straight(t);
     take_turn(t, n);
     edge_keep(t, n, place);
     return n;
 }
 
-/* The view that t was made of. as_strided may reach beyond it, and a view whose memory was written to since counts as
- * one: NULL. */
-static bk_tensor *one_above(const bk_tensor *t)
-{
-    return t->made_by == VIEW_as_strided || t->made_version != t->cell->version ? NULL : t->from;
-}
+/* The view that t was made of. One whose memory was written to since counts as an as_strided of the base: NULL. */
+static bk_tensor *one_above(const bk_tensor *t) { return t->made_version != t->cell->version ? NULL : t->from; }
 
 /* The view that t is a part of, whose gradient gets t's: NULL where t is one of what its track stands for. One whose
  * elements share memory is passed by where t does not know its part of those apart. */
 static bk_tensor *view_above(const bk_tensor *t)
 {
     bk_tensor *up = one_above(t);
-    if (t->apart)
+    if (t->apart || t->made_by == VIEW_as_strided) /* which has a rule for elements that share memory, or are outside */
         return up && up->track == t->track ? up : NULL;
     while (up && (up->layout->overlapping || up->track != t->track))
         up = one_above(up);
@@ -751,6 +776,40 @@ node *tensor_edge(const bk_tensor *t)
 {
     operand o;
     return t->track && read_with((bk_tensor *)t, true, &o) ? o.edge : NULL;
+}
+
+/* Whether something is lost on the way from a view to its base. */
+static bool loses(const node *from, const node *to)
+{
+    for (; from != to && from->op == OP_view; from = from->edge[0])
+        if (from->attr.region.tape & REGION_FRESH || view_leaves(from))
+            return true;
+    return false;
+}
+
+int edge_straight(bk_tensor *t, node *value)
+{
+    enum { STEPS = 4 }; /* as many records as a write is made of */
+    track *k = t->track;
+    node *own = tensor_edge(t), *reader = value;
+    if (!own || !loses(own, k->place))
+        return 0;
+    for (int i = 0; reader && reader->edge[0] != own; i++)
+        reader = i < STEPS ? reader->edge[0] : NULL;
+    if (!reader)
+        return 0;
+    node *n = place_view(tensor_dtype(t), k->place, k->layout, t->layout, t->offset - k->offset,
+                         (int64_t)VIEW_as_strided << REGION_OP_SHIFT);
+    if (!n)
+        return -1;
+    n->sequence = own->sequence + 1;
+    if (own->flags & reader->flags & NODE_PENDING)
+        own->inner_edges--;
+    node_edge(reader, 0, n);
+    node_release(n);
+    own->tape_refs--;
+    node_release(own);
+    return 0;
 }
 
 /* --- what a tensor is ------------------------------------------------------------------------------------------ */

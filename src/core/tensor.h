@@ -27,6 +27,7 @@ typedef struct track {
     int32_t refs;
     bool requires_grad; /* a leaf that wants a gradient */
     bool retain_grad;
+    bool tangents;        /* a leaf that forward mode made: it stands for a tangent, nobody asked for its gradient */
     const layout *layout; /* its extent within the cell: that of the handle it was made for. Gradients have its sizes */
     int64_t offset;
     node *place;             /* the tape node that made the current value (owned); NULL for a leaf */
@@ -55,15 +56,18 @@ enum {
     X(select, "SelectBackward0")                                                                                       \
     X(slice, "SliceBackward0")                                                                                         \
     X(split, "SplitBackward0")                                                                                         \
+    X(split_sizes, "SplitWithSizesBackward0")                                                                          \
     X(squeeze, "SqueezeBackward0")                                                                                     \
     X(squeeze_dim, "SqueezeBackward1")                                                                                 \
     X(squeeze_dims, "SqueezeBackward2")                                                                                \
+    X(squeeze_own, "SqueezeBackward4") /* of a result that nobody has seen: in place to PyTorch */                     \
     X(t, "TBackward0")                                                                                                 \
     X(transpose, "TransposeBackward0")                                                                                 \
     X(unbind, "UnbindBackward0")                                                                                       \
     X(unfold, "UnfoldBackward0")                                                                                       \
     X(unsqueeze, "UnsqueezeBackward0")                                                                                 \
-    X(steps, "StackBackward0") /* of a recurrent layer: rows here, which PyTorch stacks or joins */                    \
+    X(unsafe_view, "UnsafeViewBackward0") /* of a copy that nobody else has */                                         \
+    X(steps, "StackBackward0")            /* of a recurrent layer: rows here, which PyTorch stacks or joins */         \
     X(both_ways, "CatBackward0")
 typedef enum view_op {
 #define VIEW_OP(name, grad_name) VIEW_##name,
@@ -199,6 +203,11 @@ static inline bk_dtype tensor_dtype(const bk_tensor *t) { return (bk_dtype)t->ce
 track *tensor_keeper(bk_tensor *t);
 /* The tensor of a leaf that the tape has read, or another one for it when that is gone; NULL: out of memory. */
 bk_tensor *track_tensor(track *k);
+/* t is a leaf that forward mode made. How many of these there are, in all threads. */
+int tensor_for_tangents(bk_tensor *t);
+extern int tangent_leaves;
+/* What t, a view, is a view of, or another handle for it when that is gone. */
+bk_tensor *tensor_base(const bk_tensor *t);
 /* The track of t, made when it has none. */
 track *tensor_track(bk_tensor *t);
 void track_release(track *k);

@@ -199,6 +199,8 @@ static int write(bk_tensor *t, operand value, bool add, bool over)
     node *edge = taped ? value.edge : NULL;
     if ((place || edge) && !tensor_track(t))
         return -1;
+    if (place && edge && may_go_straight(t) && edge_straight(t, edge) < 0)
+        return -1;
     bool together = (place || edge) && covers_cell(t);
     value.edge = together ? edge : NULL;
     bool replaces = tensor_whole(t) && !add && value.value->layout == t->layout && !(place && (over || !edge)) &&
@@ -226,7 +228,11 @@ int tensor_overwrite(bk_tensor *t, operand value) { return write(t, value, false
 void tensor_written_by(const bk_tensor *t, write_op op)
 {
     node *place = t->track && grad_enabled() ? t->track->place : NULL;
-    if (place && !(t->flags & TENSOR_VIEW) && (place->op == OP_update || place_is_copy(place)))
+    if (!place || (place->op != OP_update && !place_is_copy(place)))
+        return;
+    if (t->flags & TENSOR_VIEW)
+        op = (op == WRITE_fill || op == WRITE_zero) && place->op == OP_update ? WRITE_part_filled : WRITE_part;
+    if (!(t->flags & TENSOR_VIEW) || op == WRITE_part_filled)
         place->attr.region.tape = (place->attr.region.tape & REGION_FRESH) | (int64_t)op << REGION_OP_SHIFT;
 }
 

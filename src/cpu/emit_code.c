@@ -86,14 +86,16 @@ static void point(emitter *e)
     }
 }
 
-/* Constants and repeated operands keep registers of their own, from the last one down, the most used first. */
-static void pin(emitter *e)
+/* Constants and repeated operands keep registers of their own, from the last one down, the most used first: as many as
+ * what is `alive` at once leaves, but some, for most of the others are read from memory as cheaply. */
+static void pin(emitter *e, int alive)
 {
+    const int most = e->evex ? 16 : 5, least = e->evex ? 6 : 5, left = e->registers - alive;
     int16_t uses[LONGEST_NODES] = { 0 };
     for (int i = 0; i < e->ir->count; i++)
         for (int k = 0; k < node_of(e, i)->operands; k++)
             uses[node_of(e, i)->in[k]]++;
-    for (int room = e->evex ? 16 : 5; room > 0; room--) {
+    for (int room = left > most ? most : left < least ? least : left; room > 0; room--) {
         int best = -1;
         for (int v = 0; v < e->ir->count; v++)
             if (is_invariant(node_of(e, v)) && !e->pinned[v] && uses[v] && (best < 0 || uses[v] > uses[best]))
@@ -191,7 +193,7 @@ static int most_alive(const ir_code *ir)
 static int copies_of(const ir_code *ir, bool evex)
 {
     enum { DEEP = 24 };
-    return ir->deepest > DEEP && most_alive(ir) <= (evex ? 12 : 4) ? 2 : 1;
+    return ir->deepest > DEEP && most_alive(ir) <= (evex ? 14 : 4) ? 2 : 1;
 }
 
 /* What is asked for one by one, between much that is computed, does not queue up. */
@@ -209,14 +211,14 @@ static void look_ahead(emitter *e, int places, int step)
     }
 }
 
-static void write_function(emitter *e, int copies, int places)
+static void write_function(emitter *e, int copies, int alive, int places)
 {
     code_buffer *b = e->b;
     const int step = e->lanes * copies;
     size_t frame;
     open_frame(e, &frame);
     point(e);
-    pin(e);
+    pin(e, alive);
     put_set(b, INDEX, 0);
     put_alu_number(b, ALU_SUB, COUNT, step);
     size_t few = put_jump_if(b, IF_LESS);
@@ -255,6 +257,6 @@ size_t emit_function(code_buffer *b, const ir_code *ir, isa_level level, int pla
     memset(e.reg, -1, sizeof e.reg);
     write_pool(&e);
     const size_t entry = b->size;
-    write_function(&e, fits ? copies : 1, places);
+    write_function(&e, fits ? copies : 1, most_alive(e.ir), places);
     return entry;
 }

@@ -290,6 +290,9 @@ static const ir_row function_rows[EW_COUNT][2] = {
     [EW_silu] = { ir_silu, NULL },      [EW_logsigmoid] = { ir_logsigmoid, NULL },
     [EW_elu] = { ir_elu, NULL },        [EW_celu] = { ir_celu, NULL },
     [EW_selu] = { ir_selu, NULL },      [EW_softplus] = { ir_softplus, NULL },
+    [EW_log2] = { ir_log2, NULL },      [EW_log10] = { ir_log10, NULL },
+    [EW_atan] = { ir_atan, NULL },      [EW_asin] = { ir_asin, NULL },
+    [EW_acos] = { ir_acos, NULL },
 };
 
 static const ir_row bool_rows[EW_COUNT] = {

@@ -1,5 +1,5 @@
-/* emit_math.c: exp, sigmoid, tanh and log, of float32 also erf, gelu and the like, as nodes, as vmath.h computes them
- * where there is a fused multiply-add: the same operations in the same order, so the same bits. Names are those of
+/* emit_math.c: exp, sigmoid, tanh and log, of float32 also atan, erf, gelu and the like, as nodes, as vmath.h computes
+ * them where there is a fused multiply-add: the same operations in the same order, so the same bits. Names are those of
  * vmath.h, where the reasons stand; who changes a formula there changes it here, and test_emit.c tells who forgot. */
 #include "cpu/emit_math.h"
 
@@ -153,14 +153,21 @@ int ir_tanh(ir_code *c, ir_type type, int x, int y, int z)
 /* --- log ------------------------------------------------------------------------------------------------------------
  */
 
+static int log_rest(ir_code *c, int f)
+{
+    int z = mul(c, f, f), a0 = madd(c, k(c, -0.250008196f), f, k(c, 0.333333313f));
+    int a1 = madd(c, k(c, -0.166234076f), f, k(c, 0.200012401f));
+    int a2 = madd(c, k(c, -0.131596833f), f, k(c, 0.142016277f));
+    int a3 = madd(c, k(c, -0.0763575062f), f, k(c, 0.127618611f));
+    int p = madd(c, madd(c, a3, z, a2), mul(c, z, z), madd(c, a1, z, a0));
+    return madd(c, f, p, k(c, -0.5f));
+}
+
 /* 2^n (1 + f) */
 static int log_of_parts(ir_code *c, int n, int f)
 {
-    static const float series[] = { 0.33333331f, -0.24999997f, 0.20000721f,  -0.1666781f, 0.14248877f,
-                                    -0.1242536f, 0.11687025f,  -0.11483081f, 0.069713463f };
-    int f2 = mul(c, f, f), p = polynomial(c, f, 8, series);
-    int low = madd(c, mul(c, f, f2), p, mul(c, n, k(c, -2.12194440e-4f)));
-    return madd(c, n, k(c, 0.693359375f), add(c, f, madd(c, k(c, -0.5f), f2, low)));
+    int r = madd(c, mul(c, f, f), log_rest(c, f), f);
+    return madd(c, n, k(c, 0.693359375f), madd(c, n, k(c, -2.12194440e-4f), r));
 }
 
 int ir_log1p(ir_code *c, ir_type type, int x, int y, int z)
@@ -190,20 +197,101 @@ int ir_logsigmoid(ir_code *c, ir_type type, int x, int y, int z)
     return sub(c, where_less(c, x, 0, x, k(c, 0)), ir_log1p(c, type, e, y, z));
 }
 
-int ir_log(ir_code *c, ir_type type, int x, int y, int z)
+static int log_parts(ir_code *c, int x, int *f)
 {
-    (void)type, (void)y, (void)z;
     int denormal = ir_compare(c, IR_LT, x, k(c, 0x1p-126f));
     int scaled = ir_select(c, denormal, mul(c, x, k(c, 0x1p23f)), x);
-    int bias = ir_select(c, denormal, k(c, -23), k(c, 0));
-    int bits = ir_binary(c, IR_INT_ADD, scaled, u(c, 0x3f800000u - 0x3f3504f3u));
-    int exponent = ir_binary(c, IR_INT_SUB, ir_shift(c, IR_SHIFT_RIGHT, bits, 23), u(c, 127));
-    int n = add(c, ir_unary(c, IR_FLOAT_OF_INT, exponent), bias);
+    int least = ir_select(c, denormal, u(c, 0x3f3504f3u + (23u << 23)), u(c, 0x3f3504f3u));
+    int bits = ir_binary(c, IR_INT_SUB, scaled, least);
     int m = ir_binary(c, IR_INT_ADD, ir_binary(c, IR_AND, bits, u(c, 0x7fffff)), u(c, 0x3f3504f3u));
-    int r = log_of_parts(c, n, sub(c, m, k(c, 1)));
+    *f = sub(c, m, k(c, 1));
+    return ir_unary(c, IR_FLOAT_OF_INT, ir_shift(c, IR_SHIFT_ARITHMETIC, bits, 23));
+}
+
+static int log_special(ir_code *c, int x, int r)
+{
     r = ir_select(c, ir_compare(c, IR_EQ, x, k(c, 0)), k(c, -INFINITY), r);
     r = where_less(c, x, 0, k(c, NAN), r);
     return where_less(c, x, INFINITY, r, x);
+}
+
+int ir_log(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int f, n = log_parts(c, x, &f);
+    return log_special(c, x, log_of_parts(c, n, f));
+}
+
+static int log_to_base(ir_code *c, int f, float high, float low)
+{
+    int rest = mul(c, mul(c, mul(c, f, f), log_rest(c, f)), k(c, high));
+    return madd(c, f, k(c, high), madd(c, f, k(c, low), rest));
+}
+
+int ir_log2(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int f, n = log_parts(c, x, &f);
+    return log_special(c, x, add(c, n, log_to_base(c, f, 0x1.715476p+0f, 0x1.4ae0cp-26f)));
+}
+
+int ir_log10(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int f, n = log_parts(c, x, &f), r = log_to_base(c, f, 0x1.bcb7b2p-2f, -0x1.5b235ep-27f);
+    return log_special(c, x, madd(c, n, k(c, 0x1.344136p-2f), madd(c, n, k(c, -0x1.ec10cp-27f), r)));
+}
+
+/* --- inverses of trigonometric functions
+ * ------------------------------------------------------------------------------
+ */
+
+static const float HALF_PI1 = 0x1.921fb6p+0f, HALF_PI2 = -0x1.777a5cp-25f;
+
+static int atan_unit(ir_code *c, int a)
+{
+    int z = mul(c, a, a), z2 = mul(c, z, z);
+    int p = madd(c, k(c, 0.19998531f), z, k(c, -0.333332986f));
+    int q = madd(c, k(c, 0.109511748f), z, k(c, -0.142640516f));
+    int r = madd(c, k(c, 0.0579065457f), z, k(c, -0.0840047523f));
+    int s = madd(c, k(c, 0.0108873611f), z, k(c, -0.0311270021f));
+    int low = madd(c, q, z2, p), high = madd(c, madd(c, k(c, -0.0017875476f), z2, s), z2, r);
+    return madd(c, mul(c, a, z), madd(c, high, mul(c, z2, z2), low), a);
+}
+
+int ir_atan(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int a = ir_abs(c, x), p = atan_unit(c, ir_binary(c, IR_LEAST, quotient(c, k(c, 1), a), a));
+    int far = add(c, sub(c, k(c, HALF_PI1), p), k(c, HALF_PI2));
+    return ir_copysign(c, ir_select(c, ir_compare(c, IR_GT, a, k(c, 1)), far, p), x);
+}
+
+/* asin |x|, or of sqrt((1 - |x|) / 2) where |x| is above 1/2: `outer`. */
+static int asin_half(ir_code *c, int x, int *outer)
+{
+    int a = ir_abs(c, x), half = madd(c, a, k(c, -0.5f), k(c, 0.5f)), root = ir_unary(c, IR_SQRT, half);
+    *outer = ir_compare(c, IR_GT, a, k(c, 0.5f));
+    int s = ir_select(c, *outer, root, a), z = ir_select(c, *outer, half, mul(c, a, a));
+    int low = madd(c, k(c, 0.0454691499f), z, k(c, 0.0749530941f));
+    int high = madd(c, k(c, 0.0421583056f), z, k(c, 0.0241847783f));
+    return madd(c, mul(c, s, z), madd(c, madd(c, high, mul(c, z, z), low), z, k(c, 0.166667521f)), s);
+}
+
+int ir_asin(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int outer, p = asin_half(c, x, &outer), far = add(c, madd(c, k(c, -2), p, k(c, HALF_PI1)), k(c, HALF_PI2));
+    return ir_copysign(c, ir_select(c, outer, far, p), x);
+}
+
+int ir_acos(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int outer, p = ir_copysign(c, asin_half(c, x, &outer), x), negative = ir_compare(c, IR_LT, x, k(c, 0));
+    int high = ir_select(c, outer, ir_select(c, negative, k(c, 2 * HALF_PI1), k(c, 0)), k(c, HALF_PI1));
+    int low = ir_select(c, outer, ir_select(c, negative, k(c, 2 * HALF_PI2), k(c, 0)), k(c, HALF_PI2));
+    return add(c, madd(c, ir_select(c, outer, k(c, 2), k(c, -1)), p, high), low);
 }
 
 /* --- the error function and gelu -------------------------------------------------------------------------------------
@@ -271,16 +359,24 @@ int ir_erfc(ir_code *c, ir_type type, int x, int y, int z)
 int ir_erf(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    static const float series[] = { 0.12837917f,    -0.376126267f,    0.112835947f,   -0.026854212f,
-                                    0.00518908742f, -0.000801686429f, 7.87587506e-05f };
-    int a = ir_abs(c, x), near = polynomial(c, mul(c, a, a), 6, series);
-    int far = sub(c, k(c, 1), erfc_positive(c, bounded_abs(c, x, 10.2f)));
-    return unless_nan(c, x, ir_copysign(c, where_less(c, a, 0.75f, madd(c, a, near, a), far), x));
+    static const float series[] = { 0.128379166f,   -0.376126081f,  0.112831622f,
+                                    -0.0268222429f, 0.00508686574f, -0.000654225121f };
+    const float rounder = ROUNDER + 127;
+    int a = ir_abs(c, x), near = polynomial(c, mul(c, a, a), 5, series);
+    int b = ir_binary(c, IR_LEAST, k(c, 4), a), d = mul(c, b, b);
+    int p = madd(c, k(c, -1.12827146f), b, k(c, -5.68228315e-05f));
+    int q = madd(c, k(c, -0.104876481f), b, k(c, -0.636141956f));
+    int r = madd(c, k(c, -0.00316486927f), b, k(c, 0.0226973724f));
+    int power = madd(c, madd(c, madd(c, k(c, 0.00020869408f), d, r), d, q), d, p);
+    int t = madd(c, power, k(c, (float)LOG2E), k(c, rounder)), s = pow2_of_rounded(c, t);
+    int e = expm1_coarse(c, madd(c, sub(c, t, k(c, rounder)), k(c, (float)-LN2), power));
+    int far = sub(c, k(c, 1), madd(c, e, s, s));
+    return ir_copysign(c, where_less(c, a, 0.8f, madd(c, a, near, a), far), x);
 }
 
 /* What gelu and its slope share. */
 typedef struct normal_tail {
-    int abs, a, core, lost, e, power;
+    int a, core, lost, e, power;
 } normal_tail;
 
 static normal_tail tail_of(ir_code *c, int x)
@@ -292,8 +388,7 @@ static normal_tail tail_of(ir_code *c, int x)
                                           { 0.172408f, -0.331404477f, 0.0287973452f, 0.0367194116f, -0.000469408144f,
                                             -0.00673441635f, -0.00195317203f, 0.000822717673f, 0.000839693821f,
                                             0.000135136826f, -0.000151344342f, -6.7255467e-05f } };
-    normal_tail t = { .abs = ir_abs(c, x) };
-    t.a = ir_binary(c, IR_LEAST, t.abs, k(c, 15));
+    normal_tail t = { .a = bounded_abs(c, x, 15) };
     t.core = core(c, &numbers, t.a, &t.lost);
     t.e = exp_of_square(c, t.a, 0.5f, &t.power);
     return t;
@@ -311,9 +406,9 @@ static int slope_of(ir_code *c, int x, const normal_tail *t)
 {
     const double density = 0.39894228040143267794;
     const float high = (float)density, low = (float)(density - (double)high);
-    int y = madd(c, k(c, -high), t->a, t->core), missed = product_lost(c, k(c, -high), t->a, sub(c, y, t->core));
-    int lost = add(c, t->lost, madd(c, k(c, -low), t->a, missed)), v = scaled_down(c, y, t->e, lost, t->power);
-    return where_less(c, t->abs, INFINITY, where_less(c, x, 0, v, sub(c, k(c, 1), v)), k(c, NAN));
+    int y = madd(c, k(c, -high), t->a, t->core), lost = madd(c, k(c, -low), t->a, t->lost);
+    int v = scaled_down(c, y, t->e, lost, t->power);
+    return madd(c, x, k(c, 0), where_less(c, x, 0, v, sub(c, k(c, 1), v)));
 }
 
 int ir_gelu(ir_code *c, ir_type type, int x, int y, int z)

@@ -450,23 +450,34 @@ static void run_tile(const ew_program *p, char *const *bases, const tile *t, cha
     store_ports(p, bases, t, address);
 }
 
-/* The largest tile that begins with element `at` and ends before element `end`. */
-static tile tile_from(const ew_program *p, int64_t at, int64_t end)
+/* Where element `at` is. */
+static void tile_place(const ew_program *p, int64_t at, tile *t)
 {
-    int64_t row = at / p->inner, left = end - at;
-    tile t = { .start = at, .column = at % p->inner, .rows = 1 };
-    if (t.column == 0 && p->rows_per_tile > 1 && left >= p->inner) {
-        t.rows = left / p->inner < p->rows_per_tile ? left / p->inner : p->rows_per_tile;
-        t.columns = p->inner;
-    } else {
-        t.columns = p->inner - t.column < left ? p->inner - t.column : left;
-        t.columns = t.columns < p->columns_per_tile ? t.columns : p->columns_per_tile;
+    int64_t row = 0;
+    t->start = t->column = at;
+    if (at >= p->inner) {
+        row = at / p->inner;
+        t->column = at % p->inner;
     }
     for (int d = p->ndim - 2; d >= 0; d--) {
-        t.index[d] = row % p->sizes[d];
-        row /= p->sizes[d];
+        t->index[d] = row < p->sizes[d] ? row : row % p->sizes[d];
+        row = row < p->sizes[d] ? 0 : row / p->sizes[d];
     }
-    return t;
+}
+
+/* The largest tile that begins with element `at` and ends before element `end`. */
+static void tile_from(const ew_program *p, int64_t at, int64_t end, tile *t)
+{
+    const int64_t left = end - at;
+    tile_place(p, at, t);
+    t->rows = 1;
+    if (t->column == 0 && p->rows_per_tile > 1 && left >= p->inner) {
+        t->rows = left / p->inner < p->rows_per_tile ? left / p->inner : p->rows_per_tile;
+        t->columns = p->inner;
+    } else {
+        t->columns = p->inner - t->column < left ? p->inner - t->column : left;
+        t->columns = t->columns < p->columns_per_tile ? t->columns : p->columns_per_tile;
+    }
 }
 
 static int written_port(const ew_program *p)
@@ -490,7 +501,8 @@ static void run_straight(const ew_program *p, char *const *bases, int64_t begin,
         address[p->ports + i] = registers + i * held;
     char **next = address + p->ports + p->registers;
     const int written = written_port(p);
-    tile t = tile_from(p, begin, end);
+    tile t;
+    tile_place(p, begin, &t);
     for (int64_t n, done = 0; begin < end; begin += n, done += n) {
         n = p->inner - t.column < end - begin ? p->inner - t.column : end - begin;
         n = n < most ? n : most;
@@ -547,7 +559,8 @@ void program_run_ahead(const ew_program *p, char *const *bases, int64_t begin, i
     char *address[p->ports + p->registers + EMIT_AHEAD];
     open_bench(p, end - begin, bases, registers, address);
     for (int64_t n; begin < end; begin += n) {
-        tile t = tile_from(p, begin, end);
+        tile t;
+        tile_from(p, begin, end, &t);
         n = t.rows * t.columns;
         for (int i = 0; i < p->ports; i++) { /* a tile may begin within a row, whole rows of which are at hand */
             const ew_port *port = &p->port[i];

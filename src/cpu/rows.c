@@ -26,19 +26,34 @@ typedef struct rows {
     int64_t n, together;
     row_kernel run;
     double eps;
+    size_t size;
+    const row_moments *moments; /* or NULL */
 } rows;
+
+/* Those of rows `first` and on, or some that nobody keeps. */
+static row_moments moments_of(const rows *r, int64_t first, double spare[2][ROWS_TOGETHER])
+{
+    if (!r->moments)
+        return (row_moments){ .mean = spare[0], .scale = spare[1] };
+    size_t at = (size_t)first * r->size;
+    return (row_moments){ .mean = (char *)r->moments->mean + at,
+                          .scale = (char *)r->moments->scale + at,
+                          .known = r->moments->known };
+}
 
 static void run_rows(void *arg, int64_t begin, int64_t end)
 {
     const rows *r = arg;
     walk w = walk_start((const view *const[]){ &r->v[0], &r->v[1], &r->v[2] }, VIEWS, begin);
     void *row[VIEWS][ROWS_TOGETHER];
+    double spare[2][ROWS_TOGETHER];
     while (begin < end) {
+        const row_moments m = moments_of(r, begin, spare);
         int count = 0;
         for (; count < r->together && begin < end; count++, begin++, walk_skip(&w, 1))
             for (int i = 0; i < VIEWS; i++)
                 row[i][count] = w.p[i];
-        r->run(r->n, count, row[0], row[1], row[2], r->eps);
+        r->run(r->n, count, row[0], row[1], row[2], r->eps, &m);
     }
 }
 
@@ -66,13 +81,17 @@ static view dense_like(const view *v)
     return made;
 }
 
-int rows_run(row_op op, const view *to, const view *x, const view *g, int dims, double eps)
+int rows_run(row_op op, const view *to, const view *x, const view *g, int dims, double eps, const row_moments *moments)
 {
     const view *given[VIEWS] = { to, x, g ? g : x };
     int64_t elements = view_numel(to), bytes = elements * (int64_t)dtype_size(to->dtype);
     if (!elements)
         return 0;
-    rows r = { .n = 1, .eps = eps, .run = (to->dtype == BK_FLOAT64 ? table()->wide : table()->single)[op] };
+    rows r = { .n = 1,
+               .eps = eps,
+               .size = dtype_size(to->dtype),
+               .moments = moments,
+               .run = (to->dtype == BK_FLOAT64 ? table()->wide : table()->single)[op] };
     bool good = true;
     for (int i = 0; i < VIEWS; i++) {
         r.v[i] = rows_are_dense(given[i], dims) ? *given[i] : dense_like(given[i]);

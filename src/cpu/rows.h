@@ -15,17 +15,24 @@ typedef enum row_op {
     ROW_OPS
 } row_op;
 
+/* The mean and s of each row in order, of the views' dtype. */
+typedef struct row_moments {
+    void *mean, *scale;
+    bool known; /* gradients may read them; else they are written by all but softmax */
+} row_moments;
+
 /* A row is what the last `dims` dimensions hold. All views have equal sizes and one dtype, float32 or float64; g may be
  * NULL where nothing reads it. Each row is computed by one thread, in an order that depends on its length alone. -1
- * when memory is out. */
-int rows_run(row_op op, const view *to, const view *x, const view *g, int dims, double eps);
+ * when memory is out. `moments` is NULL where nobody keeps them. */
+int rows_run(row_op op, const view *to, const view *x, const view *g, int dims, double eps, const row_moments *moments);
 
 /* --- the inner loops, one table per ISA -------------------------------------------------------------------- */
 
 /* What is summed up over one row is waited for: so each step of a kernel takes `count` rows after each other, at most
  * ROWS_TOGETHER, and their sums overlap. */
 enum { ROWS_TOGETHER = 4 };
-typedef void (*row_kernel)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps);
+typedef void (*row_kernel)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps,
+                           const row_moments *moments);
 
 typedef struct row_table {
     row_kernel single[ROW_OPS], wide[ROW_OPS]; /* float32, float64 */

@@ -32,6 +32,35 @@ SUM(sum_of_squares, (x[k] - mean) * (x[k] - mean))
 SUM(sum_of_products, g[k] * (x[k] - mean))
 #undef SUM
 
+/* The sums of g and of g (x - mean), as if each were taken by itself. */
+static double NAME(sums_of_gradient)(int64_t n, const T *x, const T *g, T mean, double *less)
+{
+    double all = 0;
+    *less = 0;
+    for (int64_t first = 0, last; first < n; first = last) {
+        last = n - first < SLICE ? n : first + SLICE;
+        T sum[LANES] = { 0 }, product[LANES] = { 0 };
+        int64_t i = first;
+        for (; i + LANES <= last; i += LANES)
+            for (int j = 0; j < LANES; j++) {
+                sum[j] += g[i + j];
+                product[j] += g[i + j] * (x[i + j] - mean);
+            }
+        for (int64_t k = i; k < last; k++) {
+            sum[k - i] += g[k];
+            product[k - i] += g[k] * (x[k] - mean);
+        }
+        for (int half = LANES / 2; half; half /= 2)
+            for (int j = 0; j < half; j++) {
+                sum[j] += sum[j + half];
+                product[j] += product[j + half];
+            }
+        *less += (double)sum[0];
+        all += (double)product[0];
+    }
+    return all;
+}
+
 /* 1 / sqrt(the mean square of x - mean, plus eps) */
 static T NAME(scale_of)(int64_t n, const T *x, T mean, double eps)
 {
@@ -43,17 +72,20 @@ static void NAME(combine)(int64_t n, T *to, const T *x, const T *g, T mean, T le
     EW_INDEPENDENT for (int64_t k = 0; k < n; k++) to[k] = (g[k] - less - (x[k] - mean) * more) * s;
 }
 
-static void NAME(means)(int64_t n, int count, void *const *x, T *mean)
+static void NAME(moments)(int64_t n, int count, void *const *x, bool centred, double eps, const row_moments *m)
 {
+    T *mean = m->mean, *s = m->scale;
+    if (m->known)
+        return;
     for (int r = 0; r < count; r++)
-        mean[r] = (T)(NAME(sum_of)(n, x[r], x[r], 0) / (double)n);
+        mean[r] = centred ? (T)(NAME(sum_of)(n, x[r], x[r], 0) / (double)n) : 0;
+    for (int r = 0; r < count; r++)
+        s[r] = NAME(scale_of)(n, x[r], mean[r], eps);
 }
 
-static void NAME(scaled)(int64_t n, int count, void *const *to, void *const *from, const T *mean, double eps)
+static void NAME(scaled)(int64_t n, int count, void *const *to, void *const *from, const row_moments *m)
 {
-    T s[ROWS_TOGETHER];
-    for (int r = 0; r < count; r++)
-        s[r] = NAME(scale_of)(n, from[r], mean[r], eps);
+    const T *mean = m->mean, *s = m->scale;
     for (int r = 0; r < count; r++) {
         T *y = to[r];
         const T *x = from[r];
@@ -61,44 +93,50 @@ static void NAME(scaled)(int64_t n, int count, void *const *to, void *const *fro
     }
 }
 
-/* s (g - less - y more / n), y = (x - mean) s and more = sum(g y) */
-static void NAME(scaled_back)(int64_t n, int count, void *const *to, void *const *x, void *const *g, const T *mean,
-                              const T *less, double eps)
+static void NAME(standardise)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps,
+                              const row_moments *m)
 {
-    T s[ROWS_TOGETHER], more[ROWS_TOGETHER];
-    for (int r = 0; r < count; r++)
-        s[r] = NAME(scale_of)(n, x[r], mean[r], eps);
-    for (int r = 0; r < count; r++)
-        more[r] = (T)(NAME(sum_of_products)(n, x[r], g[r], mean[r]) / (double)n * (double)s[r] * (double)s[r]);
+    (void)g;
+    NAME(moments)(n, count, x, true, eps, m);
+    NAME(scaled)(n, count, to, x, m);
+}
+
+static void NAME(unit)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps,
+                       const row_moments *m)
+{
+    (void)g;
+    NAME(moments)(n, count, x, false, eps, m);
+    NAME(scaled)(n, count, to, x, m);
+}
+
+/* s (g - less - y more / n), y = (x - mean) s and more = sum(g y) */
+static void NAME(scaled_back)(int64_t n, int count, void *const *to, void *const *x, void *const *g, bool centred,
+                              const row_moments *m)
+{
+    const T *mean = m->mean, *s = m->scale;
+    T less[ROWS_TOGETHER] = { 0 }, more[ROWS_TOGETHER];
+    for (int r = 0; r < count; r++) {
+        double sum = 0, product = centred ? NAME(sums_of_gradient)(n, x[r], g[r], mean[r], &sum)
+                                          : NAME(sum_of_products)(n, x[r], g[r], mean[r]);
+        less[r] = (T)(sum / (double)n);
+        more[r] = (T)(product / (double)n * (double)s[r] * (double)s[r]);
+    }
     for (int r = 0; r < count; r++)
         NAME(combine)(n, to[r], x[r], g[r], mean[r], less[r], more[r], s[r]);
 }
 
-static void NAME(standardise)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps)
+static void NAME(standardise_back)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps,
+                                   const row_moments *m)
 {
-    T mean[ROWS_TOGETHER];
-    (void)g;
-    NAME(means)(n, count, x, mean);
-    NAME(scaled)(n, count, to, x, mean, eps);
+    NAME(moments)(n, count, x, true, eps, m);
+    NAME(scaled_back)(n, count, to, x, g, true, m);
 }
 
-static void NAME(standardise_back)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps)
+static void NAME(unit_back)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps,
+                            const row_moments *m)
 {
-    T mean[ROWS_TOGETHER], less[ROWS_TOGETHER];
-    NAME(means)(n, count, x, mean);
-    NAME(means)(n, count, g, less);
-    NAME(scaled_back)(n, count, to, x, g, mean, less, eps);
-}
-
-static void NAME(unit)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps)
-{
-    (void)g;
-    NAME(scaled)(n, count, to, x, (T[ROWS_TOGETHER]){ 0 }, eps);
-}
-
-static void NAME(unit_back)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps)
-{
-    NAME(scaled_back)(n, count, to, x, g, (T[ROWS_TOGETHER]){ 0 }, (T[ROWS_TOGETHER]){ 0 }, eps);
+    NAME(moments)(n, count, x, false, eps, m);
+    NAME(scaled_back)(n, count, to, x, g, false, m);
 }
 
 /* --- softmax ------------------------------------------------------------------------------------------------------
@@ -238,14 +276,18 @@ static void NAME(softmax_back_row)(int64_t n, void *to_, const void *x_, const v
     EW_INDEPENDENT for (int64_t k = i; k < n; k++) to[k] = x[k] * (g[k] - sum);
 }
 
-static void NAME(softmax)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps)
+static void NAME(softmax)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps,
+                          const row_moments *m)
 {
+    (void)m;
     for (int r = 0; r < count; r++)
         NAME(softmax_row)(n, to[r], x[r], g[r], eps);
 }
 
-static void NAME(softmax_back)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps)
+static void NAME(softmax_back)(int64_t n, int count, void *const *to, void *const *x, void *const *g, double eps,
+                               const row_moments *m)
 {
+    (void)m;
     for (int r = 0; r < count; r++)
         NAME(softmax_back_row)(n, to[r], x[r], g[r], eps);
 }

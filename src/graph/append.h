@@ -41,9 +41,8 @@ static inline int32_t input_number(op_log *log, node *in)
     return number;
 }
 
-static inline void count_edges(op_log *log, const node *n)
+static inline void count_edges(const node *n)
 {
-    log->taped = true;
     for (int k = 0; k < MAX_INPUTS; k++)
         if (n->edge[k] && n->edge[k]->flags & NODE_PENDING)
             n->edge[k]->inner_edges++;
@@ -83,7 +82,7 @@ static inline __attribute__((always_inline)) int append_record(node *n, int op, 
     log->hash = h;
     log->bytes += bytes;
     if (n->flags & NODE_TAPED)
-        count_edges(log, n);
+        count_edges(n);
     n->slot = at;
     n->flags |= NODE_PENDING;
     log->nodes[at] = node_retain(n);

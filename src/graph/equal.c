@@ -79,36 +79,56 @@ bool share_leaves(const plan_key *key, int32_t *same)
     return true;
 }
 
-/* Two values that both outlive the plan stay apart: they may be written to. A slot of the table remembers its last
- * record only. */
+/* A slot of the table of records: the hash is compared first, for the record itself is seldom in cache. */
+typedef struct entry {
+    uint32_t hash;
+    int32_t record; /* -1: none */
+} entry;
+
+/* The place of record i, or of the last one that computes the same. There is room: slots are probed one by one, so that
+ * what is found does not depend on what else there is. A chain that lost one of its records would be two chains. */
+static entry *find(const planner *p, entry *table, size_t slots, int32_t i, uint64_t hash)
+{
+    size_t at = hash & (slots - 1);
+    while (table[at].record >= 0 && (table[at].hash != (uint32_t)(hash >> 32) || !same_record(p, i, table[at].record)))
+        at = (at + 1) & (slots - 1);
+    return &table[at];
+}
+
+/* Two values that both outlive the plan stay apart: they may be written to. */
+static void share(planner *p, int32_t i, entry *found, uint64_t hash)
+{
+    const int32_t j = found->record;
+    const bool kept = p->values[i].last_use == INT32_MAX;
+    if (j < 0 || (kept && p->values[j].last_use == INT32_MAX)) {
+        *found = (entry){ (uint32_t)(hash >> 32), i };
+        return;
+    }
+    if (kept)
+        p->values[j].last_use = INT32_MAX;
+    p->same[i] = j;
+    note(p, FACT_SHARED, i);
+}
+
 bool share_equal(planner *p)
 {
     if (!share_leaves(p->key, p->same_leaf))
         return false;
     if (!(rewrites_done & REWRITE_equal))
         return true;
-    int records = p->key->records;
+    const int records = p->key->records;
     size_t slots = 64;
-    while (slots < (size_t)records)
+    while (slots < (size_t)records + (size_t)records / 2)
         slots *= 2;
-    int32_t *table = desk_take(slots * sizeof *table);
+    entry *table = desk_take(slots * sizeof *table);
     if (!table)
         return false;
     memset(table, -1, slots * sizeof *table);
     for (int32_t i = 0; i < records; i++) {
         if (!(p->key->bits[i] & RECORD_NEEDED) || !is_shareable(p, i))
             continue;
-        int32_t *slot = &table[record_hash(p, i) & (slots - 1)], j = *slot;
-        *slot = i;
-        if (j < 0 || !same_record(p, i, j))
-            continue;
-        bool kept = p->values[i].last_use == INT32_MAX;
-        if (kept && p->values[j].last_use == INT32_MAX)
-            continue;
-        if (kept)
-            p->values[j].last_use = INT32_MAX;
-        p->same[i] = *slot = j;
-        note(p, FACT_SHARED, i);
+        const uint64_t hash = record_hash(p, i);
+        share(p, i, find(p, table, slots, i, hash), hash);
     }
     return true;
 }

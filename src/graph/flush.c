@@ -69,9 +69,12 @@ static void keep_for_tape(const op_log *log, int i)
     for (int k = 0; k < r->inputs; k++) {
         if (!(needs & 1 << k))
             continue;
+        const int32_t in = log->keys[i].in[k];
         scratch.bits[i] |= (uint8_t)(RECORD_SAVES << k);
-        if (log->keys[i].in[k] >= 0)
-            scratch.bits[log->keys[i].in[k]] |= RECORD_NEEDED | RECORD_KEPT;
+        if (in >= 0)
+            scratch.bits[in] |= RECORD_NEEDED | RECORD_KEPT;
+        else
+            scratch.leaves[-1 - in].bits = LEAF_HELD; /* described later; until then, whether the tape saves it */
     }
 }
 
@@ -91,6 +94,9 @@ static inline void see_holders(const op_log *log, int i)
 /* From the last record to the first: readers stand after what they read. */
 static void sweep(const op_log *log)
 {
+    memset(scratch.bits, 0, (size_t)log->count);
+    for (int l = 0; l < log->leaf_count; l++)
+        scratch.leaves[l].bits = 0;
     for (int i = log->count - 1; i >= 0; i--) {
         const record_key *key = &log->keys[i];
         if (i >= NODES_AHEAD)
@@ -108,15 +114,9 @@ static void sweep(const op_log *log)
 /* A leaf whose last reference is the log's ends with the flush, unless the tape saves it. */
 static void count_dying(const op_log *log)
 {
-    for (int l = 0; l < log->leaf_count; l++) {
-        scratch.leaves[l].bits = 0; /* described later; until then, what the tape saves */
+    for (int l = 0; l < log->leaf_count; l++)
         if (log->leaves[l]->memory)
             log->leaves[l]->memory->dying = 0;
-    }
-    for (int i = 0; log->taped && i < log->count; i++)
-        for (int k = 0; scratch.bits[i] >= RECORD_SAVES && k < log->keys[i].inputs; k++)
-            if (log->keys[i].in[k] < 0 && scratch.bits[i] & RECORD_SAVES << k)
-                scratch.leaves[-1 - log->keys[i].in[k]].bits = LEAF_HELD;
     for (int l = 0; l < log->leaf_count; l++) {
         const node *leaf = log->leaves[l];
         if (leaf->memory && !scratch.leaves[l].bits && leaf->refs - leaf->cache_refs == leaf->uses)
@@ -254,7 +254,7 @@ static void settle(op_log *log)
     log->count = log->leaf_count = 0;
     log->hash = 0;
     log->bytes = log->read_bytes = 0;
-    log->taped = log->reads_shared = false;
+    log->reads_shared = false;
     log->epoch++;
     nodes_free(aside);
 }
@@ -274,7 +274,6 @@ static bool examine(op_log *log, plan_key *key)
 {
     if (log->progress.plan || !reserve(log)) /* begun: what was found out is still needed */
         return false;
-    memset(scratch.bits, 0, (size_t)log->count);
     sweep(log);
     describe_leaves(log);
     *key = make_key(log);

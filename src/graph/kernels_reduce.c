@@ -126,7 +126,7 @@ int run_rows(const kernel_call *call)
                                                   : ROW_SOFTMAX_BACK;
     bool back = call->inputs == 2;
     return rows_run(op, &call->out, &call->in[back], back ? &call->in[0] : NULL, (int)call->attr->i[0],
-                    call->attr->d[1]);
+                    call->attr->d[1], call->moments);
 }
 
 int run_softmax(const kernel_call *call)
@@ -134,7 +134,7 @@ int run_softmax(const kernel_call *call)
     const view *x = &call->in[0];
     bool last = x->ndim && (uint32_t)call->attr->reduce.dims == 1u << (x->ndim - 1);
     if (call->op == OP_softmax && last && (x->dtype == BK_FLOAT32 || x->dtype == BK_FLOAT64))
-        return rows_run(ROW_SOFTMAX, &call->out, x, NULL, 1, 0);
+        return rows_run(ROW_SOFTMAX, &call->out, x, NULL, 1, 0, NULL);
     return softmax_run(&call->out, &call->in[0], __builtin_ctz((uint32_t)call->attr->reduce.dims),
                        call->op == OP_log_softmax);
 }

@@ -38,7 +38,6 @@ typedef struct op_log {
     uint32_t epoch;     /* a node's slot as a leaf is good while its epoch is this */
     int64_t bytes;      /* what the results would take: the soft budget */
     int64_t read_bytes; /* what the leaves take */
-    bool taped;         /* a record is on the tape */
     bool reads_shared;  /* a record reads memory that others may change: it is evaluated before its op returns */
     plan_progress progress;
 } op_log;

@@ -214,6 +214,7 @@ typedef struct kernel_call {
     bool packs;         /* it is to be packed first */
     const void *addend; /* products: see gemm.h */
     int64_t addend_row;
+    const struct row_moments *moments; /* of rows that are standardised: see rows.h; or NULL */
 } kernel_call;
 
 /* Plans the log of this key; NULL when memory is out. */

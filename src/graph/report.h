@@ -26,6 +26,7 @@
     FACT(ADDED, "is a sum of products that are one product over all their inner dimensions")                           \
     FACT(NARROWED, "is a product of which only the columns that are read are computed")                                \
     FACT(ROWS, "is computed for the rows of many products with its weight at once")                                    \
+    FACT(PARTS, "is computed part by part, by those who read it")                                                      \
     FACT(SUMMED, "is a sum of products, which are added up many at a time")                                            \
     FACT(REGION, "begins a stretch that each core takes its rows through")                                             \
     FACT(BLOCKS, "begins a stretch that runs block of rows by block of rows")                                          \

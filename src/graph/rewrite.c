@@ -8,7 +8,8 @@
  *   - a product of which only some columns are read is a product with these columns of the weight: the gradient of
  *     cat([x, h]) where x wants none;
  *   - few rows each of many products with one weight, which follow each other in memory, are one product: x[t] W of all
- *     steps, also where it is half of cat([x[t], h]) W (rewrite_rows.c).
+ *     steps, also where it is half of cat([x[t], h]) W (rewrite_rows.c);
+ *   - what is large and only read part by part is computed part by part (rewrite_parts.c).
  * A joined weight is made of ordinary records (memory and writes into it), parts of a result are views, and what is to
  * stand side by side is written into its place: planning then finds that it can be computed there.
  *
@@ -61,6 +62,7 @@ static void count_reads(rewriter *w)
         if (!is_needed(w, i))
             continue;
         w->marks[i].product = is_free_to_join(w, i);
+        w->largest = w->layouts[i]->numel > w->largest ? w->layouts[i]->numel : w->largest;
         for (int k = 0; k < key->inputs; k++) {
             if (key->in[k] < 0)
                 continue;
@@ -358,6 +360,7 @@ static bool decide(rewriter *w, bool *any)
         }
     bool good = !(rewrites_done & REWRITE_rows) || find_runs(w);
     *any |= w->run_count > 0;
+    *any |= good && rewrites_done & REWRITE_parts && find_parts(w);
     return good;
 }
 

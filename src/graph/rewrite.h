@@ -13,6 +13,9 @@ typedef struct rewritten {
 /* Facts go to the report, memory comes from the desk. False: there is none. */
 bool rewrite(rewritten *out, const op_log *log, const plan_key *key, plan_report *report);
 
+/* rewrite_parts.c: what is smaller is still in a core's cache when its parts are read. Tests have parts of anything. */
+extern int64_t parts_least_bytes;
+
 /* equal.c: per leaf the first that shows the same memory in the same way. */
 bool share_leaves(const plan_key *key, int32_t *same);
 

@@ -263,6 +263,32 @@ static bool emit_narrow_view(rewriter *w, int32_t i, int32_t of)
     return w->map[i] != NO_RECORD;
 }
 
+/* --- parts -------------------------------------------------------------------------------------------------------- */
+
+/* The part of v that view i shows of what is computed of v: a view, or the same operations over parts. */
+static int32_t emit_part(rewriter *w, int32_t i, int32_t v)
+{
+    const layout *l = layout_of(w, v), *shown = w->layouts[i];
+    const bool record = v < w->key->records, alike = l == w->key->record[i].attr.region.layout;
+    const uint8_t dtype = record ? w->key->record[v].dtype : w->key->leaf[v - w->key->records].dtype;
+    if (!alike) /* one number */
+        return l->numel == 1 ? new_input(w, v)
+                             : emit_view(w, new_input(w, v), l, layout_get(0, NULL, NULL), 0, dtype, i);
+    if (!record || !w->marks[v].spread)
+        return emit_view(w, new_input(w, v), l, shown, w->key->record[i].attr.region.offset, dtype, i);
+    record_key key = w->key->record[v];
+    for (int k = 0; k < key.inputs; k++)
+        if ((key.in[k] = emit_part(w, i, value_of(w, v, k))) == NO_RECORD)
+            return NO_RECORD;
+    return emit(w, key, shown, RECORD_NEEDED, i);
+}
+
+static bool emit_part_view(rewriter *w, int32_t i, int32_t of)
+{
+    w->map[i] = emit_part(w, i, of);
+    return w->map[i] != NO_RECORD;
+}
+
 static bool emit_same(rewriter *w, int32_t i)
 {
     record_key key = w->key->record[i];
@@ -287,6 +313,10 @@ static bool emit_record(rewriter *w, int32_t i)
     }
     if (w->marks[i].run)
         return emit_single(w, i);
+    if (w->marks[i].spread)
+        return true;
+    if (in >= 0 && w->marks[in].spread)
+        return emit_part_view(w, i, in);
     if (in >= 0 && w->marks[in].role == ROLE_NARROW)
         return emit_narrow_view(w, i, in);
     return emit_same(w, i);

@@ -1,5 +1,5 @@
 /* rewriter.h: what the parts of the rewriting share: rewrite.c decides, rewrite_rows.c finds runs of rows,
- * rewrite_emit.c writes the new log. */
+ * rewrite_parts.c what is read part by part, rewrite_emit.c writes the new log. */
 #ifndef BK_GRAPH_REWRITER_H
 #define BK_GRAPH_REWRITER_H
 #include "graph/rewrite.h"
@@ -26,6 +26,11 @@ typedef struct mark {
     uint8_t length;       /* products added up so far, this one included */
     uint8_t role;
     bool product; /* of matrices, that is not held afterwards */
+    bool rows;    /* a run is made of its rows */
+    bool spread;  /* computed part by part, where its views are read */
+    uint8_t deep; /* operations between it and its parts */
+    int32_t part_uses;
+    int64_t shown; /* elements of its parts */
 } mark;
 
 typedef struct part {
@@ -78,7 +83,8 @@ typedef struct rewriter {
     const op_log *log;
     mark *marks;
     int32_t *same_leaf;
-    int32_t *open; /* per value: 1 + the latest set of products that read it first; of a single product, -1 - it */
+    int64_t largest; /* elements of a record */
+    int32_t *open;   /* per value: 1 + the latest set of products that read it first; of a single product, -1 - it */
     set *sets;
     int set_count, set_capacity;
     joined_weight *joined;
@@ -133,6 +139,8 @@ typedef struct halves {
 /* rewrite_rows.c. False: out of memory. */
 bool find_runs(rewriter *w);
 halves halves_of(const rewriter *w, int32_t product);
+/* rewrite_parts.c: whether there are any. */
+bool find_parts(rewriter *w);
 /* rewrite_emit.c: the log written anew. */
 bool write_anew(rewriter *w);
 

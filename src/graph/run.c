@@ -140,6 +140,7 @@ static int run_kernel(const instruction *in, const binding *bound)
     call.packs = packs_factor(in, bound);
     call.addend = in->kernel.addend.buffer >= 0 ? address(bound, &in->kernel.addend) : NULL;
     call.addend_row = in->kernel.addend_row;
+    call.moments = NULL;
     call.out = bind_view(bound, &in->kernel.out);
     if (call.has_second)
         call.second = bind_view(bound, &in->kernel.second);

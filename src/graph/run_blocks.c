@@ -9,15 +9,19 @@
 
 #include "core/memory.h"
 #include "core/threads.h"
+#include "cpu/rows.h"
 #include "graph/blocks.h"
 #include "graph/kernels.h"
 #include "graph/run.h"
+
+enum { MOST_MOMENTS = 512, MOMENT_BYTES = 8 }; /* of rows of a block: more are not kept */
 
 /* What one thread works with. */
 typedef struct desk {
     atomic_bool taken;
     binding *bound;
     char *locals, *passing; /* passing: what goes to sinks alone */
+    char *moments;          /* of the rows that were standardised last, two arrays of MOST_MOMENTS */
 } desk;
 
 typedef struct blocks_run {
@@ -151,6 +155,44 @@ static int depth_of(const instruction *in)
                                            : __builtin_popcountll((uint64_t)in->kernel.attr.reduce.dims);
 }
 
+static bool writes_to(const instruction *in, int32_t buffer)
+{
+    const plan_program *q = &in->elementwise;
+    if (in->kind != DO_PROGRAM)
+        return in->kernel.out.buffer == buffer || (in->kernel.has_second && in->kernel.second.buffer == buffer);
+    for (int i = 0; i < q->program->ports; i++)
+        if (q->program->port[i].writes && q->ports[i].buffer == buffer)
+            return true;
+    return false;
+}
+
+/* What is standardised: x, which stands behind a gradient. */
+static const plan_view *standardised(const instruction *in) { return &in->kernel.in[in->kernel.inputs == 2]; }
+
+static bool is_centred(const instruction *in) { return in->op == OP_standardise || in->op == OP_standardise_back; }
+static bool has_moments(const instruction *in)
+{
+    return in->kind == DO_KERNEL && (is_centred(in) || in->op == OP_unit_rows || in->op == OP_unit_rows_back);
+}
+
+/* Whether the moments that the gradient `in` wants are those that were computed last in its block: of the same rows,
+ * which nobody has written to since. */
+static bool moments_known(const blocks_run *r, const instruction *in)
+{
+    const plan_view *x = standardised(in);
+    for (const instruction *p = in - 1; p >= r->plan->code + r->region->first; p--) {
+        if (writes_to(p, x->buffer))
+            return false;
+        if (has_moments(p)) {
+            const plan_view *y = standardised(p);
+            return is_centred(p) == is_centred(in) && y->buffer == x->buffer && y->offset == x->offset &&
+                   y->layout == x->layout && y->dtype == x->dtype && p->kernel.attr.i[0] == in->kernel.attr.i[0] &&
+                   p->kernel.attr.d[1] == in->kernel.attr.d[1];
+        }
+    }
+    return false;
+}
+
 /* A kernel that gives a row for each row, or a number. */
 static void run_kernel_rows(const stretch *s, const instruction *in)
 {
@@ -163,6 +205,11 @@ static void run_kernel_rows(const stretch *s, const instruction *in)
     const layout *l = in->kernel.in[0].layout;
     int64_t each = elements(&(view){ .strides = { row_view(l, BK_FLOAT32, depth, 0, NULL).strides[0] } });
     bool shrinks = in->kernel.out.layout->numel != l->numel;
+    row_moments moments = { .mean = s->at->moments, .scale = s->at->moments + MOST_MOMENTS * MOMENT_BYTES };
+    if (has_moments(in) && s->run->block * width / each <= MOST_MOMENTS) {
+        moments.known = in->kernel.inputs == 2 && moments_known(s->run, in);
+        call.moments = &moments;
+    }
     int64_t first = s->begin * width / each, last = s->end * width / each, most = shrinks ? MOST_OUTPUTS : last;
     for (int64_t n; first < last; first += n) {
         n = last - first < most ? last - first : most;
@@ -272,12 +319,13 @@ static int passing_in(const blocks_run *r, int *feeds)
 
 static size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/* A desk for each thread: one table of the plan's buffers, the locals, and what passes to sinks. */
+/* A desk for each thread: one table of the plan's buffers, moments, the locals, and what passes to sinks. */
 static void lay_out(blocks_run *r, const binding *bound, char *memory, size_t table, size_t each)
 {
     for (int i = 0; i < r->desk_count; i++) {
         char *at = memory + (size_t)i * each;
-        r->desks[i] = (desk){ .bound = (binding *)at, .locals = at + table };
+        r->desks[i] = (desk){ .bound = (binding *)at, .moments = at + table };
+        r->desks[i].locals = r->desks[i].moments + 2 * MOST_MOMENTS * MOMENT_BYTES;
         r->desks[i].passing = r->desks[i].locals + rounded((size_t)r->region->scratch);
         memcpy(r->desks[i].bound, bound, (size_t)r->plan->buffer_count * sizeof *bound);
     }
@@ -291,7 +339,7 @@ int run_blocks(const plan *p, const plan_region *region, const binding *bound)
     int feeds = 0;
     size_t passing = (size_t)passing_in(&r, &feeds) * (size_t)(r.block * region->width * 8);
     size_t table = rounded((size_t)p->buffer_count * sizeof *bound);
-    size_t each = table + rounded((size_t)region->scratch) + passing;
+    size_t each = table + 2 * MOST_MOMENTS * MOMENT_BYTES + rounded((size_t)region->scratch) + passing;
     r.desk_count = bk_get_num_threads();
     size_t head = rounded((size_t)r.desk_count * sizeof(desk) + (size_t)feeds * sizeof(reduce_feed *));
     char *memory = pool_take(head + (size_t)r.desk_count * each);

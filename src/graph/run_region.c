@@ -19,6 +19,7 @@ typedef struct region_run {
     atomic_bool failed;
 } region_run;
 
+/* All fields are named, so that nothing is cleared first. */
 gemm_task product_task(const instruction *in, const binding *bound)
 {
     const plan_view *a = &in->kernel.in[0], *b = &in->kernel.in[1], *c = &in->kernel.out, *more = &in->kernel.addend;
@@ -37,7 +38,10 @@ gemm_task product_task(const instruction *in, const binding *bound)
                         .c_col = c->layout->strides[1],
                         .packed_b = reads_packed(in, bound) ? bound[in->kernel.packed].base : NULL,
                         .addend = more->buffer >= 0 ? address(bound, more) : NULL,
-                        .addend_row = in->kernel.addend_row };
+                        .addend_row = in->kernel.addend_row,
+                        .accumulate = false,
+                        .epilogue = NULL,
+                        .epilogue_arg = NULL };
 }
 
 static void pack_factor(const instruction *in, const binding *bound)

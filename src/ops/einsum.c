@@ -29,6 +29,7 @@ typedef struct part {
     const bk_tensor *t;
     int8_t label[BK_MAX_NDIM]; /* of each dimension */
     uint64_t set;
+    bool contracted;
 } part;
 
 typedef struct sum {
@@ -256,7 +257,9 @@ static bool make_part(sum *s, const bk_tensor *t, const term *written, int opera
         stride[at] += l->strides[d];
     }
     const layout *once = layout_get(n, size, stride);
-    p->t = once ? tensor_alias(t, once, t->offset, grad_enabled()) : NULL;
+    p->t = once == l ? tensor_same(t)
+           : once    ? made_by(tensor_alias(t, once, t->offset, grad_enabled()), VIEW_permute)
+                     : NULL;
     return p->t != NULL;
 }
 
@@ -405,7 +408,9 @@ static bk_tensor *arrange(const part *p, const int8_t *labels, int n)
         stride[k] = d < l->ndim ? l->strides[d] : 1;
     }
     const layout *to = layout_get(n, size, stride);
-    return to ? tensor_alias(p->t, to, p->t->offset, grad_enabled()) : NULL;
+    if (!to)
+        return NULL;
+    return made_by(tensor_alias(p->t, to, p->t->offset, grad_enabled()), p->contracted ? VIEW_view : VIEW_permute);
 }
 
 /* Sums over the labels that nobody else has. */
@@ -491,7 +496,8 @@ static bool contract(const sum *s, const part *a, const part *b, uint64_t keep, 
             sizes[n++] = s->size[(int)all[k]->labels[i]];
         }
     }
-    out->t = bk_view(c, n, sizes);
+    out->t = made_by(bk_view(c, n, sizes), VIEW_permute);
+    out->contracted = true;
     return out->t != NULL;
 }
 

@@ -7,6 +7,7 @@
 #include "ops/linalg.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "core/error.h"
 #include "core/lock.h"
@@ -234,6 +235,13 @@ static bool check_positive(const bk_tensor *l, const char *name)
                       name, batch, (long long)minor);
 }
 
+static const bk_tensor *repeated(const bk_tensor *t, int ndim, const int64_t *sizes)
+{
+    return t->layout->ndim == ndim && !memcmp(t->layout->sizes, sizes, (size_t)ndim * sizeof *sizes)
+               ? t
+               : bk_expand(t, ndim, sizes);
+}
+
 /* Both repeated to a common batch. */
 static bool share_batch(const bk_tensor **a, const bk_tensor **b)
 {
@@ -251,8 +259,8 @@ static bool share_batch(const bk_tensor **a, const bk_tensor **b)
         for_a[d] = batch && x == 1 ? y : x;
         for_b[d] = batch && y == 1 ? x : y;
     }
-    *a = bk_expand(*a, n, for_a);
-    *b = bk_expand(*b, n, for_b);
+    *a = repeated(*a, n, for_a);
+    *b = repeated(*b, n, for_b);
     return *a && *b;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "autograd/backward.h"
+#include "autograd/composed.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/scope.h"
@@ -224,6 +225,13 @@ static bk_tensor *mv(const bk_tensor *a, const bk_tensor *b)
     return check_mv(NULL, a, b) ? bk_squeeze(multiply(a, bk_unsqueeze(b, 1)), 1) : NULL;
 }
 
+static bk_tensor *named_mv(const bk_tensor *a, const bk_tensor *b)
+{
+    static int row;
+    uint64_t start = next_sequence;
+    return composed_as(mv(a, b), "mv", &row, start, (const bk_tensor *[]){ a, b }, 2);
+}
+
 static bk_tensor *dot(const bk_tensor *a, const bk_tensor *b)
 {
     return check_dot(a, b) ? bk_view(multiply(bk_unsqueeze(a, 0), bk_unsqueeze(b, 1)), 0, NULL) : NULL;
@@ -244,9 +252,9 @@ static bk_tensor *fold(const bk_tensor *a, const bk_tensor *b)
     if (!flat)
         return NULL;
     if (b->layout->ndim == 1)
-        return bk_view(mv(flat, b), ndim, sizes);
+        return made_by(bk_view(named_mv(flat, b), ndim, sizes), VIEW_unsafe_view);
     sizes[ndim++] = b->layout->sizes[1];
-    return bk_view(mm(flat, b), ndim, sizes);
+    return made_by(bk_view(mm(flat, b), ndim, sizes), VIEW_unsafe_view);
 }
 
 /* t with leading dimensions of size 1 up to ndim. */
@@ -345,7 +353,7 @@ static bk_tensor *batched(const bk_tensor *a, const bk_tensor *b)
         return NULL;
     keep_factors(&a, &b, vector || matrix);
     bk_tensor *c = multiply(a, b);
-    return vector ? bk_squeeze(c, -2) : turns ? turned_twice(c) : c;
+    return vector ? made_by(bk_squeeze(c, -2), VIEW_squeeze_own) : turns ? turned_twice(c) : c;
 }
 
 /* Whether t is one matrix for each of the other's several, and wants a gradient: PyTorch makes it a matrix, lest its
@@ -371,7 +379,7 @@ static bk_tensor *matmul(const bk_tensor *a, const bk_tensor *b)
     if (na == 1 && nb == 1)
         return dot(a, b);
     if (na == 1 && nb == 2)
-        return bk_squeeze(mm(bk_unsqueeze(a, 0), b), 0);
+        return made_by(bk_squeeze(mm(bk_unsqueeze(a, 0), b), 0), VIEW_squeeze_own);
     if (na == 2 && nb == 1)
         return mv(a, b);
     if (na == 2 && nb == 2)

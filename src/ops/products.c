@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "autograd/composed.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/scope.h"
@@ -143,7 +144,7 @@ bk_tensor *bk_outer(const bk_tensor *a, const bk_tensor *b)
     if (!a || !b || !check_vectors(a, b, "outer", "self", "vec2"))
         return NULL;
     bk_scope_push();
-    return scope_return(bk_mul(bk_unsqueeze(a, 1), b));
+    return scope_return(bk_mul(made_by(bk_unsqueeze(a, 1), VIEW_view), b));
 }
 
 bk_tensor *bk_addr(const bk_tensor *input, const bk_tensor *a, const bk_tensor *b, double beta, double alpha)
@@ -187,6 +188,14 @@ static bool is_affine(const bk_tensor *x, const bk_tensor *weight, const bk_tens
            product_dtype(d) == d;
 }
 
+static bk_tensor *named_affine(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias)
+{
+    static int row;
+    uint64_t start = next_sequence;
+    return composed_as(product_affine(x, weight, bias), "linear", &row, start, (const bk_tensor *[]){ x, weight, bias },
+                       3);
+}
+
 static bk_tensor *linear(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias)
 {
     int nx = x->layout->ndim, nw = weight->layout->ndim;
@@ -198,19 +207,19 @@ static bk_tensor *linear(const bk_tensor *x, const bk_tensor *weight, const bk_t
     if (nw == 1 && bias)
         return error_null(BK_RUNTIME_ERROR, "mat2 must be a matrix, got 1-D tensor");
     if (!bias)
-        return bk_matmul(x, nw == 2 ? bk_transpose(weight, 0, 1) : weight);
+        return bk_matmul(x, nw == 2 ? bk_t(weight) : weight);
     const layout *lx = x->layout;
     int64_t sizes[BK_MAX_NDIM], rows = 1;
     for (int d = 0; d < nx - 1; d++)
         rows *= sizes[d] = lx->sizes[d];
     sizes[nx - 1] = weight->layout->sizes[0];
     if (bias->layout->ndim > 1 && nx > 2)
-        return bk_add(bk_matmul(x, bk_transpose(weight, 0, 1)), bias);
+        return bk_add(bk_matmul(x, bk_t(weight)), bias);
     bk_tensor *flat = nx == 2 ? tensor_same(x) : bk_reshape(x, 2, (int64_t[]){ rows, lx->sizes[nx - 1] });
     if (!flat)
         return NULL;
-    bk_tensor *y = is_affine(flat, weight, bias) ? product_affine(flat, weight, bias)
-                                                 : bk_addmm(bias, flat, bk_transpose(weight, 0, 1), 1, 1);
+    bk_tensor *y =
+        is_affine(flat, weight, bias) ? named_affine(flat, weight, bias) : bk_addmm(bias, flat, bk_t(weight), 1, 1);
     return nx == 2 ? y : product_as_own(bk_view(y, nx, sizes));
 }
 

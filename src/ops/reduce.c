@@ -3,6 +3,7 @@
  * dims is a bit per dimension, 0 for all. Results are row-major, as PyTorch's are, whatever the operand's strides. */
 #include "ops/reduce.h"
 
+#include "autograd/composed.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "ops/elementwise.h"
@@ -205,8 +206,11 @@ bk_tensor *bk_nanmean(const bk_tensor *t, uint32_t dims, bool keepdim)
                           "nanmean(): expected input to have floating point or complex dtype but got %s",
                           dtypes[tensor_dtype(t)].type_name);
     bk_scope_push();
+    static int row;
     bk_tensor *count = bk_sum(bk_logical_not(bk_isnan(t)), dims, keepdim);
-    return scope_return(bk_div(bk_nansum(t, dims, keepdim), count));
+    uint64_t start = next_sequence;
+    bk_tensor *total = composed_as(bk_nansum(t, dims, keepdim), "nansum", &row, start, &t, 1);
+    return scope_return(bk_div(total, count));
 }
 
 bk_tensor *bk_count_nonzero(const bk_tensor *t, uint32_t dims)

@@ -30,6 +30,7 @@ bk_tensor *bk_as_strided(const bk_tensor *t, int ndim, const int64_t *sizes, con
                    (long long)t->cell->value->layout->span);
     else if (l)
         v = made_by(tensor_alias(t, l, offset, grad_enabled()), VIEW_as_strided);
+    next_sequence++; /* edge_straight */
     lock_give();
     return v;
 }
@@ -271,7 +272,7 @@ bk_tensor *bk_reshape(const bk_tensor *t, int ndim, const int64_t *sizes)
         } else {
             bk_scope_push();
             bk_tensor *dense = bk_contiguous(t);
-            v = scope_return(dense ? bk_view(dense, ndim, to) : NULL);
+            v = scope_return(dense ? made_by(bk_view(dense, ndim, to), VIEW_unsafe_view) : NULL);
         }
     }
     lock_give();

@@ -360,12 +360,21 @@ static bk_tensor *without_leading_ones(const bk_tensor *t)
     return lead ? bk_view(t, t->layout->ndim - lead, t->layout->sizes + lead) : (bk_tensor *)t;
 }
 
+/* value repeated to these sizes, itself if it has them. */
+static bk_tensor *repeated(bk_tensor *value, const layout *to)
+{
+    if (!value || value->layout->plain == to->plain)
+        return value;
+    return bk_expand(value, to->ndim, to->sizes);
+}
+
 static int assign_view(bk_tensor *v, const bk_tensor *value, operand number)
 {
     if (!value)
-        return tensor_assign(v, number, WRITE_fill);
-    bk_tensor *short_value = without_leading_ones(value);
-    bk_tensor *wide = short_value ? bk_expand(short_value, v->layout->ndim, v->layout->sizes) : NULL;
+        return tensor_assign(v, number, WRITE_copy);
+    if (value->layout->ndim == 0)
+        return bk_copy_(v, value);
+    bk_tensor *wide = repeated(without_leading_ones(value), v->layout);
     return wide ? bk_copy_(v, wide) : -1;
 }
 
@@ -392,8 +401,8 @@ static int fill_under(const subscript *s, bk_tensor *v, const bk_tensor *value, 
 static bk_tensor *fit_value(const bk_tensor *value, const layout *result)
 {
     char a[200], b[200];
-    const bk_tensor *v = without_leading_ones(value);
-    bk_tensor *wide = v && v->layout->ndim <= result->ndim ? bk_expand(v, result->ndim, result->sizes) : NULL;
+    bk_tensor *v = without_leading_ones(value);
+    bk_tensor *wide = v && v->layout->ndim <= result->ndim ? repeated(v, result) : NULL;
     if (wide)
         return wide;
     bk_error_clear();

@@ -240,7 +240,7 @@ int bk_split_sizes(const bk_tensor *t, int count, const int64_t *sizes, int dim,
                          (long long)size, dim, sizes_text(count < 8 ? count : 8, sizes, text));
     int64_t at = 0;
     for (int k = 0; k < count; at += sizes[k++]) {
-        out[k] = made_by(bk_slice(t, d, at, at + sizes[k], 1), VIEW_split);
+        out[k] = made_by(bk_slice(t, d, at, at + sizes[k], 1), VIEW_split_sizes);
         if (!out[k]) {
             release_all(out, k);
             return -1;

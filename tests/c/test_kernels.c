@@ -210,11 +210,11 @@ static uint64_t random_bits(void)
 /* Every 4099th bit pattern, and neighbourhoods of where functions change branch or overflow. */
 static int64_t scan_inputs(float *x)
 {
-    static const float points[] = { 0,       0x1p-126f, .25f,        .5f,           1,       1.41421356f, .70710678f,
-                                    2,       3,         3.14159265f, 1.57079633f,   4,       5,           9,
-                                    9.1f,    11,        10.05f,      13.2f,         20,      30,          88.72f,
-                                    87.3f,   103.97f,   104,         127,           128,     149,         0x1p20f,
-                                    0x1p23f, 0x1p24f,   0x1p64f,     3.4028235e38f, INFINITY };
+    static const float points[] = { 0x1p16f,     .8f,        0,       0x1p-126f, .25f,        .5f,           1,
+                                    1.41421356f, .70710678f, 2,       3,         3.14159265f, 1.57079633f,   4,
+                                    5,           9,          9.1f,    11,        10.05f,      13.2f,         20,
+                                    30,          88.72f,     87.3f,   103.97f,   104,         127,           128,
+                                    149,         0x1p20f,    0x1p23f, 0x1p24f,   0x1p64f,     3.4028235e38f, INFINITY };
     int64_t n = 0;
     for (uint64_t u = 0; u <= 0xffffffffu; u += STRIDE)
         x[n++] = float_of_bits((uint32_t)u);

@@ -367,6 +367,19 @@ static bk_tensor *twice(const operands *o)
     return bk_cumsum(bk_add(bk_cumsum(a, 0), bk_mul_s(b, 2)), 1);
 }
 
+/* Two long chains: one record that is not found again would leave the rest of the second one to be computed. */
+enum { LINKS = 3000 };
+
+static bk_tensor *chain_twice(const operands *o)
+{
+    bk_tensor *a = bk_slice(o->x, 0, 0, 2, 1), *b = a;
+    for (int k = 0; k < LINKS; k++)
+        a = bk_sin(a);
+    for (int k = 0; k < LINKS; k++)
+        b = bk_sin(b);
+    return bk_add(bk_cumsum(a, 0), bk_mul_s(b, 2));
+}
+
 static bk_tensor *steps(const operands *o)
 {
     bk_tensor *h = o->x, *w = bk_transpose(o->w, 0, 1);
@@ -383,6 +396,8 @@ static void shares(void)
     o.w = bk_mul_s(sample(2, (int64_t[]){ 60, 60 }, BK_FLOAT32, 3), 0.1);
     bk_sync();
     tap_ok(lazy_is_eager(twice, &o) && fired(FACT_SHARED) > 0, "what is computed twice is computed once");
+    tap_ok(lazy_is_eager(chain_twice, &o) && (log_is_eager || fired(FACT_SHARED) == LINKS),
+           "and so is a long chain, to its last record");
     tap_ok(lazy_is_eager(steps, &o) && fired(FACT_PACKED) > 0, "a weight of several products is packed once");
     bk_tensor *a = bk_mul(o.x, o.y), *b = bk_mul(o.x, o.y), *c = bk_mul(o.x, o.y);
     bk_sync();

@@ -366,6 +366,102 @@ static void writes_between(void)
     tap_ok(good, "weights that are written to between their uses, and a product that is held");
 }
 
+/* --- parts -------------------------------------------------------------------------------------------------------- */
+
+/* What the steps of a loop read of a larger value, and what else happens to it. */
+enum { PARTS, PART_HELD, PARTS_OVERLAP, WHOLE_TOO, SOURCE_WRITTEN, ROWS_OF_PRODUCTS, PART_WAYS };
+
+static bk_tensor *reads_parts(int way, bk_tensor **held)
+{
+    enum { T = 6 };
+    const int64_t b = way == ROWS_OF_PRODUCTS ? 1 : 3;
+    bk_tensor *x = bk_clone(sample(3, (int64_t[]){ T, b, 5 }, BK_FLOAT64, 1, 1));
+    bk_tensor *w = sample(2, (int64_t[]){ 5, 5 }, BK_FLOAT64, 2, 0.3),
+              *h = bk_zeros(2, (int64_t[]){ b, 5 }, BK_FLOAT64);
+    bk_sync();
+    bk_tensor *e =
+        bk_mul_s(bk_mul(bk_add_s(x, 1), bk_expand(bk_select(bk_select(w, 0, 0), 0, 0), 3, (int64_t[]){ T, b, 5 })), 3);
+    if (way == SOURCE_WRITTEN)
+        bk_fill_(x, 9);
+    for (int64_t t = T - 1; t >= 0; t--) {
+        bk_tensor *part = bk_select(e, 0, t);
+        if (way == PART_HELD && t == 2)
+            *held = bk_retain(part);
+        if (way == PARTS_OVERLAP && t)
+            part = bk_add(part, bk_select(bk_slice(e, 0, t - 1, t + 1, 1), 0, 1));
+        part = way == ROWS_OF_PRODUCTS ? bk_matmul(part, w) : part;
+        h = bk_tanh(bk_add(part, bk_matmul(h, w)));
+    }
+    return way == WHOLE_TOO ? bk_add(h, bk_select(bk_cumsum(e, 0), 0, 1)) : h;
+}
+
+static bk_tensor *result_of(int way, bk_tensor **held)
+{
+    bk_scope_push();
+    bk_tensor *result = scope_return(reads_parts(way, held));
+    bk_sync();
+    report = report_last();
+    return result;
+}
+
+static void part_by_part(void)
+{
+    static const char *const names[PART_WAYS] = {
+        "parts alone",     "one is held", "parts that overlap", "all of it", "what it was made of is written",
+        "rows of products"
+    };
+    const bool was = log_is_eager;
+    for (int way = 0; way < PART_WAYS; way++) {
+        bk_scope_push();
+        bk_tensor *lazy_part = NULL, *eager_part = NULL, *lazy = result_of(way, &lazy_part);
+        const int parts = report.count[FACT_PARTS];
+        log_is_eager = true;
+        bool same = close_to(lazy, result_of(way, &eager_part));
+        log_is_eager = was;
+        same = same && (!lazy_part || close_to(lazy_part, eager_part));
+        bk_release(lazy_part);
+        bk_release(eager_part);
+        tap_ok(same, "what is read part by part: %s", names[way]);
+        const bool wanted = way == PARTS || way == SOURCE_WRITTEN;
+        tap_ok(was || (wanted ? parts == 3 : parts == 0), "%s: is %scomputed so", names[way], wanted ? "" : "not ");
+        bk_scope_pop();
+    }
+}
+
+static bool same_bits_in_parts(form f, const world *w)
+{
+    bk_tensor *parts[RESULTS], *whole[RESULTS];
+    bool same = true;
+    cache_clear();
+    int count = run(f, w, parts);
+    same = log_is_eager || report.count[FACT_PARTS] > 0;
+    rewrites_done = REWRITE_ALL & ~(uint32_t)REWRITE_parts;
+    cache_clear();
+    run(f, w, whole);
+    rewrites_done = REWRITE_ALL;
+    for (int k = 0; k < count; k++) {
+        same = same && !memcmp(bk_data(parts[k]), bk_data(whole[k]), (size_t)bk_numel(parts[k]) * sizeof(float));
+        bk_release(parts[k]);
+        bk_release(whole[k]);
+    }
+    return same;
+}
+
+/* Everything again, with parts of anything. */
+static void in_parts(void)
+{
+    parts_least_bytes = 0;
+    cache_clear();
+    part_by_part();
+    compares();
+    random_cells();
+    world w = { .n = { 10, 16, 24, 32 }, .dtype = BK_FLOAT32 };
+    tap_ok(same_bits_in_parts(gates_over_cat, &w),
+           "the gradient of a loss over all steps, part by part: the same bits");
+    parts_least_bytes = 1 << 20;
+    cache_clear();
+}
+
 int main(void)
 {
     fires();
@@ -373,5 +469,6 @@ int main(void)
     random_cells();
     keeps_bits();
     writes_between();
+    in_parts();
     return tap_done();
 }

@@ -1303,6 +1303,109 @@ def a_backward_inside_a_hook(m):
 
 
 @program
+def what_is_refused_is_refused_with_pytorchs_words(m):
+    x, f = leaf(m), functional(m)
+    graph, a = inside(m, "autograd.graph"), m.autograd
+    sides = x.detach().double().requires_grad_()
+
+    def packed_in_place():
+        with graph.saved_tensors_hooks(lambda t: t.mul_(2), lambda t: t):
+            return x.exp()
+
+    return [
+        tried(call)
+        for call in (
+            lambda: graph.register_multi_grad_hook((m.ones(2),), print),
+            packed_in_place,
+            lambda: f.jacobian(m.sin, x, strict=True, vectorize=True),
+            lambda: f.jacobian(m.sin, x, strategy="sideways"),
+            lambda: f.jacobian(m.sin, x, strategy="forward-mode", create_graph=True),
+            lambda: m.func.grad(m.sum)(m.tensor([1, 2])),
+            lambda: a.gradgradcheck(m.sin, sides, check_fwd_over_rev=True, check_rev_over_rev=False),
+            lambda: a.gradgradcheck(m.sin, sides, check_rev_over_rev=False),
+            lambda: a.grad("x", x),
+            lambda: setattr(x, "grad", m.ones(3, dtype=m.float64)),
+        )
+    ]
+
+
+@program
+def a_view_knows_what_it_is_a_view_of(m):
+    x = leaf(m)
+    y = x * 2
+    v = y[1:]
+    w = v.view(2, 1)
+    alone, copy = (x * 3)[:2], x.expand(2, 3).t().reshape(-1)  # nobody else has the base of the first
+    return (
+        [t._is_view() for t in (x, y, v, w, alone, copy)],
+        [x._base, y._base, v._base is y, w._base is y],
+        alone._base,
+    )
+
+
+@program
+def marking_an_input_dirty_counts_as_a_write(m):
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    x = leaf(m)
+    y = x * 1
+    function(m, forward=forward, backward=lambda ctx, g: g * 2).apply(y)
+    y.sum().backward()
+    return y._version, x.grad
+
+
+def weighed(m, t):
+    return (t * m.arange(1.0, t.numel() + 1).reshape(t.shape)).sum()
+
+
+@program
+def as_strided_of_a_view_sends_its_gradient_through_the_view(m):
+    answers = []
+    for view, strided in (
+        (lambda t: t[:3].unsqueeze(0).expand(2, 3), ((2, 3), (0, 1))),
+        (lambda t: t[:3].unsqueeze(0).expand(2, 3), ((2, 2), (1, 1))),
+        (lambda t: t.as_strided((3, 3), (1, 1)), ((2, 2), (2, 1))),
+        (lambda t: t.unfold(0, 3, 1), ((2, 2), (2, 1))),
+        (lambda t: t.view(2, 3), ((2, 2), (3, 1))),
+        (lambda t: t.view(2, 3).t(), ((2, 2), (3, 1))),
+        (lambda t: t[1:4], ((3,), (2,), 0)),  # what is outside of the view is lost
+        (lambda t: t[1:4], ((3,), (2,))),
+        (lambda t: t[1:4], ((2,), (1,), 2)),
+    ):
+        x, seen = m.arange(6.0).requires_grad_(), []
+        v = view(x * 1)
+        v.retain_grad()
+        v.register_hook(seen.append)
+        y = v.as_strided(*strided)
+        y.retain_grad()
+        (g,) = m.autograd.grad((y[1:] ** 3).sum(), x, create_graph=True)
+        weighed(m, y).backward(retain_graph=True)
+        (h,) = m.autograd.grad((g**2).sum(), x)
+        answers.append((x.grad, v.grad, y.grad, seen, g.detach(), h, shown(y)))
+    return answers
+
+
+def shown(t):
+    return type(t.grad_fn).__name__, [type(f).__name__ for f, _ in t.grad_fn.next_functions]
+
+
+@program
+def as_strided_beyond_a_leaf_or_written_to(m):
+    leaves = m.arange(6.0)[1:4].requires_grad_(), m.arange(3.0).expand(2, 3).requires_grad_()
+    weighed(m, leaves[0].as_strided((3,), (2,), 0)).backward()
+    weighed(m, leaves[1].as_strided((2, 2), (1, 1))).backward()
+    x = m.arange(1.0, 7.0).requires_grad_()
+    base = x * 1
+    part = base[1:4]
+    y = part.as_strided((3,), (2,), 0)
+    y.mul_(3)
+    (weighed(m, part) + weighed(m, base) + weighed(m, y)).backward()
+    return [t.grad for t in leaves], x.grad
+
+
+@program
 def gradients_through_dtypes(m):
     x = leaf(m)
     y = (x.double() * m.ones(3, dtype=m.float64)).sum() + x.half().sum()

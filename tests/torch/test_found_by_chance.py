@@ -676,3 +676,20 @@ def test_a_product_with_one_matrix_for_all_has_pytorchs_strides_and_gradients(si
     assert ours[0] == theirs[0]
     for mine, expected in zip(ours[1:], theirs[1:]):
         check_tensor(mine, expected, "product", rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("write", ["tanh_()", "lerp_(torch.ones(()), 0.5)", "addcmul_(w, w)", "clamp_(min=w)"])
+@pytest.mark.parametrize("part", ["view", "view[::2]"])
+def test_a_write_to_a_view_without_elements_sends_its_gradient_past_the_view(part, write):
+    def run(module):
+        x = module.ones((2, 4), requires_grad=True)
+        w = module.ones((), requires_grad=True)
+        view = (x * 2).narrow(0, 0, 0).t()
+        with module.no_grad():
+            view += 1  # from here on the view is an as_strided, whose gradient is a constant
+        eval(f"({part}).{write}", {"view": view, "w": w, "torch": module})
+        (g,) = module.autograd.grad(x.sum() + view.sum(), x, create_graph=True)
+        return g.requires_grad, g.tolist()
+
+    ours, theirs = both(run)
+    assert ours == theirs

@@ -192,6 +192,13 @@ def a_gradient_made_inside(m):
 # --- forward mode
 
 
+def tried(call):
+    try:
+        return call()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
 def forward_ad(m):
     return importlib.import_module(f"{m.__name__}.autograd.forward_ad")
 
@@ -229,6 +236,77 @@ def two_dual_tensors(m):
         a, b = fw.make_dual(p, v), fw.make_dual(p * 2, v * 3)
         answers = [fw.unpack_dual(t) for t in (a * b + a.sum(), b.exp(), a, p)]
     return [(u.primal.detach(), u.tangent) for u in answers], type(answers[0]).__name__
+
+
+def asks(*tensors):
+    return [(t.requires_grad, t.is_leaf, t.grad_fn is None) for t in tensors]
+
+
+@program
+def dual_tensors_ask_for_gradients_where_their_values_do(m):
+    fw, (p, v) = forward_ad(m), point(m)
+    w = m.ones(3, requires_grad=True)
+    with fw.dual_level():
+        d, e = fw.make_dual(p, v), fw.make_dual(w, v)
+        y, z = d * 2, d * w
+        with m.no_grad():
+            silent = e * 2
+        tangent = fw.unpack_dual(z).tangent
+        tangent.sum().backward()
+        inside = asks(d, y, y.sum(), z, silent), (e.requires_grad, tangent.requires_grad), w.grad
+        refused = [tried(lambda: y.sum().backward()), tried(lambda: m.autograd.grad(y.sum(), d))]
+        return inside, refused, (y * 2).numpy(), fw.unpack_dual(silent).tangent, asks(y)
+
+
+@program
+def functions_in_forward_mode_see_no_gradients_asked_for(m):
+    seen = []
+
+    def f(x):
+        seen.append(asks(x, x * 2))
+        return x * x
+
+    p, v = point(m)
+    return m.func.jvp(f, (p,), (v,)), m.func.jacfwd(f)(p), m.func.linearize(f, p)[1](v), seen[:3]
+
+
+def with_jvp(m, calls, backward=True):
+    methods = {
+        "forward": staticmethod(lambda x: x * x),
+        "setup_context": staticmethod(lambda ctx, inputs, output: keep(ctx, inputs[0])),
+        "jvp": staticmethod(lambda ctx, t: (calls.append("jvp"), 2 * ctx.saved_tensors[0] * t)[1]),
+    }
+    if backward:
+        methods["backward"] = staticmethod(lambda ctx, g: 2 * ctx.saved_tensors[0] * g)
+    return type("Fn", (m.autograd.Function,), methods).apply
+
+
+def keep(ctx, x):
+    ctx.save_for_backward(x)
+    ctx.save_for_forward(x)
+
+
+@program
+def jvp_asks_a_custom_function_for_its_own(m):
+    calls, (p, v) = [], point(m)
+    square = with_jvp(m, calls)
+    cube = lambda x: square(x) * x  # noqa: E731
+    answers = [
+        m.func.jvp(square, (p,), (v,)),
+        m.func.jvp(lambda x: square(square(x).sin()), (p,), (v,)),
+        m.func.jvp(with_jvp(m, calls, backward=False), (p,), (v,)),
+    ]
+    counted = len(calls)
+    answers.append(m.func.grad(lambda x: m.func.jvp(cube, (x,), (v,))[1].sum())(p))
+    answers.append(m.func.jvp(m.func.grad(lambda x: cube(x).sum()), (p,), (v,)))
+    return answers, counted
+
+
+@program
+def jvp_says_what_is_wrong_with_its_arguments(m):
+    p, v = point(m)
+    given = [(p, (v,)), ((p,), v), ((p,), (m.ones(2),)), ((), ())]
+    return [tried(lambda: m.func.jvp(lambda x: x, *a))[:60] for a in given]
 
 
 @program

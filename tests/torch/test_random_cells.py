@@ -75,10 +75,11 @@ KNOWN = [
     Cell([("gates", 0, 1, 1)], NEVER, [2], sizes=(8, 5, 16)),
     Cell([("over cat", 1, 0, 1)], NEVER, [2], sizes=(8, 5, 16), ending="slices"),
     Cell([("linear", 0, 1, 1)], NEVER, [2], sizes=(5, 1, 130)),
+    Cell([("linear", 0, 1, 1)], NEVER, [2], sizes=(8, 260, 130)),
     Cell([("written", 0, 1, 1), ("centred", 2, 2, 0), ("normed", 0, 2, 0)], NEVER, [4], sizes=(8, 5, 16), wants_x=True),
 ]
 FOUND = ["GROUP", "REDUCED", "EPILOGUE", "ADDEND", "PLACED", "REUSED", "SHARED", "PACKED", "JOINED", "ADDED",
-         "NARROWED", "ROWS", "SUMMED", "REGION", "TEAM", "UNFILLED"]  # fmt: skip
+         "NARROWED", "ROWS", "PARTS", "SUMMED", "REGION", "TEAM", "UNFILLED"]  # fmt: skip
 
 
 @st.composite

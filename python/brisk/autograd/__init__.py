@@ -59,12 +59,21 @@ def _first_gradients(outputs, gradients):
     if len(gradients) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(gradients)} gradients")
     for output, gradient in zip(outputs, gradients):
-        if gradient is None and not output.requires_grad:
+        if gradient is None and not _C._on_tape(output):
             yield output  # the pass itself says what is wrong with it
         elif gradient is None and output.numel() != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         else:
             yield _C.ones_like(output) if gradient is None else gradient
+
+
+def _check_asked(tensors):
+    """What forward mode alone has put on the tape has no gradient to the user."""
+    for i, t in enumerate(tensors):
+        if not isinstance(t, Tensor):
+            raise AssertionError("Expected output to be a torch.Tensor")
+        if not t.requires_grad and _C._on_tape(t):
+            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
@@ -74,6 +83,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         inputs = _listed(inputs)
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    _check_asked(tensors)
     retain = create_graph if retain_graph is None else retain_graph
     _run(tensors, list(_first_gradients(tensors, grad_tensors)), inputs, retain, create_graph, True)
 
@@ -90,9 +100,15 @@ def grad(
     outputs, inputs = _listed(outputs), _listed(inputs)
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    _check_asked(outputs)
     retain = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         return _batched(outputs, inputs, grad_outputs, retain, create_graph, allow_unused, materialize_grads)
+    return _gradients_of(outputs, inputs, grad_outputs, retain, create_graph, allow_unused, materialize_grads)
+
+
+def _gradients_of(outputs, inputs, grad_outputs, retain, create_graph, allow_unused=True, materialize_grads=False):
+    """grad, also of what only forward mode has put on the tape."""
     gradients = list(_first_gradients(outputs, grad_outputs))
     results = _run(outputs, gradients, inputs, retain, create_graph, False)
     if materialize_grads:

@@ -16,7 +16,51 @@ from brisk.autograd.grad_mode import enable_grad
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
-_here = threading.local()  # .duals: [(place on the tape, tangent)] of this thread's level, None outside of one
+_here = threading.local()  # .level: of this thread, None outside of one; .levels: those of jvp around and inside of it
+
+
+class Level:
+    """The dual tensors that were made at one level: places on the tape, and their tangents."""
+
+    def __init__(self, places=(), tangents=()):
+        self.places, self.tangents = list(places), list(tangents)
+
+    def own(self):
+        return [p for p in self.places if _C._is_tape_leaf(p)]
+
+    def dual(self, tensor, tangent):
+        with enable_grad():
+            place = tensor.clone() if _C._on_tape(tensor) else _C._for_tangents(_C.zeros_like(tensor).requires_grad_())
+            self.places.append(place)
+            self.tangents.append(tangent.to(tensor.dtype))
+            return _C._placed_at(tensor, place.clone())  # no leaf: it may be written to
+
+    def tangent(self, tensor):
+        """The Jacobian of tensor by the places, times their tangents; None where it depends on none of them."""
+        if not self.places or not _C._on_tape(tensor):
+            return None
+        return _pushed(tensor, tuple(self.places), tuple(self.tangents))
+
+    def leads_outside(self, tensors):
+        return _C._leads_outside(tensors, self.own())
+
+
+def _levels():
+    if not hasattr(_here, "levels"):
+        _here.levels = []
+    return _here.levels
+
+
+@contextlib.contextmanager
+def opened(level):
+    """What is computed inside has tangents at this level."""
+    _levels().append(level)
+    _C._forward_mode(True)
+    try:
+        yield level
+    finally:
+        _C._forward_mode(False)
+        _levels().remove(level)
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -27,14 +71,15 @@ class UnpackedDualTensor(NamedTuple):
 
 
 def _duals():
-    return getattr(_here, "duals", None)
+    return getattr(_here, "level", None)
 
 
 def enter_dual_level():
     """Starts a level, in which dual tensors can be made. Levels are not nested."""
     if _duals() is not None:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    _here.duals = []
+    _here.level = Level()
+    _levels().append(_here.level)
     _C._forward_mode(True)
     return 0
 
@@ -47,7 +92,8 @@ def exit_dual_level(*, level=None):
         raise RuntimeError(
             "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
         )
-    _here.duals = None
+    _levels().remove(_here.level)
+    _here.level = None
     _C._forward_mode(False)
 
 
@@ -82,10 +128,7 @@ def make_dual(tensor, tangent, *, level=None):
     _check(tensor, tangent)
     if _C.is_inference_mode_enabled():  # where tensors have no tangents
         return tensor.view_as(tensor)
-    with enable_grad():
-        place = tensor.clone() if tensor.requires_grad else _C.zeros_like(tensor).requires_grad_()
-        _duals().append((place, tangent.to(tensor.dtype)))
-        return _C._placed_at(tensor, place.clone())  # no leaf: it may be written to
+    return _duals().dual(tensor, tangent)
 
 
 @contextlib.contextmanager
@@ -99,23 +142,29 @@ def tangents_taken():
 
 def _pushed(tensor, places, tangents):
     """The Jacobian of tensor by places, times tangents; None where it depends on none of them."""
-    from brisk.autograd import grad
+    from brisk.autograd import _gradients_of
 
     with enable_grad(), tangents_taken():
         probe = _C.zeros_like(tensor, requires_grad=True)
-        gradients = grad(tensor, places, probe, retain_graph=True, create_graph=True, allow_unused=True)
+        gradients = _gradients_of([tensor], list(places), [probe], True, True)
         if all(g is None for g in gradients):
             return None
-        used = [(g, t) for g, t in zip(gradients, tangents) if g is not None and g.requires_grad]
+        used = [(g, t) for g, t in zip(gradients, tangents) if g is not None and _C._on_tape(g)]
         if not used:
             return _C.zeros_like(tensor)
         gradients, tangents = zip(*used)
-        (tangent,) = grad(gradients, probe, tangents, create_graph=True, allow_unused=True)
+        (tangent,) = _gradients_of(list(gradients), [probe], list(tangents), True, True)
     return _C.zeros_like(tensor) if tangent is None else tangent
 
 
-def _own_places():
-    return [place for place, _ in _duals() if place.is_leaf]
+def _outside_of(level, tensor, *others):
+    """The tensor, on the tape only if an outer derivative wants to go on from it, or from the others."""
+    return tensor if level.leads_outside([tensor, *others]) else tensor.detach()
+
+
+def _tangents_at(level, tensors):
+    found = [None if t is None else level.tangent(t) for t in tensors]
+    return [None if t is None else _outside_of(level, t) for t in found]
 
 
 def with_jvp(jvp, ctx, args, outputs, materialize):
@@ -123,10 +172,18 @@ def with_jvp(jvp, ctx, args, outputs, materialize):
 
     An output that is one of the inputs, written in place, stays what it is: its backward is differentiated."""
     results = outputs if isinstance(outputs, tuple) else (outputs,)
-    tensors = [a if isinstance(a, Tensor) and a.dtype.is_floating_point else None for a in args]
-    tangents = [None if a is None else unpack_dual(a).tangent for a in tensors]
-    if all(t is None for t in tangents) or any(r is a for r in results for a in args):
+    if any(r is a for r in results for a in args):
         return outputs
+    tensors = [a if isinstance(a, Tensor) and a.dtype.is_floating_point else None for a in args]
+    changed = False
+    for level in list(_levels()):
+        tangents = _tangents_at(level, tensors)
+        if any(t is not None for t in tangents):
+            results, changed = _duals_at(level, jvp, ctx, tensors, tangents, results, materialize), True
+    return outputs if not changed else results if isinstance(outputs, tuple) else results[0]
+
+
+def _duals_at(level, jvp, ctx, tensors, tangents, results, materialize):
     if materialize:
         tangents = [_C.zeros_like(a) if t is None and a is not None else t for a, t in zip(tensors, tangents)]
     given = jvp(ctx, *tangents)
@@ -136,10 +193,10 @@ def with_jvp(jvp, ctx, args, outputs, materialize):
             f"Function's jvp returned an invalid number of forward gradients (expected {len(results)} but got "
             f"{len(given)})"
         )
-    outside = [t is not None and _C._leads_outside([t], _own_places()) for t in given]
-    given = [t if t is None or keep else t.detach() for t, keep in zip(given, outside)]
-    results = tuple(r if t is None else make_dual(r, t) for r, t in zip(results, given))
-    return results if isinstance(outputs, tuple) else results[0]
+    for r, t in zip(results, given):
+        if t is not None:
+            _check(r, t)
+    return tuple(r if t is None else level.dual(r, _outside_of(level, t)) for r, t in zip(results, given))
 
 
 def unpack_dual(tensor, *, level=None):
@@ -149,13 +206,9 @@ def unpack_dual(tensor, *, level=None):
         return UnpackedDualTensor(tensor, None)
     if not isinstance(tensor, Tensor):
         raise TypeError(f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
-    if not duals or not tensor.requires_grad:
-        return UnpackedDualTensor(tensor, None)
-    places, tangents = zip(*duals)
-    tangent = _pushed(tensor, places, tangents)
+    tangent = duals.tangent(tensor)
     if tangent is None:
         return UnpackedDualTensor(tensor, None)
-    outside = _C._leads_outside([tensor, *(t for t in tangents if t.requires_grad)], _own_places())
-    if outside:  # an outer derivative wants to go on
+    if duals.leads_outside([tensor, *(t for t in duals.tangents if _C._on_tape(t))]):  # an outer derivative goes on
         return UnpackedDualTensor(tensor, tangent)
     return UnpackedDualTensor(tensor.detach(), tangent.detach())

@@ -97,14 +97,14 @@ def _check_gradient(gradients, strict):
 
 def _grad(outputs, inputs, vectors=None, create_graph=False, retain_graph=None):
     """autograd.grad that leaves out the outputs on no tape."""
-    from brisk.autograd import grad
+    from brisk.autograd import _gradients_of
 
     vectors = (None,) * len(outputs) if vectors is None else vectors
-    used = [(o, v) for o, v in zip(outputs, vectors) if o is not None and o.requires_grad]
+    used = [(o, v) for o, v in zip(outputs, vectors) if o is not None and _C._on_tape(o)]
     if not used:
         return (None,) * len(inputs)
     outputs, vectors = zip(*used)
-    return grad(outputs, inputs, vectors, retain_graph, create_graph, allow_unused=True)
+    return _gradients_of(outputs, inputs, vectors, create_graph if retain_graph is None else retain_graph, create_graph)
 
 
 def _filled(gradients, like, strict, create_graph, independent, of="jacobian"):
@@ -273,16 +273,27 @@ def _row_of(g, j, probe):
 
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
     """The Jacobian of func at inputs: J[output index, input index], nested as outputs and inputs are."""
-    _check_strategy(strategy, "strategy")
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError(
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs '
+            'than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
+        )
     forward = strategy == "forward-mode"
     if forward and create_graph:
         raise NotImplementedError(
             'torch.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` are not supported '
-            "together (yet)."
+            'together (yet). Please either set `create_graph=False` or `strategy="reverse-mode"`.'
         )
     if strict and (forward or vectorize):
         other = '`strategy="forward-mode"`' if forward else "`vectorized=True`"
-        raise RuntimeError(f"torch.autograd.functional.jacobian: `strict=True` and {other} are not supported together.")
+        raise RuntimeError(
+            f"torch.autograd.functional.jacobian: `strict=True` and {other} are not supported together. "
+            + (
+                'Please either set `strict=False` or `strategy="reverse-mode"`.'
+                if forward
+                else "Please either set `strict=False` or `vectorize=False`."
+            )
+        )
     if forward and not vectorize:
         raise NotImplementedError(
             "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for "

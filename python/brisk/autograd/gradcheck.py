@@ -216,6 +216,12 @@ def gradgradcheck(
     check_fwd_over_rev=False, check_rev_over_rev=True, fast_mode=False, masked=False,
 ):  # fmt: skip
     """The same for the second derivative: gradcheck of the gradient, by the inputs and by the vector it starts from."""
+    if not (check_rev_over_rev or check_fwd_over_rev):
+        raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
+    if check_undefined_grad and not check_rev_over_rev:
+        raise AssertionError("Setting check_undefined_grad=True requires check_rev_over_rev to be True")
+    if check_batched_grad and not check_rev_over_rev:
+        raise AssertionError("Setting check_batched_grad=True requires check_rev_over_rev to be True")
     inputs = _tuple(inputs)
     if grad_outputs is None:
         outputs = [o for o in _tuple(func(*inputs)) if isinstance(o, Tensor) and o.requires_grad]

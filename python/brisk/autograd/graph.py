@@ -69,7 +69,15 @@ def _pack(tensor):
     _here.hooks = []  # what a hook computes is not packed
     try:
         with no_grad():
-            return pack(tensor), unpack
+            version = None if tensor.is_inference() else tensor._version
+            packed = pack(tensor)
+            if version is not None and tensor._version != version:
+                raise RuntimeError(
+                    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
+                    "cannot be modified by in-place operations as this can lead to unexpected side-effects. Please "
+                    "open an issue if you need to perform in-place operations on the input to a pack hook."
+                )
+            return packed, unpack
     finally:
         _here.hooks = stack
 
@@ -156,6 +164,8 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     tensors, lock = list(tensors), threading.Lock()
+    if not all(t.requires_grad for t in tensors):
+        raise AssertionError("Expected gradient function to be set")
     found = {}  # pass -> the gradients so far, and how many there will be
 
     def on_all(index):

@@ -11,7 +11,7 @@ import functools
 
 from brisk import _C
 from brisk._C import Tensor
-from brisk.autograd.forward_ad import tangents_taken
+from brisk.autograd.forward_ad import Level, opened, tangents_taken
 from brisk.autograd.functional import _grad
 from brisk.autograd.grad_mode import enable_grad
 from brisk.utils._pytree import tree_flatten, tree_map, tree_unflatten
@@ -27,13 +27,11 @@ class _Level:
             if not isinstance(t, Tensor):
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(t)}")
             if not (t.dtype.is_floating_point or t.is_complex()):
-                raise RuntimeError(
-                    f"{caller}: only tensors of floating point or complex dtype can require gradients, got {t.dtype}"
-                )
+                raise RuntimeError("only Tensors of floating point dtype can require gradients")
         self.places = [
-            t.view_as(t) if self.outer and t.requires_grad else t.detach().requires_grad_() for t in self.leaves
+            t.view_as(t) if self.outer and _C._on_tape(t) else t.detach().requires_grad_() for t in self.leaves
         ]
-        self.own = [p for p in self.places if p.is_leaf]
+        self.own = [p for p in self.places if _C._is_tape_leaf(p)]
 
     @property
     def arguments(self):
@@ -43,9 +41,14 @@ class _Level:
         """The arguments of a function in forward mode: no leaves, whose tangents no_grad would stop."""
         return tree_unflatten([p.view_as(p) for p in self.places], self.structure)
 
+    def for_tangents(self):
+        """The function in forward mode does not see that gradients are asked for."""
+        for p in self.own:
+            _C._for_tangents(p)
+
     def leads_outside(self, tensors):
         """Whether gradients of these would reach anything but this level's arguments."""
-        tensors = [t for t in tensors if isinstance(t, Tensor) and t.requires_grad]
+        tensors = [t for t in tensors if isinstance(t, Tensor) and _C._on_tape(t)]
         return self.outer and bool(tensors) and _C._leads_outside(tensors, self.own)
 
     def leave(self, tree):
@@ -172,7 +175,7 @@ def vjp(func, *primals, has_aux=False):
         vectors = _check_like(cotangents, structure, outputs, "cotangents")
         create = create_graph
         if create is None:
-            create = _C.is_grad_enabled() and (level.leads_outside(outputs) or any(v.requires_grad for v in vectors))
+            create = _C.is_grad_enabled() and (level.leads_outside(outputs) or any(_C._on_tape(v) for v in vectors))
         gradients = tree_unflatten(level.gradients(outputs, tuple(vectors), retain_graph, create), level.structure)
         return level.leave(gradients)
 
@@ -202,18 +205,26 @@ def _pushed(level, outputs, tangents, create_graph):
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     """(func(*primals), the Jacobian times tangents[, aux])"""
     caller = "jvp(f, primals, tangents)"
-    for what, value in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(value, tuple):
-            raise RuntimeError(f"{caller}: Expected {what} to be a tuple. E.g. it should be valid to call f(*primals).")
-    if not primals:
-        raise RuntimeError(f"{caller}: Expected primals to be a non-empty tuple")
+    if not isinstance(primals, tuple):
+        raise RuntimeError(f"{caller}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+    structures = [tree_flatten(tree)[1] for tree in (primals, tangents)]
+    if structures[0] != structures[1]:
+        raise RuntimeError(
+            f"{caller}: Expected primals and tangents to have the same python structure. For example, if primals is a "
+            f"tuple of 3 tensors, tangents also must be. Got primals with structure {structures[0]} and tangents with "
+            f"structure {structures[1]}"
+        )
+    if not tree_flatten(primals)[0]:
+        raise RuntimeError(f"{caller}: Expected primals to contain at least one Tensor.")
     level = _Level(primals, caller)
     vectors = _check_like(tangents, level.structure, level.places, "tangents")
-    with _forward_mode():
+    level.for_tangents()
+    with opened(Level(level.places, vectors)) as made, enable_grad():
         out, aux = _parted(func(*level.passed_on()), has_aux, caller)
         outputs, structure = _tensors(out, caller)
-    create = level.outer and (level.leads_outside(outputs) or any(v.requires_grad for v in vectors))
-    pushed = level.leave(tree_unflatten(_pushed(level, outputs, vectors, create), structure))
+    create = level.outer and (level.leads_outside(outputs) or any(_C._on_tape(v) for v in vectors))
+    level.places, level.own = made.places, made.own()  # custom functions gave tangents to their results
+    pushed = level.leave(tree_unflatten(_pushed(level, outputs, made.tangents, create), structure))
     result = level.leave(out)
     return (result, pushed, level.leave(aux)) if has_aux else (result, pushed)
 
@@ -221,6 +232,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
 def linearize(func, *primals):
     """(func(*primals), the function that takes tangents to the Jacobian times them)"""
     level = _Level(primals, "linearize(f, *primals)")
+    level.for_tangents()
     with _forward_mode():
         out = func(*level.passed_on())
         outputs, structure = _tensors(out, "linearize(f, *primals)")
@@ -233,13 +245,15 @@ def linearize(func, *primals):
     return level.leave(out), push
 
 
-def _jacobian(func, argnums, has_aux, caller, blocks):
+def _jacobian(func, argnums, has_aux, caller, blocks, forward=False):
     """A function that returns func's Jacobian; blocks(level, outputs) gives it by output and place."""
 
     @functools.wraps(func, updated=())
     def wrapper(*args, **kwargs):
         places = _selected(args, argnums, caller)
         level = _Level([args[k] for k in places], caller)
+        if forward:
+            level.for_tangents()
         with enable_grad():
             out, aux = _parted(func(*_replaced(args, places, level.arguments), **kwargs), has_aux, caller)
             outputs, structure = _tensors(out, caller)
@@ -287,7 +301,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
 
 def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
     """The same, one pass for each element of the inputs: for few inputs and many outputs."""
-    return _jacobian(func, argnums, has_aux, "jacfwd(f, argnums)(*args)", _by_columns)
+    return _jacobian(func, argnums, has_aux, "jacfwd(f, argnums)(*args)", _by_columns, True)
 
 
 def hessian(func, argnums=0):

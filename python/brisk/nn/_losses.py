@@ -144,6 +144,7 @@ def binary_cross_entropy_with_logits(
     return _nn._binary_cross_entropy_with_logits(input, target, weight, pos_weight, code)
 
 
+@looks_like("multi_margin_loss")
 def multi_margin_loss(
     input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"
 ):  # fmt: skip
@@ -176,6 +177,7 @@ def multi_margin_loss(
     return _reduced(loss.squeeze(0) if single else loss, code)
 
 
+@looks_like("multilabel_margin_loss")
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """How far other classes come within a margin of 1 of each target class; a target ends at its first -1."""
     code = _code(reduction, size_average, reduce)

@@ -22,6 +22,7 @@ def _base(size, align_corners, dtype):
     return ends if align_corners else ends * ((size - 1) / size)
 
 
+@looks_like("affine_grid")
 def affine_grid(theta, size, align_corners=None):
     """Where each pixel of an image of the given size is taken from by the affine maps theta, for grid_sample."""
     n = len(size) - 2
@@ -204,6 +205,7 @@ def fractional_max_pool3d_with_indices(
     return _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
+@looks_like("fractional_max_pool2d")
 def fractional_max_pool2d(
     input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
 ):

@@ -166,6 +166,7 @@ def _max_pool(n, input, kernel_size, stride, padding, dilation, ceil_mode, with_
     return values, places
 
 
+@looks_like("_max_pool_1d")
 def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest element of each window."""
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
@@ -240,6 +241,7 @@ def _avg_pool(n, input, kernel_size, stride, padding, ceil_mode, count_include_p
     return sums / _covered(input, n, kernel, stride, padding, ceil_mode, count_include_pad).to(input.dtype)
 
 
+@looks_like("_avg_pool_1d")
 def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
     """The mean of each window."""
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
@@ -270,10 +272,18 @@ def _adaptive_sizes(input, n, output_size):
     return [input.shape[input.dim() - n + i] if s is None else s for i, s in enumerate(sizes)]
 
 
+def _means_row(n, input, output_size):
+    one = n > 1 and all(s == 1 for s in _adaptive_sizes(input, n, output_size))
+    return "" if one else f"_adaptive_avg_pool_{n}d"
+
+
 def _adaptive_avg(n, input, output_size):
     """The mean over each dimension in turn: windows are boxes, so their means are means of means."""
     _check_images(f"adaptive_avg_pool{n}d", input, n)
-    for i, count in enumerate(_adaptive_sizes(input, n, output_size)):
+    counts = _adaptive_sizes(input, n, output_size)
+    if n > 1 and all(count == 1 for count in counts):
+        return input.mean(tuple(range(-n, 0)), keepdim=True)
+    for i, count in enumerate(counts):
         dim = input.dim() - n + i
         size = input.shape[dim]
         if size % count == 0:
@@ -284,16 +294,19 @@ def _adaptive_avg(n, input, output_size):
     return input
 
 
+@looks_like("_adaptive_avg_pool_1d")
 def adaptive_avg_pool1d(input, output_size):
     """The means of as many windows as asked for."""
     return _adaptive_avg(1, input, output_size)
 
 
+@looks_like(lambda input, output_size: _means_row(2, input, output_size))
 def adaptive_avg_pool2d(input, output_size):
     """The means of as many windows as asked for."""
     return _adaptive_avg(2, input, output_size)
 
 
+@looks_like(lambda input, output_size: _means_row(3, input, output_size))
 def adaptive_avg_pool3d(input, output_size):
     """The means of as many windows as asked for."""
     return _adaptive_avg(3, input, output_size)
@@ -391,6 +404,7 @@ def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_siz
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
+@looks_like("max_unpool2d")
 def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Puts the elements back where max_pool2d found them, among zeros."""
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
@@ -495,6 +509,7 @@ def pixel_unshuffle(input, downscale_factor):
     return x.reshape(*lead, c * r * r, h // r, w // r)
 
 
+@looks_like("channel_shuffle")
 def channel_shuffle(input, groups):
     """Takes the channels of the groups in turn."""
     if input.shape[1] % groups:

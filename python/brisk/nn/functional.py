@@ -119,6 +119,7 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     return _C.where((input == padding_idx % weight.shape[0]).unsqueeze(-1), rows.detach(), rows)
 
 
+@_looks_like("embedding_bag", first=1)
 def embedding_bag(
     input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean", sparse=False,
     per_sample_weights=None, include_last_offset=False, padding_idx=None,
@@ -285,7 +286,7 @@ def _in_place(name, function):
 
     in_place.__name__ = in_place.__qualname__ = name
     in_place.__doc__ = f"{name[:-1]}, in place."
-    return in_place
+    return _looks_like(name)(in_place)
 
 
 relu_, elu_, selu_ = _in_place("relu_", _nn.relu), _in_place("elu_", _nn.elu), _in_place("selu_", _nn.selu)
@@ -294,6 +295,7 @@ leaky_relu_, threshold_ = _in_place("leaky_relu_", leaky_relu), _in_place("thres
 rrelu_ = _in_place("rrelu_", rrelu)
 
 
+@_looks_like("pdist")
 def pdist(input, p=2.0):
     """The distances between each two rows: those of the upper triangle of cdist(input, input), in a row."""
     if input.dim() != 2:

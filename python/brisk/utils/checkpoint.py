@@ -61,7 +61,7 @@ def _random_state(state):
         _C.set_rng_state(before)
 
 
-class _Reentrant(Function):
+class CheckpointFunction(Function):
     @staticmethod
     def forward(ctx, run, preserve_rng_state, *args):
         check_backward_validity(args)
@@ -88,7 +88,7 @@ class _Reentrant(Function):
         with _random_state(ctx.state), enable_grad():
             outputs = ctx.run(*args)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        ends = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Tensor) and o.requires_grad and g is not None]
+        ends = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Tensor) and _C._on_tape(o) and g is not None]
         if not ends:
             raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
         backward([o for o, _ in ends], [g for _, g in ends])
@@ -120,7 +120,7 @@ class _Recomputed(Function):
                     f"during the forward pass: output {k} had shape {g.shape}, now {o.shape}."
                 )
         ctx.again.compare(outputs)
-        pairs = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Tensor) and o.requires_grad and g is not None]
+        pairs = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Tensor) and _C._on_tape(o) and g is not None]
         if not pairs:
             return (None, None) + (None,) * len(ctx.ends)
         outputs, grads = zip(*pairs)
@@ -146,7 +146,7 @@ class _Again:
     def compare(self, outputs):
         """What the second run has for backward must begin with what the first one had."""
         before, metadata = self.saved
-        now = _C._tape_saved([o for o in outputs if isinstance(o, Tensor) and o.requires_grad], self.start)
+        now = _C._tape_saved([o for o in outputs if isinstance(o, Tensor) and _C._on_tape(o)], self.start)
         if len(now) < len(before):
             raise CheckpointError(
                 "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
@@ -169,7 +169,7 @@ def _without_reentrance(function, preserve_rng_state, context_fn, determinism_ch
     with forward_context:
         result = function(*args, **kwargs)
     leaves, structure = tree_flatten(result)
-    at = [k for k, t in enumerate(leaves) if isinstance(t, Tensor) and t.requires_grad]
+    at = [k for k, t in enumerate(leaves) if isinstance(t, Tensor) and _C._on_tape(t)]
     if not at or not _C.is_grad_enabled():
         return result
     taped = [leaves[k] for k in at]
@@ -204,7 +204,7 @@ def checkpoint(
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if context_fn is not noop_context_fn or debug:
         raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
-    return _Reentrant.apply(function, preserve, *args)
+    return CheckpointFunction.apply(function, preserve, *args)
 
 
 def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):

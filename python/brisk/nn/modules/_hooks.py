@@ -2,6 +2,7 @@
 
 import warnings
 
+from brisk import _C
 from brisk._C import Tensor
 from brisk.autograd.function import Function
 
@@ -34,7 +35,7 @@ class BackwardHooks:
     def _pass(self, values, see):
         """values with the tensors among them led through a passage, and the tensors' places."""
         places = [i for i, v in enumerate(values) if isinstance(v, Tensor) and v.dtype.is_floating_point]
-        if not any(values[i].requires_grad for i in places):
+        if not any(_C._on_tape(values[i]) for i in places):
             return values, []
         passed = _Passage.apply(see, *(values[i] for i in places))
         values = list(values)
