@@ -12,6 +12,7 @@ enum {
     GEMM_MAX_PANEL_BYTES = 128, /* one row of a panel */
     GEMM_PACK_SPILL = 128,
     GEMM_LEAN_FETCH = 2, /* k for each address that a lean tile fetches */
+    GEMM_CARRY_K = 4,    /* k for each row that one packs which carries */
 };
 
 typedef struct gemm_steps { /* strides in elements; columns of b and c are contiguous */
@@ -21,7 +22,11 @@ typedef struct gemm_steps { /* strides in elements; columns of b and c are conti
     int64_t c_row, from_row;
     const void *addend; /* of the tile: added to what is stored, after all else; or NULL */
     int64_t addend_row;
-    void *keep; /* where a tile that keeps b puts it: rows of a panel, contiguous */
+    /* Rows of a whole panel, raw_row apart, of which a tile that carries packs one every GEMM_CARRY_K k; every other
+     * time not, if raw_rests is GEMM_CARRY_K and not 0. */
+    const void *raw;
+    int64_t raw_row, raw_rests;
+    void *keep; /* where they go: contiguous */
     /* What to bring into L2 meanwhile, an address for each k: `next_run` of them next_step bytes apart, then as many
      * again next_jump bytes further on. */
     const char *next;
@@ -51,8 +56,8 @@ typedef struct gemm_kernels {
     int mr, nr;
     double flops_per_ns;                  /* of one thread, roughly: what the thread pool is told */
     gemm_tile_fn tile[GEMM_MAX_ROWS + 1]; /* by rows, one panel wide */
-    /* One panel wide, faster where a lies well; [][1] packs b on the way: it reads b where it lies and leaves it at
-     * steps->keep. By rows; NULL for integers. */
+    /* One panel wide, faster where a lies well; [][1] carries: meanwhile it packs rows of another slice of b. By rows;
+     * NULL for integers. */
     gemm_tile_fn lean[GEMM_A_KINDS][2][GEMM_MAX_ROWS + 1];
     gemm_tile_fn narrow[GEMM_MAX_ROWS + 1]; /* by rows, the first half of a panel: for the last columns */
     gemm_tile_fn wide[GEMM_MAX_ROWS + 1];   /* by rows, wide_panels wide: few rows need more columns in flight */

@@ -41,7 +41,7 @@ ALWAYS_INLINE void NAME(tile)(const int rows, const int wide, const gemm_steps *
     const int64_t a_col = s->a_col, b_row = s->b_row, b_panel = s->b_panel;
     /* Columns of a that are apart come from L2: asked for when read, they hold up the loads after them. */
     const int64_t ahead = 8 * a_col;
-    /* Rows of a: three pointers and multiples of the stride that an address can hold. Left alone, gcc packs_b one
+    /* Rows of a: three pointers and multiples of the stride that an address can hold. Left alone, gcc keeps one
      * offset per row, runs out of integer registers, and moves them through the vector unit. */
     const int64_t row = s->a_row;
     int64_t row3 = 3 * s->a_row;
@@ -115,10 +115,30 @@ typedef struct NAME(lean_place) {
     const ELEM *rows[(GEMM_MAX_ROWS + 1) / 2]; /* of a, in place; packed or in columns, the first is all there is */
     int64_t others;                            /* from there to the rows without a pointer */
     const ELEM *b;
+    const ELEM *raw; /* the row of the slice that is packed meanwhile, and where it goes */
     VEC *keep;
     const char *next;
     int64_t run;
 } NAME(lean_place);
+
+/* Packs a row, and asks for those to come. One vector at a time: there is no register for two. */
+ALWAYS_INLINE void NAME(carry)(const gemm_steps *s, NAME(lean_place) * at)
+{
+    enum { AHEAD = 8 };
+    UNROLL for (int v = 0; v < 2; v++)
+    {
+        VEC part = *(const LOOSE *)(at->raw + v * LANES);
+        PIN(part);
+        at->keep[v] = part;
+    }
+    const ELEM *later = at->raw + AHEAD * s->raw_row;
+    UNROLL for (int v = 0; v < 2; v++) __builtin_prefetch(later + v * LANES, 0, 3);
+    __builtin_prefetch(later + 2 * LANES - 1, 0, 3);
+    UNROLL for (int v = 0; v < 2; v++) __builtin_prefetch(at->keep + 2 * AHEAD + v, 1, 3);
+    at->raw += s->raw_row;
+    at->keep += 2;
+    HIDE(at->raw);
+}
 
 /* The t-th k from where the pointers to a are. */
 ALWAYS_INLINE void NAME(lean_k)(const int rows, const gemm_a a, const int t, const NAME(lean_place) * at,
@@ -141,8 +161,9 @@ ALWAYS_INLINE void NAME(lean_k)(const int rows, const gemm_a a, const int t, con
     }
 }
 
-/* Several k. `packs_b`: b is read where it lies and kept as a slice for the tiles to come. */
-ALWAYS_INLINE void NAME(lean_steps)(const int rows, const gemm_a a, const bool packs_b, const int steps,
+/* Several k of the `left` that remain. `carries`: meanwhile a row of another slice of b is packed. Its loads and stores
+ * find room between the multiply-adds, where a copy on its own waits for memory all the time. */
+ALWAYS_INLINE void NAME(lean_steps)(const int rows, const gemm_a a, const bool carries, const int steps, int64_t left,
                                     const gemm_steps *s, NAME(lean_place) * at, VEC sum[][8])
 {
     enum { AHEAD = 8 };
@@ -158,17 +179,12 @@ ALWAYS_INLINE void NAME(lean_steps)(const int rows, const gemm_a a, const bool p
                 at->run = s->next_run;
             }
         }
+        if (carries && t == 0 && !(left & s->raw_rests))
+            NAME(carry)(s, at);
         UNROLL for (int v = 0; v < 2; v++)
         {
             right[v] = *(const LOOSE *)(at->b + v * LANES);
             PIN(right[v]);
-            if (packs_b)
-                at->keep[v] = right[v];
-        }
-        if (packs_b) {
-            __builtin_prefetch(at->b + AHEAD * s->b_row, 0, 3);
-            __builtin_prefetch(at->b + AHEAD * s->b_row + 2 * LANES - 1, 0, 3);
-            at->keep += 2;
         }
         at->b += s->b_row;
         HIDE(at->b); /* one register, not one for each of the steps */
@@ -186,12 +202,23 @@ ALWAYS_INLINE void NAME(lean_steps)(const int rows, const gemm_a a, const bool p
         UNROLL for (int i = 0; i < pointers; i++) at->rows[i] += a == GEMM_A_PACKED ? steps * rows : steps;
 }
 
-ALWAYS_INLINE void NAME(lean)(const int rows, const gemm_a kind, const bool packs_b, const gemm_steps *s, const ELEM *a,
+/* Asks for the lines that a tile is going to be added to. A loop, lest its addresses take registers from the tile. */
+ALWAYS_INLINE void NAME(ask_for)(const int rows, const ELEM *from, const gemm_steps *s)
+{
+    HIDE(from);
+    for (int i = 0; i < rows; i++, from += s->from_row) {
+        HIDE(from);
+        UNROLL for (int at = 0; at < 2 * LANES; at += 64 / (int)sizeof(ELEM)) __builtin_prefetch(from + at, 0, 3);
+    }
+}
+
+ALWAYS_INLINE void NAME(lean)(const int rows, const gemm_a kind, const bool carries, const gemm_steps *s, const ELEM *a,
                               const ELEM *b, const ELEM *from, ELEM *c)
 {
-    enum { STEPS = 4 };
+    enum { STEPS = GEMM_CARRY_K, LAST = 64 };
     const int half = (rows + 1) / 2;
-    NAME(lean_place) at = { .others = half * s->a_row, .b = b, .keep = s->keep, .next = s->next, .run = s->next_run };
+    NAME(lean_place)
+    at = { .others = half * s->a_row, .b = b, .raw = s->raw, .keep = s->keep, .next = s->next, .run = s->next_run };
     UNROLL for (int i = 0; i < half; i++)
     {
         at.rows[i] = a + i * s->a_row;
@@ -201,25 +228,28 @@ ALWAYS_INLINE void NAME(lean)(const int rows, const gemm_a kind, const bool pack
     VEC sum[GEMM_MAX_ROWS][8];
     UNROLL for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (VEC){ 0 };
     int64_t k = s->k;
-    for (; k >= STEPS; k -= STEPS)
-        NAME(lean_steps)(rows, kind, packs_b, STEPS, s, &at, sum);
+    for (; k >= STEPS; k -= STEPS) {
+        if (__builtin_expect(k / STEPS == LAST / STEPS, 0) && from)
+            NAME(ask_for)(rows, from, s);
+        NAME(lean_steps)(rows, kind, carries, STEPS, k, s, &at, sum);
+    }
     for (; k > 0; k--)
-        NAME(lean_steps)(rows, kind, packs_b, 1, s, &at, sum);
+        NAME(lean_steps)(rows, kind, false, 1, k, s, &at, sum);
     NAME(finish)(rows, 2, s, sum, from, c);
 }
 
-#define LEAN(name, rows, kind, packs_b)                                                                                \
+#define LEAN(name, rows, kind, carries)                                                                                \
     static void NAME(name##_##rows)(const gemm_steps *s, const void *a, const void *b, const void *from, void *c)      \
     {                                                                                                                  \
-        NAME(lean)(rows, kind, packs_b, s, a, b, from, c);                                                             \
+        NAME(lean)(rows, kind, carries, s, a, b, from, c);                                                             \
     }
 #define TILE(rows, panels)                                                                                             \
     LEAN(in_place, rows, GEMM_A_ROWS, false)                                                                           \
-    LEAN(in_place_packing_b, rows, GEMM_A_ROWS, true)                                                                  \
+    LEAN(in_place_carrying, rows, GEMM_A_ROWS, true)                                                                   \
     LEAN(columns, rows, GEMM_A_COLUMNS, false)                                                                         \
-    LEAN(columns_packing_b, rows, GEMM_A_COLUMNS, true)                                                                \
+    LEAN(columns_carrying, rows, GEMM_A_COLUMNS, true)                                                                 \
     LEAN(packed, rows, GEMM_A_PACKED, false)                                                                           \
-    LEAN(packed_packing_b, rows, GEMM_A_PACKED, true)
+    LEAN(packed_carrying, rows, GEMM_A_PACKED, true)
 TILES
 #undef TILE
 #undef LEAN
@@ -356,9 +386,12 @@ static void NAME(dots)(int64_t rows, int64_t k, const void *a, int64_t a_row, co
 
 static void NAME(pack)(int64_t rows, const void *b, int64_t b_row, void *to)
 {
+    enum { AHEAD = 8 };
     const ELEM *row = b;
     VEC *panel = to;
     for (int64_t i = 0; i < rows; i++, row += b_row, panel += 2) {
+        UNROLL for (int v = 0; v < 2; v++) __builtin_prefetch(row + AHEAD * b_row + v * LANES, 0, 3);
+        __builtin_prefetch(row + AHEAD * b_row + 2 * LANES - 1, 0, 3);
         panel[0] = (VEC) * (const LOOSE *)row;
         panel[1] = (VEC) * (const LOOSE *)(row + LANES);
     }
@@ -409,8 +442,11 @@ static void NAME(pack_rows)(int rows, int64_t k, const ELEM *a, int64_t a_row, E
 /* The same where the columns are contiguous: the first and the last `part` bytes of each, a constant when inlined. */
 ALWAYS_INLINE void NAME(pack_parts)(const size_t part, int rows, int64_t k, const ELEM *a, int64_t a_col, ELEM *to)
 {
+    enum { AHEAD = 16 };
     const size_t last = (size_t)rows * sizeof(ELEM) - part;
     for (int64_t at = 0; at < k; at++, a += a_col, to += rows) {
+        __builtin_prefetch(a + AHEAD * a_col, 0, 3); /* nothing in addresses far apart tells the hardware */
+        __builtin_prefetch(a + AHEAD * a_col + rows - 1, 0, 3);
         memcpy(to, a, part);
         memcpy((char *)to + last, (const char *)a + last, part);
     }
@@ -458,12 +494,10 @@ static void NAME(add_up)(int64_t m, int64_t steps, const void *sums, void *c, in
 
 #if LEAN_TILES
 #define LEAN(rows)                                                                                                     \
-    .lean[GEMM_A_ROWS][0][rows] = NAME(in_place_##rows),                                                               \
-    .lean[GEMM_A_ROWS][1][rows] = NAME(in_place_packing_b_##rows),                                                     \
+    .lean[GEMM_A_ROWS][0][rows] = NAME(in_place_##rows), .lean[GEMM_A_ROWS][1][rows] = NAME(in_place_carrying_##rows), \
     .lean[GEMM_A_COLUMNS][0][rows] = NAME(columns_##rows),                                                             \
-    .lean[GEMM_A_COLUMNS][1][rows] = NAME(columns_packing_b_##rows),                                                   \
-    .lean[GEMM_A_PACKED][0][rows] = NAME(packed_##rows),                                                               \
-    .lean[GEMM_A_PACKED][1][rows] = NAME(packed_packing_b_##rows),
+    .lean[GEMM_A_COLUMNS][1][rows] = NAME(columns_carrying_##rows),                                                    \
+    .lean[GEMM_A_PACKED][0][rows] = NAME(packed_##rows), .lean[GEMM_A_PACKED][1][rows] = NAME(packed_carrying_##rows),
 #else
 #define LEAN(rows)
 #endif

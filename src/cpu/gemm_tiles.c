@@ -11,7 +11,7 @@
  * the later parts wait, each step's apart, until they are added up in order.
  *
  * Packing is only a matter of where a kernel reads its operands, so it is done where it pays: few rows read b where it
- * lies, many pack it on the way, a slice at a time, for all threads.
+ * lies, many pack it on the way, a slice at a time, for all threads: the tiles of one slice carry the next.
  *
  * Invariant: an element of c is the sum over steps of STEP_K, in order, each step's sum begun at zero and added up in
  * ascending k. No choice made here (grid, tiles, packing, which operand is called a) changes that. */
@@ -47,7 +47,6 @@ typedef struct tile_job {
     int64_t row_blocks, col_blocks;
     int64_t k_parts; /* stretches of steps of k that are computed apart */
     char *apart;     /* the sums of each step beyond the first part: panel by panel, all rows of each; or NULL */
-    bool by_columns; /* pieces are dealt out column by column */
     atomic_int blocks_left[MAX_ROW_BLOCKS]; /* of each row of blocks, while there are several columns of them */
 } tile_job;
 
@@ -69,6 +68,13 @@ typedef struct block {
     char *sums;     /* panel by panel, or NULL: sums go to c at once */
     spot after;     /* the block that follows, unless another thread takes it; its row may be m */
 } block;
+
+/* What a thread has at hand: a slice of b for itself where none is kept for all, and the one that follows. */
+typedef struct desk {
+    _Alignas(LINE_BYTES) char slices[2][GEMM_SLICE_BYTES];
+    int at;         /* the one in use */
+    int64_t k, col; /* which slice it is, or -1 */
+} desk;
 
 /* --- bringing memory into L2 ---------------------------------------------------------------------------------- */
 
@@ -162,6 +168,7 @@ static void fetch_slice(fetch *f, const gemm_factor *b, int64_t k, int64_t col)
 typedef struct tile_step {
     const tile_job *job;
     const block *block;
+    desk *desk;
     gemm_steps steps;
     int64_t k;
     bool first, last; /* of the steps of k */
@@ -250,12 +257,39 @@ static void run_edge_tile(const tile_step *s, gemm_tile_fn run, int rows, const 
 typedef struct slice {
     const char *b;
     int64_t row, panel; /* elements from one row to the next, from one panel to the next */
-    char *keep;         /* where the first tile is to pack it for the others, or NULL */
 } slice;
+
+/* The slice that follows, if it is to be packed meanwhile: the tiles carry it there, row by row. */
+typedef struct load {
+    spot at;
+    const char *raw;
+    int64_t rows; /* those left */
+    char *to;     /* where they go, or NULL: there is nothing to carry */
+} load;
+
+/* Whether the next tile carries, and what. Where there are many tiles each carries little: what it asks of memory
+ * shares the buffers of L1 with its operands. */
+static bool takes_load(tile_step *s, load *ahead)
+{
+    enum { MANY_TILES = 8 };
+    const gemm_kernels *kernels = s->job->kernels;
+    const bool rests = s->block->tiles >= MANY_TILES;
+    const int64_t rows = s->steps.k / GEMM_CARRY_K / (rests ? 2 : 1), b_row = s->job->task->b_row;
+    if (!ahead->to || ahead->rows < rows)
+        return false;
+    s->steps.raw = ahead->raw;
+    s->steps.raw_row = b_row;
+    s->steps.raw_rests = rests ? GEMM_CARRY_K : 0;
+    s->steps.keep = ahead->to;
+    ahead->raw += rows * b_row * kernels->size;
+    ahead->to += rows * kernels->nr * kernels->size;
+    ahead->rows -= rows;
+    return true;
+}
 
 /* All rows of the block against `panels` panels of b. The rows are dealt out evenly: 16 rows are 8 and 8, not 14 and
  * 2, since a low tile runs slower. */
-static void run_tiles(tile_step *s, int64_t col, int panels, const slice *right, fetch *next)
+static void run_tiles(tile_step *s, int64_t col, int panels, const slice *right, load *ahead, fetch *next)
 {
     const gemm_kernels *kernels = s->job->kernels;
     const int size = kernels->size;
@@ -264,13 +298,11 @@ static void run_tiles(tile_step *s, int64_t col, int panels, const slice *right,
     const bool packed = s->block->packed_a, narrow = 2 * p.cols <= kernels->nr, lean = is_lean(s);
     const gemm_tile_fn(*of)[GEMM_MAX_ROWS + 1] = kernels->lean[lean_kind(s)];
     const gemm_tile_fn *one = narrow ? kernels->narrow : lean ? of[0] : kernels->tile;
-    const gemm_tile_fn *run = panels > 1 ? kernels->wide : right->keep ? of[1] : one;
-    const char *b = right->b;
+    const gemm_tile_fn *bare = panels > 1 ? kernels->wide : one;
     s->steps.from_row = p.from_row;
     s->steps.c_row = p.to_row;
     s->steps.b_row = right->row;
     s->steps.b_panel = right->panel;
-    s->steps.keep = right->keep;
     int64_t row = 0;
     for (int64_t i = 0; i < tiles; i++) {
         fetch_next(next, &s->steps);
@@ -281,16 +313,12 @@ static void run_tiles(tile_step *s, int64_t col, int panels, const slice *right,
         const char *from = p.from ? p.from + row * p.from_row * size : NULL;
         char *to = p.to + row * p.to_row * size;
         s->steps.addend = p.addend ? p.addend + row * s->steps.addend_row * size : NULL;
+        const gemm_tile_fn run = (bare == of[0] && takes_load(s, ahead) ? of[1] : bare)[rows];
         if (p.edge)
-            run_edge_tile(s, run[rows], rows, &p, a, b, from, to);
+            run_edge_tile(s, run, rows, &p, a, right->b, from, to);
         else
-            run[rows](&s->steps, a, b, from, to);
+            run(&s->steps, a, right->b, from, to);
         row += rows;
-        if (i == 0 && right->keep) {
-            run = of[0];
-            b = right->keep;
-            s->steps.b_row = kernels->nr;
-        }
     }
 }
 
@@ -338,14 +366,15 @@ static spot spot_after(const tile_step *s, int64_t col, bool last)
 
 /* What is needed after the panel at `col`, the i-th of `count`: the next slice of b, the rows of c where its sums will
  * be stored, and in the second half of the panels a's rows of the next step. */
-static void fetch_after(fetch *f, const tile_step *s, int64_t col, int64_t i, int64_t count)
+static void fetch_after(fetch *f, const tile_step *s, const load *ahead, int64_t col, int64_t i, int64_t count)
 {
     const tile_job *job = s->job;
     const gemm_task *t = job->task;
     const block *b = s->block;
     const int size = job->kernels->size, nr = job->kernels->nr;
     const spot to = spot_after(s, col, i + 1 >= count), after = spot_after(s, col, true);
-    fetch_slice(f, &job->factor, to.k, to.col);
+    if (!ahead->to)
+        fetch_slice(f, &job->factor, to.k, to.col);
     const int64_t rows = min_i64(b->rows, t->m - to.row), cols = min_i64(nr, t->n - to.col);
     if (b->sums && to.k > 0)
         fetch_add(f, region_of(size, sums_at(s->job, b, to.col), rows, nr, nr, 1));
@@ -364,21 +393,80 @@ static void fetch_after(fetch *f, const tile_step *s, int64_t col, int64_t i, in
     fetch_spread(f, b->tiles, is_lean(s) ? s->steps.k / GEMM_LEAN_FETCH : s->steps.k);
 }
 
-/* The panel at `col`. Where its rows are contiguous, the first tile that reads it packs it. */
-static slice slice_at(const tile_step *s, int64_t col, char *own)
+/* Whether tiles read b where it lies. Many of them read a slice sooner, if it is packed for this block alone. */
+static bool reads_in_place(const tile_step *s)
 {
+    return s->job->way == B_DIRECT && !(s->job->fetches && is_lean(s) && s->block->tiles >= KEEPING_TILES);
+}
+
+static bool is_whole(const tile_step *s, int64_t col)
+{
+    const gemm_task *t = s->job->task;
+    return !t->packed_b && t->b_col == 1 && col + s->job->kernels->nr <= t->n;
+}
+
+static const char *raw_at(const tile_step *s, int64_t k, int64_t col)
+{
+    const gemm_task *t = s->job->task;
+    return (const char *)t->b + (k * t->b_row + col) * s->job->kernels->size;
+}
+
+/* The panel at `col`. */
+static slice slice_at(const tile_step *s, int64_t col)
+{
+    const gemm_task *t = s->job->task;
+    const int64_t nr = s->job->kernels->nr;
+    desk *d = s->desk;
+    if (is_whole(s, col) && reads_in_place(s))
+        return (slice){ raw_at(s, s->k, col), t->b_row, nr };
+    if (d->k == s->k && d->col == col)
+        return (slice){ d->slices[d->at], nr, nr };
+    const char *b = gemm_slice(&s->job->factor, s->k, col, d->slices[d->at]);
+    if (b == d->slices[d->at]) {
+        d->k = s->k;
+        d->col = col;
+    }
+    return (slice){ b, nr, nr * t->k };
+}
+
+/* The slice at `to`, to be packed while the panel at `col` is computed; it is asked for. */
+static load load_of(const tile_step *s, spot to, int64_t col)
+{
+    enum { FIRST = 8 };
     const tile_job *job = s->job;
     const gemm_task *t = job->task;
-    const int64_t nr = job->kernels->nr;
-    const bool lies = !t->packed_b && t->b_col == 1 && col + nr <= t->n;
-    slice right = { (const char *)t->b + (s->k * t->b_row + col) * job->kernels->size, t->b_row, nr, NULL };
-    if (lies && job->way == B_DIRECT && !(job->fetches && is_lean(s) && s->block->tiles >= KEEPING_TILES))
-        return right;
-    if (lies && is_lean(s) && !gemm_slice_is_packed(&job->factor, s->k, col)) {
-        right.keep = gemm_slice_claim(&job->factor, s->k, col, own);
-        return right;
+    desk *d = s->desk;
+    const bool same = to.k == s->k && to.col == col, many = is_lean(s) && s->block->tiles >= KEEPING_TILES;
+    load ahead = { to, raw_at(s, to.k, to.col), min_i64(GEMM_STEP_K, t->k - to.k), NULL };
+    if (same || !many || to.row >= t->m || !is_whole(s, to.col) || reads_in_place(s) ||
+        gemm_slice_is_packed(&job->factor, to.k, to.col))
+        return ahead;
+    char *own = d->slices[!d->at];
+    ahead.to = gemm_slice_claim(&job->factor, to.k, to.col, own);
+    if (job->factor.packed && ahead.to == own)
+        ahead.to = NULL; /* another thread packs it */
+    const int64_t row = t->b_row * job->kernels->size, bytes = job->kernels->nr * job->kernels->size;
+    for (int64_t i = 0; ahead.to && i < min_i64(FIRST, ahead.rows); i++)
+        for (int64_t at = 0; at < bytes + LINE_BYTES; at += LINE_BYTES)
+            __builtin_prefetch(ahead.raw + i * row + min_i64(at, bytes - 1));
+    return ahead;
+}
+
+/* The rows that no tile took, and word that the slice is there. */
+static void finish_load(const tile_step *s, load *ahead)
+{
+    const gemm_factor *f = &s->job->factor;
+    desk *d = s->desk;
+    if (!ahead->to)
+        return;
+    s->job->kernels->pack(ahead->rows, ahead->raw, s->job->task->b_row, ahead->to);
+    if (f->packed) {
+        gemm_slice_done(f, ahead->at.k, ahead->at.col, gemm_slice_place(f, ahead->at.k, ahead->at.col));
+        return;
     }
-    return (slice){ gemm_slice(&job->factor, s->k, col, own), nr, nr * t->k, NULL };
+    d->at = !d->at;
+    d->k = ahead->at.k;
+    d->col = ahead->at.col;
 }
 
 /* One step of k over the columns of a block. */
@@ -389,7 +477,6 @@ static void run_step(tile_step *s)
     const block *b = s->block;
     const int nr = job->kernels->nr;
     const int64_t count = ceil_div(b->col_end - b->col, nr);
-    _Alignas(64) char own[GEMM_SLICE_BYTES];
     fetch next;
     int panels;
     for (int64_t i = 0; i < count; i += panels) {
@@ -399,13 +486,16 @@ static void run_step(tile_step *s)
             run_turned_tile(s, col);
             continue;
         }
-        const slice right = slice_at(s, col, own);
+        const slice right = slice_at(s, col);
+        const int64_t last = i + panels - 1, last_col = col + (panels - 1) * nr;
+        load ahead = { .to = NULL };
         next.count = next.at = 0;
-        if (job->fetches)
-            fetch_after(&next, s, col + (panels - 1) * nr, i + panels - 1, count);
-        run_tiles(s, col, panels, &right, &next);
-        if (right.keep)
-            gemm_slice_done(&job->factor, s->k, col, right.keep);
+        if (job->fetches) {
+            ahead = load_of(s, spot_after(s, last_col, last + 1 >= count), col);
+            fetch_after(&next, s, &ahead, last_col, last, count);
+        }
+        run_tiles(s, col, panels, &right, &ahead, &next);
+        finish_load(s, &ahead);
     }
 }
 
@@ -426,11 +516,11 @@ static void pack_rows(const tile_step *s)
     }
 }
 
-static void run_block(const tile_job *job, const block *b)
+static void run_block(const tile_job *job, const block *b, desk *desk)
 {
     const gemm_task *t = job->task;
     const int size = job->kernels->size;
-    tile_step s = { .job = job, .block = b, .steps = { .next = t->a, .addend_row = t->addend_row } };
+    tile_step s = { .job = job, .block = b, .desk = desk, .steps = { .next = t->a, .addend_row = t->addend_row } };
     for (s.k = b->k; s.k < b->k_end; s.k += GEMM_STEP_K) {
         s.steps.k = min_i64(GEMM_STEP_K, b->k_end - s.k);
         s.first = s.k == 0;
@@ -465,7 +555,7 @@ static bool keeps_sums(const tile_job *job)
 }
 
 /* One piece of the grid over a part of k, in equal parts of at most BLOCK_ROWS rows and BLOCK_PANELS panels. */
-static void run_piece(tile_job *job, int64_t piece, char *memory)
+static void run_piece(tile_job *job, int64_t piece, char *memory, desk *desk)
 {
     const gemm_task *t = job->task;
     const int64_t grid = job->row_blocks * job->col_blocks, k_part = piece / grid;
@@ -473,8 +563,7 @@ static void run_piece(tile_job *job, int64_t piece, char *memory)
     const int64_t k_end = min_i64(part_step(job, k_part + 1) * GEMM_STEP_K, t->k);
     piece %= grid;
     const int nr = job->kernels->nr, threads = bk_get_num_threads();
-    const int64_t line = job->by_columns ? piece % job->row_blocks : piece / job->col_blocks;
-    const int64_t column = job->by_columns ? piece / job->row_blocks : piece % job->col_blocks;
+    const int64_t line = piece / job->col_blocks, column = piece % job->col_blocks;
     const int64_t panels = ceil_div(t->n, nr);
     const int64_t begin = t->m * line / job->row_blocks, end = t->m * (line + 1) / job->row_blocks;
     const int64_t panel = panels * column / job->col_blocks, panel_end = panels * (column + 1) / job->col_blocks;
@@ -489,7 +578,7 @@ static void run_piece(tile_job *job, int64_t piece, char *memory)
         b.tiles = ceil_div(b.rows, job->kernels->mr);
         b.packed_a = job->pack_a ? memory : NULL;
         b.sums = memory && k == 0 && keeps_sums(job) && b.rows > job->kernels->mr ? memory + packed_a_bytes(job) : NULL;
-        const bool same_rows = !job->by_columns && part + 1 == parts && panel_end < panels;
+        const bool same_rows = part + 1 == parts && panel_end < panels;
         const spot next_rows = { same_rows ? begin : b.row + b.rows, k, same_rows ? panel_end * nr : panel * nr };
         for (int64_t strip = 0; strip < strips; strip++) {
             const int64_t from = panel + (panel_end - panel) * strip / strips;
@@ -498,7 +587,7 @@ static void run_piece(tile_job *job, int64_t piece, char *memory)
             b.col_end = min_i64(to * nr, t->n);
             b.after = strip + 1 < strips ? (spot){ b.row, k, b.col_end } : next_rows;
             b.first = shares_b ? (to - from) * thread / threads : 0;
-            run_block(job, &b);
+            run_block(job, &b, desk);
         }
         if (t->epilogue && job->col_blocks == 1)
             t->epilogue(t->epilogue_arg, b.row, b.row + b.rows);
@@ -512,8 +601,11 @@ static void run_pieces(void *arg, int64_t begin, int64_t end)
     tile_job *job = arg;
     const size_t bytes = (size_t)(packed_a_bytes(job) + (keeps_sums(job) ? sums_bytes(job) : 0));
     char *memory = bytes ? pool_try(bytes) : NULL;
+    desk desk;
+    desk.at = 0;
+    desk.k = desk.col = -1;
     for (int64_t piece = begin; piece < end; piece++)
-        run_piece(job, piece, memory);
+        run_piece(job, piece, memory, &desk);
     pool_give(memory, bytes);
 }
 
@@ -638,9 +730,8 @@ static int64_t apart_bytes(const tile_job *job)
     return job->k_parts > 1 ? (steps_of(job) - part_step(job, 1)) * columns * t->m * job->kernels->size : 0;
 }
 
-/* Pieces are dealt out column by column. Where b is packed on the way, each thread gets columns of its own: a slice
- * that another core has just packed is slow to read. Elsewhere rows are cut first, alike for all threads, and whole
- * rows keep an epilogue local; but not below nine tiles, lest b be read too often. */
+/* Rows are cut first, alike for all threads: each packs its own rows of a, and its share of b for all, since it begins
+ * at other panels; and whole rows keep an epilogue local. But not below nine tiles, lest b be read too often. */
 static void choose_grid(tile_job *job, double work_ns)
 {
     const gemm_task *t = job->task;
@@ -648,15 +739,12 @@ static void choose_grid(tile_job *job, double work_ns)
     const int64_t wanted = ceil_div(choose_pieces(work_ns), job->k_parts), panels = ceil_div(t->n, job->kernels->nr);
     const bool high = (1 + t->m / (9 * mr)) * panels >= wanted;
     const int64_t most_rows = min_i64(1 + t->m / ((high ? 9 : 4) * mr), MAX_ROW_BLOCKS);
-    const int64_t own =
-        job->factor.states && !t->epilogue && job->k_parts == 1 ? max_i64(1, min_i64(threads, panels / 8)) : 1;
-    job->by_columns = own > 1;
-    job->row_blocks = min_i64(ceil_div(wanted, own), most_rows);
-    if (own == 1 && job->row_blocks > threads)
+    job->row_blocks = min_i64(wanted, most_rows);
+    if (job->row_blocks > threads)
         job->row_blocks -= job->row_blocks % threads;
     job->col_blocks = min_i64(ceil_div(wanted, job->row_blocks), panels);
     if (has_crowded_columns(t, job->kernels->size))
-        job->col_blocks = min_i64(job->col_blocks, max_i64(own, panels / PACKED_PANELS));
+        job->col_blocks = min_i64(job->col_blocks, max_i64(1, panels / PACKED_PANELS));
     for (int64_t i = 0; i < job->row_blocks; i++)
         atomic_store_explicit(&job->blocks_left[i], (int)job->col_blocks, memory_order_relaxed);
 }

@@ -250,7 +250,22 @@ static void test_large_factor(void)
     tap_ok(right, "a factor that is packed on the way, into sums and into c");
 }
 
-/* Rows of a that many panels read, or columns 4 KB apart, are packed; so are b's by the first tile that reads them. */
+/* Tiles pack the next slice of b meanwhile: many a little each, few all of it; a short step of k leaves most of the
+ * next one's rows; for all threads, and for one block alone. */
+static void test_carried_slices(void)
+{
+    static const int64_t shapes[][3] = { { 250, 530, 600 }, { 270, 1024, 517 }, { 100, 330, 1100 }, { 64, 1056, 257 } };
+    bool right = true;
+    for (int t = 0; t < 2; t++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+            for (int how = 0; how < 4; how++)
+                right = check(types[t], shapes[i][0], shapes[i][1], shapes[i][2],
+                              (variant){ .a = how & 1 ? COLUMNS : ROWS, .b = how >> 1 ? PADDED : ROWS }) &&
+                        right;
+    tap_ok(right, "slices of b that are packed while the one before is multiplied");
+}
+
+/* Rows of a that many panels read, or columns 4 KB apart, are packed. */
 static void test_packed_rows(void)
 {
     static const int64_t shapes[][3] = {
@@ -654,6 +669,7 @@ int main(void)
         test_block_edges();
         test_large_factor();
         test_packed_rows();
+        test_carried_slices();
         test_batches();
     }
     test_shapes();
