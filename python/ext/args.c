@@ -74,41 +74,72 @@ static void free_overloads(overload *o, int n)
 
 /* --- functions that look like one on the tape (autograd/composed.h) */
 
-/* Whether the arguments of a row are tensors; which of them require gradients. A list of tensors is none of these. */
-static bool row_fits(const composed *row, const overload *o, const arg *args, uint8_t *reached)
+/* What a row says about the arguments; false where no call of the overload fits it. A list of tensors is none of them.
+ */
+static bool read_row(int row, const overload *o, shown_row *out)
+{
+    const char *c = composed_rows[row].arguments;
+    *out = (shown_row){ .row = (int16_t)row, .ndim = -1 };
+    for (; *c && !strchr("*=>|:", *c); c++) {
+        const int k = *c >= 'a' ? *c - 'a' : *c - '0';
+        if (*c == '^' || *c == '+')
+            continue;
+        if (k >= o->n || o->params[k].type != ARG_TENSOR)
+            return false;
+        out->may_miss |= (uint8_t)((*c >= 'a') << out->count);
+        out->argument[out->count++] = (uint8_t)k;
+    }
+    if (*c == ':')
+        out->ndim = (int8_t)(c[1] - '0');
+    return true;
+}
+
+static int read_rows(const char *function, overload *o)
+{
+    const int first = composed_find(function);
+    int end = first;
+    while (end >= 0 && end < composed_count && strcmp(composed_rows[end].function, function) == 0)
+        end++;
+    if (first < 0)
+        return 0;
+    o->shown = PyMem_Malloc((size_t)(end - first) * sizeof *o->shown);
+    if (!o->shown)
+        return PyErr_NoMemory(), -1;
+    for (int row = first; row < end; row++)
+        o->shown_count += read_row(row, o, &o->shown[o->shown_count]);
+    return 0;
+}
+
+/* Whether the arguments of a row are there; which of them require gradients. */
+static inline bool row_fits(const shown_row *row, const arg *args, uint8_t *reached)
 {
     *reached = 0;
-    for (int i = 0; row->arguments[i] && !strchr("*=>|", row->arguments[i]); i++) {
-        const char c = row->arguments[i];
-        if (c == '^' || c == '+')
-            continue;
-        if (c == ':')
-            return args[0].tensor->layout->ndim == row->arguments[i + 1] - '0';
-        int k = c >= 'a' ? c - 'a' : c - '0';
-        if (k >= o->n || o->params[k].type != ARG_TENSOR || (!args[k].tensor && c < 'a'))
+    for (int i = 0; i < row->count; i++) {
+        const bk_tensor *t = args[row->argument[i]].tensor;
+        if (!t && !(row->may_miss >> i & 1))
             return false;
-        *reached |= (uint8_t)((args[k].tensor && bk_requires_grad(args[k].tensor)) << i);
+        *reached |= (uint8_t)((t && tensor_tracked(t)) << i);
     }
-    return true;
+    return row->ndim < 0 || args[0].tensor->layout->ndim == row->ndim;
 }
 
 static PyObject *call_composed(const overload *o, const arg *args)
 {
     uint64_t start = next_sequence;
     PyObject *result = o->call(args);
-    uint8_t reached;
-    int row = o->composed;
+    uint8_t reached = 0;
+    const shown_row *row = o->shown, *end = row + o->shown_count;
     if (!result || !grad_enabled())
         return result;
-    const char *function = composed_rows[row].function;
-    while (!row_fits(&composed_rows[row], o, args, &reached))
-        if (++row == composed_count || strcmp(composed_rows[row].function, function) != 0)
-            return result;
+    while (row < end && !row_fits(row, args, &reached))
+        row++;
+    if (row == end)
+        return result;
     Py_ssize_t n = PyTuple_Check(result) ? PyTuple_GET_SIZE(result) : 1;
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *one = PyTuple_Check(result) ? PyTuple_GET_ITEM(result, i) : result;
         if (py_is_tensor(one))
-            composed_mark(((py_tensor *)one)->t, row, start, reached);
+            composed_mark(((py_tensor *)one)->t, row->row, start, reached);
     }
     return result;
 }
@@ -127,8 +158,10 @@ static int compile(builtin *f)
             return -1;
         }
         all[n].call = row->call;
-        all[n].composed = composed_find(PyUnicode_AsUTF8(f->name));
-        n++;
+        if (read_rows(PyUnicode_AsUTF8(f->name), &all[n++])) {
+            free_overloads(all, n);
+            return -1;
+        }
     }
     f->overloads = all;
     return 0;
@@ -146,7 +179,7 @@ static PyObject *call(PyObject *self, PyObject *const *given, size_t nargsf, PyO
     s.lists = 0;
     for (const overload *o = f->overloads, *end = o + f->n; o < end; o++) {
         int r = parse(o, given, n, names, args, &s);
-        PyObject *result = r != FIT ? NULL : o->composed < 0 ? o->call(args) : call_composed(o, args);
+        PyObject *result = r != FIT ? NULL : !o->shown_count ? o->call(args) : call_composed(o, args);
         if (__builtin_expect(s.lists != 0, 0))
             convert_release(&s);
         if (r != MISFIT)

@@ -37,7 +37,7 @@ typedef struct known {
     uint64_t state;
     PyObject *table[TABLES], *hooks[HOOK_KINDS]; /* NULL: no dictionary */
     bool own_forward;
-    shortcut shortcuts[SHORTCUTS]; /* by a hash of the name's address */
+    shortcut shortcuts[SHORTCUTS]; /* by a hash of the name's address: in one of two neighbours */
 } known;
 
 /* With fields besides dict and weak the type counts as having a layout of its own, so that class M(Mixin, nn.Module)
@@ -129,10 +129,27 @@ static PyObject *no_attribute(PyObject *self, PyObject *name)
     return NULL;
 }
 
-static shortcut *shortcut_at(module_object *m, PyObject *name)
+static int shortcut_at(PyObject *name)
 {
     uintptr_t at = (uintptr_t)name / sizeof(void *) / 2;
-    return &m->known.shortcuts[(at ^ at / SHORTCUTS) % SHORTCUTS];
+    return (int)((at ^ at / SHORTCUTS) % SHORTCUTS);
+}
+
+/* Where a name is to be: in its place, whose owner moves next door, so that two names that share one do not drive each
+ * other out with every step of a loop. */
+static shortcut *shortcut_place(known *k, PyObject *name)
+{
+    const int at = shortcut_at(name);
+    shortcut *s = &k->shortcuts[at], *next = &k->shortcuts[at ^ 1];
+    if (next->name == name)
+        return next;
+    if (s->name && s->name != name) {
+        PyObject *old = next->name;
+        *next = *s;
+        s->name = NULL;
+        Py_XDECREF(old);
+    }
+    return s;
 }
 
 /* 0: the class has changed since it was last looked at. */
@@ -144,7 +161,8 @@ static unsigned type_version(PyTypeObject *type)
 static inline PyObject *by_shortcut(PyObject *self, PyObject *name)
 {
     module_object *m = (module_object *)self;
-    const shortcut *s = shortcut_at(m, name);
+    const int at = shortcut_at(name);
+    const shortcut *s = &m->known.shortcuts[m->known.shortcuts[at].name == name ? at : at ^ 1];
     bool good = s->name == name && m->dict && m->known.state == state_of(m->dict) && s->state == state_of(s->table) &&
                 s->type == type_version(Py_TYPE(self));
     return good ? s->value : NULL;
@@ -157,7 +175,7 @@ static PyObject *member_by_name(PyObject *self, PyObject *name)
     PyObject *table = NULL, *found = find_member(self, name, &table);
     unsigned type = type_version(Py_TYPE(self));
     if (found && m->known.state && type && PyUnicode_CHECK_INTERNED(name)) {
-        shortcut *s = shortcut_at(m, name);
+        shortcut *s = shortcut_place(&m->known, name);
         PyObject *old = s->name;
         *s = (shortcut){ Py_NewRef(name), table, found, state_of(table), type };
         Py_XDECREF(old);

@@ -321,6 +321,7 @@ void signature_free(overload *o)
         free_param(&o->params[i]);
     PyMem_Free(o->params);
     PyMem_Free(o->defaults);
+    PyMem_Free(o->shown);
     *o = (overload){ 0 };
 }
 

@@ -33,9 +33,18 @@ typedef struct param {
     uint8_t repeat; /* int[k]: k */
 } param;
 
+/* A row of autograd/composed.def that a call of the overload may be shown as: what its text says, read once. */
+typedef struct shown_row {
+    int16_t row;
+    int8_t ndim; /* of argument 0; -1: any */
+    uint8_t count, may_miss;
+    uint8_t argument[8];
+} shown_row;
+
 typedef struct overload {
     bound_fn call;
-    int composed;       /* the first row of autograd/composed.def for the function; -1: none */
+    shown_row *shown; /* the first that fits is taken */
+    uint8_t shown_count;
     uint8_t n;          /* parameters */
     uint8_t positional; /* those before the star */
     uint8_t required;   /* the positional ones that have no default */

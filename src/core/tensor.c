@@ -781,7 +781,10 @@ bool tensor_read_slow(const bk_tensor *t, operand *out)
 node *tensor_edge(const bk_tensor *t)
 {
     operand o;
-    return t->track && read_with((bk_tensor *)t, true, &o) ? o.edge : NULL;
+    const track *k = t->track;
+    if (k && k->place && !t->keeps && !(t->flags & TENSOR_VIEW) && tensor_whole(t) && is_extent(t))
+        return k->place; /* a result */
+    return k && read_with((bk_tensor *)t, true, &o) ? o.edge : NULL;
 }
 
 /* Whether something is lost on the way from a view to its base. */

@@ -374,3 +374,21 @@ def test_initial_values_are_those_of_pytorch(line):
 
     exact = {} if "orthogonal" in line else {"rtol": 1e-6, "atol": 0}
     check_same(outcome(init, SUT), outcome(init, REF), line, **exact)
+
+
+def test_many_members_read_in_turns_are_the_right_ones_also_after_they_change():
+    class Many(SUT.nn.Module):
+        def __init__(self, count):
+            super().__init__()
+            for i in range(count):
+                setattr(self, f"layer_{i}", SUT.nn.Linear(1, 1))
+
+    for count in (2, 5, 30):
+        m = Many(count)
+        names = [f"layer_{i}" for i in range(count)]
+        for _ in range(3):
+            assert all(getattr(m, n) is m._modules[n] for n in names)
+        m.layer_1 = SUT.nn.Linear(2, 2)
+        del m.layer_0
+        assert m.layer_1 is m._modules["layer_1"] and m.layer_1.in_features == 2 and not hasattr(m, "layer_0")
+        assert all(getattr(m, n) is m._modules[n] for n in names[1:])
