@@ -787,6 +787,17 @@ node *tensor_edge(const bk_tensor *t)
     return k && read_with((bk_tensor *)t, true, &o) ? o.edge : NULL;
 }
 
+bk_tensor *tensor_as_own(bk_tensor *view)
+{
+    operand in;
+    if (!view || !(view->flags & TENSOR_VIEW) || !tensor_tracked(view))
+        return view;
+    lock_take();
+    bk_tensor *own = tensor_read(view, &in) ? tensor_at(in.value, in.edge) : NULL;
+    lock_give();
+    return own;
+}
+
 /* Whether something is lost on the way from a view to its base. */
 static bool loses(const node *from, const node *to)
 {

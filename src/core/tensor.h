@@ -207,6 +207,9 @@ bk_tensor *track_tensor(track *k);
 /* t is a leaf that forward mode made. How many of these there are, in all threads. */
 int tensor_for_tangents(bk_tensor *t);
 extern int tangent_leaves;
+/* A result behind a view of it that nobody else sees, as a tensor of its own: what is written to it in place goes to
+ * its own place on the tape, not to that of a base. NULL stays NULL. */
+bk_tensor *tensor_as_own(bk_tensor *view);
 /* What t, a view, is a view of, or another handle for it when that is gone. */
 bk_tensor *tensor_base(const bk_tensor *t);
 /* The track of t, made when it has none. */

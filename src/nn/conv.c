@@ -159,7 +159,7 @@ static bk_tensor *conv_padded(bk_tensor *x, const bk_tensor *weight, const bk_te
     }
     y = bk_reshape(y, 2 + n, sizes);
     if (!bias)
-        return y;
+        return tensor_as_own(y);
     int64_t spread[2 + MAX_SPATIAL] = { 1, w->sizes[0], 1, 1, 1 };
     return bk_add(y, bk_reshape(bias, 2 + n, spread));
 }

@@ -177,7 +177,7 @@ bk_tensor *bk_repeat(const bk_tensor *t, int count, const int64_t *repeats)
         for (int d = 0; d < count; d++)
             more |= left[d] != 1;
     }
-    return scope_return(r);
+    return scope_return(tensor_as_own(r));
 }
 
 bk_tensor *bk_tile(const bk_tensor *t, int count, const int64_t *repeats)

@@ -555,7 +555,7 @@ bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count)
     sum s = { .parts = mem_alloc_zero((size_t)count * sizeof(part)) };
     term *terms = mem_alloc_zero((size_t)count * sizeof *terms);
     if (s.parts && terms && read_equation(&s, equation, tensors, count, terms))
-        result = count > 1 ? product_as_own(evaluate(&s)) : evaluate(&s);
+        result = count > 1 ? tensor_as_own(evaluate(&s)) : evaluate(&s);
     mem_free(s.parts);
     mem_free(terms);
     result = scope_return(result);

@@ -387,17 +387,6 @@ static bk_tensor *matmul(const bk_tensor *a, const bk_tensor *b)
     return nb <= 2 ? fold(a, b) : batched(a, b);
 }
 
-bk_tensor *product_as_own(bk_tensor *view)
-{
-    operand in;
-    if (!view || !(view->flags & TENSOR_VIEW) || !tensor_tracked(view))
-        return view;
-    lock_take();
-    bk_tensor *own = tensor_read(view, &in) ? tensor_at(in.value, in.edge) : NULL;
-    lock_give();
-    return own;
-}
-
 /* --- the public functions -------------------------------------------------------------------------------------------
  */
 
@@ -407,7 +396,7 @@ static bk_tensor *apply(bk_tensor *(*product)(const bk_tensor *, const bk_tensor
     if (!a || !b)
         return NULL;
     bk_scope_push();
-    return scope_return(product_as_own(product(a, b)));
+    return scope_return(tensor_as_own(product(a, b)));
 }
 
 bk_tensor *bk_matmul(const bk_tensor *a, const bk_tensor *b) { return apply(matmul, a, b); }

@@ -220,7 +220,7 @@ static bk_tensor *linear(const bk_tensor *x, const bk_tensor *weight, const bk_t
         return NULL;
     bk_tensor *y =
         is_affine(flat, weight, bias) ? named_affine(flat, weight, bias) : bk_addmm(bias, flat, bk_t(weight), 1, 1);
-    return nx == 2 ? y : product_as_own(bk_view(y, nx, sizes));
+    return nx == 2 ? y : tensor_as_own(bk_view(y, nx, sizes));
 }
 
 bk_tensor *bk_linear(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias)
@@ -460,7 +460,7 @@ static bk_tensor *tensordot(const bk_tensor *a, const bk_tensor *b, int count, c
         if (!(set_b >> d & 1))
             sizes[ndim++] = b->layout->sizes[d];
     bk_tensor *c = bk_mm(as_matrix(a, count, da, set_a, true), as_matrix(b, count, db, set_b, false));
-    return product_as_own(bk_view(c, ndim, sizes));
+    return tensor_as_own(bk_view(c, ndim, sizes));
 }
 
 bk_tensor *bk_tensordot(const bk_tensor *a, const bk_tensor *b, int count, const int *dims_a, const int *dims_b)
@@ -492,7 +492,7 @@ bk_tensor *bk_kron(const bk_tensor *a, const bk_tensor *b)
     }
     bk_scope_push();
     bk_tensor *c = bk_mul(bk_reshape(a, 2 * ndim, wide_a), bk_reshape(b, 2 * ndim, wide_b));
-    return scope_return(bk_reshape(c, ndim, sizes));
+    return scope_return(tensor_as_own(bk_reshape(c, ndim, sizes)));
 }
 
 /* --- distances

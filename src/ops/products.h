@@ -13,10 +13,6 @@ bk_tensor *product_turned(const bk_tensor *a, const bk_tensor *b, int turned);
 /* x weight^T + bias of matrices and a vector: sizes fit, and all are of one dtype that products are computed in. */
 bk_tensor *product_affine(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias);
 
-/* A product behind a view of it that nobody else sees, as a tensor of its own: what is written to it in place goes to
- * its own place on the tape, not to that of a base. */
-bk_tensor *product_as_own(bk_tensor *view);
-
 /* As error texts call a dtype's C++ type: "float", "c10::Half". */
 const char *c_type_name(bk_dtype d);
 

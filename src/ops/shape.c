@@ -272,7 +272,7 @@ bk_tensor *bk_reshape(const bk_tensor *t, int ndim, const int64_t *sizes)
         } else {
             bk_scope_push();
             bk_tensor *dense = bk_contiguous(t);
-            v = scope_return(dense ? made_by(bk_view(dense, ndim, to), VIEW_unsafe_view) : NULL);
+            v = scope_return(dense ? tensor_as_own(made_by(bk_view(dense, ndim, to), VIEW_unsafe_view)) : NULL);
         }
     }
     lock_give();

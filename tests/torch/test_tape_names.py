@@ -471,3 +471,39 @@ def test_a_walk_over_the_graph_of_a_model_reaches_its_parameters():
         return found
 
     assert leaves(SUT) == leaves(REF)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "x.repeat(2,2)",
+        "x[0].repeat(2)",
+        "x.tile(2,2)",
+        "x.t().reshape(-1)",
+        "x.t().flatten()",
+        "T.kron(x,x)",
+        "F.conv1d(x[None],x[None])",
+        "F.conv2d(x[None,None],x[None,None])",
+        "x[None] @ x",
+        "(x * 2).view(-1)",
+    ],
+)
+def test_a_result_is_a_view_of_something_inside_its_function_only_where_it_is_in_pytorch(expression):
+    assert shown(written_twice(SUT, expression)) == shown(written_twice(REF, expression))
+
+
+def written_twice(m, expression):
+    return grad_fn(m, f"({expression}).mul_(2).mul_(3)")
+
+
+def test_views_of_a_repeated_tensor_follow_what_is_written_to_it():
+    gradients = []
+    for m in (SUT, REF):
+        x = m.zeros(4, requires_grad=True)
+        y = x.repeat(2)
+        y.retain_grad()
+        part = y[5].reshape(1, 1)
+        y[[4, 1]] += 2
+        (y.sum() + part.sum()).backward()
+        gradients.append(y.grad.tolist())
+    assert gradients[0] == gradients[1] == [1, 1, 1, 1, 1, 2, 1, 1]
