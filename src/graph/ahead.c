@@ -213,7 +213,7 @@ static void run_ahead(void *arg, int64_t begin, int64_t end)
 static bool same_records(const record_key *a, const record_key *b, int count)
 {
     uint64_t differs = 0;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count && !differs; i++) {
         differs |= (a[i].layout ^ b[i].layout) | (uint64_t)(a[i].op ^ b[i].op) | (uint64_t)(a[i].dtype ^ b[i].dtype) |
                    (uint64_t)(a[i].inputs ^ b[i].inputs);
         for (int k = 0; k < MAX_INPUTS; k++)
@@ -355,7 +355,8 @@ void ahead_settle(const plan *p, const op_log *log)
 {
     if (!ahead.plan)
         return;
-    while (ahead_waits && !atomic_load(&ahead.gone) && atomic_load(&ahead.done) < atomic_load(&ahead.limit))
+    while (ahead_waits && !atomic_load(&ahead.stop) && !atomic_load(&ahead.gone) &&
+           atomic_load(&ahead.done) < atomic_load(&ahead.limit))
         cpu_relax();
     threads_recall();
     if (ahead.plan != p || !is_bound(log))

