@@ -7,7 +7,9 @@
  *
  * Invariants: the job's fields change only while the word is even and nobody is inside. Worker: inside++, then read the
  * word; caller: close the word, then read inside; both sequentially consistent, so one of the two sees the other.
- * `busy` belongs to at most one caller; whoever finds it taken runs its loop inline, so no caller waits for another. */
+ * `busy` belongs to at most one caller; whoever finds it taken runs its loop inline, so no caller waits for another.
+ * A worker that is lent has a job of its own: whoever lends it holds busy and goes his way, until somebody recalls it,
+ * which the next loop does. */
 #define _GNU_SOURCE
 #include "core/threads.h"
 #include "core/error.h"

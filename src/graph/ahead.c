@@ -27,10 +27,11 @@ enum {
     FEWEST_RECORDS = 768, /* of a log: less is recorded before a worker has begun */
     FEWEST_STEPS = 64,    /* instructions */
     PLANS_TRIED = 4,
-    SHORT = 1 << 16,     /* elements of an instruction outside of regions: the flush may have to wait for it */
+    SHORT = 1 << 16,     /* elements of an instruction outside of regions */
     IDLE_ROUNDS = 4096,  /* some 200 us without a new record: Python does something else */
     MOST_PAUSES = 1 << 8 /* logs that a plan lets pass after it was wrong again and again */
 };
+static const double LONGEST_NS = 100e3;              /* of an instruction: the flush may have to wait for one */
 static const double LEAST_NS = 300e3;                /* of work */
 static const int64_t MOST_BYTES = (int64_t)64 << 20; /* that are taken before they are needed */
 
@@ -105,10 +106,12 @@ static bool sees_product(finding *f, const instruction *in)
            (!in->kernel.epilogue.program || sees_program(f, &in->kernel.epilogue));
 }
 
+static double each_ns(const plan_region *r) { return r->work_ns / (r->end - r->first); }
+
 /* Whether a worker can run it: in a region of rows, which needs no memory, or short and as simple. */
 static bool can_run(finding *f, const plan_region *region, const instruction *in)
 {
-    if (region && (!region->rows || region->width))
+    if (region && (!region->rows || region->width || each_ns(region) > LONGEST_NS))
         return false;
     if (in->kind == DO_COPY)
         return (region || in->copy.to.layout->numel <= SHORT) && sees(f, &in->copy.from, false) &&
@@ -139,7 +142,7 @@ static void find_head(const plan *p, plan_head *h)
         if (!can_run(&f, region, &p->code[i]))
             break;
         h->needs[i] = f.needs;
-        work_ns += region ? region->work_ns / (region->end - region->first) : 0;
+        work_ns += region ? each_ns(region) : 0;
     }
     h->end = i >= FEWEST_STEPS && work_ns >= LEAST_NS ? i : 0;
 }

@@ -3,7 +3,7 @@
 #define BK_GRAPH_AHEAD_H
 #include "graph/plan.h"
 
-/* All but ahead_leave are for the holder of the library's lock, and so is that. */
+/* All of this is for the holder of the library's lock. */
 
 /* The log has come to log->look records: begins, or lets the worker go on to what was recorded since. */
 void ahead_look(op_log *log);

@@ -322,9 +322,9 @@ static char *take_memory(plan *p, const op_log *log)
 
 char *plan_take_memory(plan *p, const op_log *log)
 {
+    error_mute(true);
     char *arena = take_memory(p, log);
-    if (!arena)
-        bk_error_clear();
+    error_mute(false);
     return arena;
 }
 
