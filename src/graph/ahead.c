@@ -62,7 +62,7 @@ static struct {
     ahead_counts counts;
 } ahead;
 
-bool ahead_waits;
+bool ahead_eagerly;
 
 ahead_counts ahead_count(void) { return ahead.counts; }
 
@@ -144,7 +144,7 @@ static void find_head(const plan *p, plan_head *h)
         h->needs[i] = f.needs;
         work_ns += region ? each_ns(region) : 0;
     }
-    h->end = i >= FEWEST_STEPS && work_ns >= LEAST_NS ? i : 0;
+    h->end = ahead_eagerly || (i >= FEWEST_STEPS && work_ns >= LEAST_NS) ? i : 0;
 }
 
 static int64_t memory_of(const plan *p)
@@ -279,8 +279,8 @@ static plan *find_candidate(const op_log *log)
     if (!(rewrites_done & REWRITE_ahead) || log_due() || log->progress.plan || threads_at_hand() < 2)
         return NULL;
     for (plan *p = cache_newest(); p && tried < PLANS_TRIED; p = p->older, tried++) {
-        if (p->key.records < FEWEST_RECORDS || p->key.rewrites != rewrites_done || p->begun ||
-            !same_records(log->keys, p->key.record, log->count))
+        if (p->key.records < (ahead_eagerly ? log->count : FEWEST_RECORDS) || p->key.rewrites != rewrites_done ||
+            p->begun || !same_records(log->keys, p->key.record, log->count))
             continue;
         plan_head *h = head_of(p);
         if (!h || !h->end)
@@ -358,7 +358,7 @@ void ahead_settle(const plan *p, const op_log *log)
 {
     if (!ahead.plan)
         return;
-    while (ahead_waits && !atomic_load(&ahead.stop) && !atomic_load(&ahead.gone) &&
+    while (ahead_eagerly && !atomic_load(&ahead.stop) && !atomic_load(&ahead.gone) &&
            atomic_load(&ahead.done) < atomic_load(&ahead.limit))
         cpu_relax();
     threads_recall();

@@ -24,6 +24,6 @@ typedef struct ahead_counts {
     int64_t instructions;       /* of those that were taken */
 } ahead_counts;
 ahead_counts ahead_count(void);
-extern bool ahead_waits; /* the flush waits until the worker has done all that it may: so that tests repeat */
+extern bool ahead_eagerly; /* of short plans too, and the flush waits until the worker has done all that it may */
 
 #endif

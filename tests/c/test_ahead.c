@@ -2,7 +2,7 @@
  *
  * Every program here begins as a loop that ran before, so that a worker runs ahead of it, and then goes on in its own
  * way. It gives the bits that it gives when nothing runs ahead, and the loop runs ahead again afterwards. A flush waits
- * for the worker (ahead_waits), so that all that can go wrong does. */
+ * for the worker (ahead_eagerly), so that all that can go wrong does. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ enum { CAN_FORK = 0 }; /* ThreadSanitizer: no threads in a forked child */
 enum { CAN_FORK = 1 };
 #endif
 
-enum { STEPS = 240, ROWS = 16, WIDTH = 64, WEIGHTS = 3, RESULTS = 6, MIDDLE = STEPS / 2 };
+enum { STEPS = 80, ROWS = 16, WIDTH = 64, WEIGHTS = 3, RESULTS = 6, MIDDLE = STEPS / 2 };
 
 typedef struct model {
     bk_tensor *x, *other; /* time, rows, width */
@@ -385,6 +385,101 @@ static void check_programs(void)
     }
 }
 
+/* --- random cells ------------------------------------------------------------------------------------------------- */
+
+static unsigned draw(unsigned *seed, unsigned below)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (*seed >> 16) % below;
+}
+
+/* The cell of a seed: the next state in h[0], another in h[1]. */
+static void drawn_step(const model *m, unsigned seed, const bk_tensor *x, bk_tensor *h[static 2])
+{
+    enum { OPS = 7 };
+    bk_tensor *v[3 + OPS] = { (bk_tensor *)x, h[0], h[1] };
+    int n = 3;
+    for (int i = 0; i < OPS; i++, n++) {
+        bk_tensor *a = v[draw(&seed, (unsigned)n)], *b = v[draw(&seed, (unsigned)n)];
+        switch (draw(&seed, 8)) {
+        case 0: v[n] = bk_add(a, b); break;
+        case 1: v[n] = bk_mul(bk_tanh(a), b); break;
+        case 2: v[n] = bk_sub(bk_sigmoid(a), bk_mul_s(b, 0.5)); break;
+        case 3: v[n] = bk_matmul(a, bk_transpose(m->w[0], 0, 1)); break;
+        case 4: v[n] = bk_add(bk_matmul(a, bk_transpose(m->w[1], 0, 1)), m->w[2]); break;
+        case 5: v[n] = bk_tanh(bk_add(bk_matmul(a, m->w[0]), b)); break;
+        case 6:
+            v[n] =
+                bk_cat((bk_tensor *[]){ bk_slice(a, 1, 0, WIDTH / 2, 1), bk_slice(b, 1, WIDTH / 2, WIDTH, 1) }, 2, 1);
+            break;
+        default: v[n] = bk_div(a, bk_add_s(bk_square(b), 1)); break;
+        }
+    }
+    h[1] = bk_tanh(v[n - 2]);
+    h[0] = bk_tanh(bk_add(bk_matmul(v[n - 1], bk_transpose(m->w[1], 0, 1)), v[n - 3]));
+}
+
+/* With an update of the input on the way, an op more, or an end, where the seed says so. */
+static numbers run_drawn(model *m, unsigned cell, unsigned way)
+{
+    enum { LENGTH = 40 };
+    numbers out = { .parts = 0 };
+    const int at = (int)draw(&way, 2 * LENGTH), what = (int)draw(&way, 4);
+    bk_scope_push();
+    bk_tensor *h[2] = { bk_zeros(2, (int64_t[]){ ROWS, WIDTH }, BK_FLOAT32), bk_select(m->other, 0, 0) }, *all[LENGTH];
+    int done = 0;
+    for (int t = 0; t < LENGTH && !(t == at && what == 0); t++) {
+        if (t == at && what == 1)
+            bk_fill_(bk_select(m->x, 0, t / 2), 0.5);
+        if (t == at && what == 2)
+            h[1] = bk_relu(h[1]);
+        if (t == at && what == 3)
+            m->kept[0] = bk_retain(h[0]);
+        drawn_step(m, cell, bk_select(m->x, 0, t), h);
+        all[done++] = h[0];
+    }
+    bk_tensor *loss = done ? bk_mean(bk_square(bk_stack(all, done, 0)), 0, false) : NULL;
+    forget_gradients(m);
+    if (loss)
+        bk_backward(loss, NULL, false, false);
+    note(&out, loss);
+    for (int k = 0; k < WEIGHTS; k++)
+        note(&out, bk_grad_of(m->w[k]));
+    if (m->kept[0])
+        note(&out, m->kept[0]);
+    bk_release(m->kept[0]);
+    m->kept[0] = NULL;
+    bk_scope_pop();
+    return out;
+}
+
+static void check_random_cells(void)
+{
+    enum { CELLS = CAN_FORK ? 40 : 4, TIMES = 8 }; /* ThreadSanitizer takes its time */
+    int different = 0;
+    const ahead_counts before = ahead_count();
+    for (unsigned cell = 1; cell <= CELLS; cell++) {
+        numbers got[2][TIMES];
+        for (int ahead = 0; ahead < 2; ahead++) {
+            bk_scope_push();
+            model m = make_model();
+            rewrites_done = ahead ? REWRITE_ALL : REWRITE_ALL & ~(uint32_t)REWRITE_ahead;
+            for (unsigned k = 0; k < TIMES; k++)
+                got[ahead][k] = run_drawn(&m, cell * 977, cell * 31 + k * 7);
+            bk_scope_pop();
+        }
+        for (int k = 0; k < TIMES; k++) {
+            different += !same(&got[0][k], &got[1][k]);
+            numbers_free(&got[0][k]);
+            numbers_free(&got[1][k]);
+        }
+    }
+    const ahead_counts after = ahead_count();
+    tap_ok(!different && (!runs_lazily() || after.taken - before.taken >= CELLS / 2),
+           "random cells give the same bits (%d times not; %d were taken on, %d departed)", different,
+           (int)(after.taken - before.taken), (int)(after.left - before.left));
+}
+
 /* --- other things ------------------------------------------------------------------------------------------------- */
 
 static void check_that_it_pays(void)
@@ -404,11 +499,13 @@ static void check_small_logs(void)
 {
     model m = make_model();
     const ahead_counts before = ahead_count();
+    ahead_eagerly = false;
     for (int i = 0; i < 6; i++) {
         numbers n = run(&m, 20, NULL);
         numbers_free(&n);
     }
     tap_ok(ahead_count().begun == before.begun, "nothing runs ahead of a short loop");
+    ahead_eagerly = true;
     bk_set_num_threads(1);
     for (int i = 0; i < 6; i++) {
         numbers n = run(&m, STEPS, NULL);
@@ -503,17 +600,18 @@ static void check_faults(void)
 int main(void)
 {
     bk_set_num_threads(2);
-    ahead_waits = true;
+    ahead_eagerly = true;
     bk_scope_push();
     check_that_it_pays();
     check_programs();
+    check_random_cells();
     check_small_logs();
     check_pauses();
     check_fork();
     check_interrupt();
     if (runs_lazily()) {
         check_faults();
-        ahead_waits = false; /* and now wherever the worker happens to be */
+        ahead_eagerly = false; /* and now wherever the worker happens to be */
         check_programs();
     }
     bk_scope_pop();
