@@ -132,8 +132,10 @@ static int run_terms(const instruction *in, const binding *bound)
 {
     int factors = in->sum.products ? 2 : 1;
     sum_rows *terms = (sum_rows *)bound[in->sum.table].base;
-    for (int i = 0; i < in->sum.count * factors; i++)
-        terms[i] = (sum_rows){ address(bound, &in->sum.terms[i]), in->sum.terms[i].layout };
+    for (int i = 0; i < in->sum.count * factors; i++) {
+        const plan_view *v = &in->sum.terms[i];
+        terms[i] = (sum_rows){ address(bound, v), v->layout, bound[v->buffer].memory };
+    }
     sum_call call = { .terms = terms, .count = in->sum.count, .factors = factors, .begins = in->sum.begins };
     call.out = bind_view(bound, &in->sum.out);
     call.scratch = bound[in->sum.scratch].base;

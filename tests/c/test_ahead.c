@@ -3,6 +3,7 @@
  * Every program here begins as a loop that ran before, so that a worker runs ahead of it, and then goes on in its own
  * way. It gives the bits that it gives when nothing runs ahead, and the loop runs ahead again afterwards. A flush waits
  * for the worker (ahead_eagerly), so that all that can go wrong does. */
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "weights.h"
 #include "brisk.h"
 #include "core/memory.h"
+#include "core/tensor.h"
 #include "graph/ahead.h"
 #include "graph/rewrites.h"
 #include "tap.h"
@@ -530,6 +532,50 @@ static void check_pauses(void)
            (int)(ahead_count().left - before.left));
 }
 
+/* Where memory lies depends on what else was taken of the pool, and so on what ran ahead. */
+
+static void let_be(void *owner) { (void)owner; }
+
+/* A tensor over memory of the caller's, as if the pool had given it. */
+static bk_tensor *tensor_over(float *data, int64_t rows, int64_t columns)
+{
+    const layout *l = layout_get(2, (int64_t[]){ rows, columns }, (int64_t[]){ columns, 1 });
+    storage *s = storage_foreign(data, (size_t)(rows * columns) * sizeof *data, let_be, NULL);
+    s->exports = 0;
+    return tensor_from_node(node_data(BK_FLOAT32, l, s, (char *)data));
+}
+
+/* The gradient of a weight that steps read with tensors of their own, each behind the one before it, or before it. */
+static bk_tensor *gradient_over(float *block, int steps, bool backwards)
+{
+    bk_tensor *w = sample(2, (int64_t[]){ WIDTH, WIDTH }, BK_FLOAT32, 5, 0.1), *sum = NULL;
+    bk_set_requires_grad(w, true);
+    for (int t = 0; t < steps; t++) {
+        float *data = block + (backwards ? steps - 1 - t : t) * ROWS * WIDTH;
+        for (int i = 0; i < ROWS * WIDTH; i++)
+            data[i] = (float)sin(t * 31 + i * 7);
+        bk_tensor *x = tensor_over(data, ROWS, WIDTH);
+        bk_tensor *of_step = bk_tanh(bk_matmul(x, w));
+        sum = sum ? bk_add(bk_mul_s(sum, 0.5), of_step) : of_step;
+    }
+    bk_backward(bk_sum(bk_mul(sum, sum), 0, false), NULL, false, false);
+    return bk_grad_of(w);
+}
+
+static void check_neighbours(void)
+{
+    enum { TIMES = 50, ELEMENTS = TIMES * ROWS * WIDTH };
+    float *block = malloc(ELEMENTS * sizeof *block), *other = malloc(ELEMENTS * sizeof *other);
+    bk_scope_push();
+    bk_tensor *a = gradient_over(block, TIMES, false), *b = gradient_over(other, TIMES, true);
+    tap_ok(!memcmp(bk_data(a), bk_data(b), WIDTH * WIDTH * sizeof(float)),
+           "tensors that happen to lie behind each other are added up in the order of others");
+    bk_scope_pop();
+    bk_sync();
+    free(block);
+    free(other);
+}
+
 static void check_fork(void)
 {
     model m = make_model();
@@ -607,6 +653,7 @@ int main(void)
     check_random_cells();
     check_small_logs();
     check_pauses();
+    check_neighbours();
     check_fork();
     check_interrupt();
     if (runs_lazily()) {
