@@ -171,6 +171,12 @@ static int places_for(rewriter *w, int32_t index, const layout *order)
     return w->places_count++;
 }
 
+static void add_read(rewriter *w, int32_t v)
+{
+    if (v >= 0 && is_record(w, v))
+        w->marks[v].uses++;
+}
+
 /* Record i becomes a lookup of this kind. */
 static lookup *take(rewriter *w, int32_t i, int kind, int32_t product, const found *f)
 {
@@ -179,6 +185,8 @@ static lookup *take(rewriter *w, int32_t i, int kind, int32_t product, const fou
     l->places = places_for(w, f->index, f->order);
     w->marks[i].role = ROLE_LOOKUP;
     w->marks[i].set = w->lookup_count;
+    add_read(w, f->table);
+    add_read(w, f->index);
     note_of(w, FACT_LOOKED_UP, product);
     return l;
 }

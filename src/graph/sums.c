@@ -15,7 +15,7 @@
 
 enum {
     SHORTEST = 3, /* terms: two are added as the second is finished */
-    STRETCH_BYTES = 1 << 19,
+    STRETCH_BYTES = 1 << 20,
     STRETCH_ROWS = 256, /* at least: the inner dimension of a product at full speed */
 };
 
