@@ -191,3 +191,11 @@ def test_a_table_in_which_few_rows_are_looked_up_is_left_alone():
     w.places = w.places[:3]
     linear(w)
     assert _C._plan_facts()[FACT] == before
+
+
+def test_the_gradient_of_a_row_that_meets_an_infinite_weight_is_not_finite():
+    w = World(SUT, "float32")
+    with SUT.no_grad():
+        w.W[3, 5] = float("inf")
+    linear(w)
+    assert not np.isfinite(w.E.grad.numpy()[:-2, 5]).any() and np.isfinite(w.E.grad.numpy()[:, :5]).all()
