@@ -16,6 +16,14 @@ void pass_forget(pass *p)
         mem_free(p->steps);
 }
 
+int pass_first_leaf(const pass *p)
+{
+    int i = p->count;
+    while (i > 0 && p->steps[i - 1].node->op == OP_leaf)
+        i--;
+    return i;
+}
+
 static __attribute__((noinline)) bool grow(pass *p)
 {
     bool first = p->steps == p->few;
