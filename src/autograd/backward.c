@@ -94,8 +94,8 @@ static void pass_free(pass *p)
     }
     places_free(p->outputs, p->call->output_count);
     places_free(p->inputs, p->call->input_count);
-    lock_give();
     pass_forget(p);
+    lock_give();
 }
 
 /* --- sending -------------------------------------------------------------------------------------------------------

@@ -583,12 +583,11 @@ static bool copy_key(plan *made, const plan_key *key)
     made->key = (plan_key){
         .recorded = key->recorded, .rewrites = key->rewrites, .records = key->records, .leaves = key->leaves
     };
-    made->key.record = mem_alloc(records * sizeof(record_key) + 1);
+    made->text = key_text_new(key->record, key->records);
     made->key.bits = mem_alloc(records + 1);
     made->key.leaf = mem_alloc(leaves * sizeof(leaf_key) + 1);
-    if (!made->key.record || !made->key.bits || !made->key.leaf)
+    if (!made->text || !made->key.bits || !made->key.leaf)
         return false;
-    memcpy(made->key.record, key->record, records * sizeof(record_key));
     memcpy(made->key.bits, key->bits, records);
     memcpy(made->key.leaf, key->leaf, leaves * sizeof(leaf_key));
     return true;
@@ -621,7 +620,7 @@ static bool list_kept(const planner *p, plan *made)
 
 static int64_t size_of(const plan *made)
 {
-    int64_t bytes = (int64_t)sizeof *made + made->key.records * (int64_t)(sizeof(record_key) + 1) +
+    int64_t bytes = (int64_t)sizeof *made + key_text_bytes(made->text) + made->key.records +
                     made->kept_count * (int64_t)sizeof(kept_value) + made->key.leaves * (int64_t)sizeof(leaf_key) +
                     made->code_count * (int64_t)sizeof(instruction) +
                     made->buffer_count * (int64_t)(sizeof(plan_buffer) + sizeof(binding)) +
@@ -700,7 +699,7 @@ void plan_free(plan *made)
     mem_free(made->kept);
     mem_free(made->factors);
     regions_free(made->regions, made->region_count);
-    mem_free(made->key.record);
+    mem_free(made->text);
     mem_free(made->key.bits);
     mem_free(made->key.leaf);
     mem_free(made);
