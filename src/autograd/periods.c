@@ -12,6 +12,7 @@
  * BRISK_CHECK_PLAN=1 runs all rules, and compares. */
 #include "autograd/periods.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,34 +75,53 @@ static inline bool same_head(const tape_key *a, const tape_key *b)
     return x == y;
 }
 
+/* Which words of keys may differ, if by as much from one to the next: numbers, and the offset of a region. */
+enum { KEY_WORDS = sizeof(tape_key) / sizeof(uint32_t), NUMBERS = offsetof(tape_key, in) / sizeof(uint32_t) };
+#define EQUAL UINT32_MAX
+static const uint32_t equal_words[2][KEY_WORDS] = {
+    { EQUAL, EQUAL, 0, 0, 0, 0, 0, 0, EQUAL, EQUAL, EQUAL, EQUAL, EQUAL, EQUAL, EQUAL, EQUAL },
+    { EQUAL, EQUAL, 0, 0, 0, 0, 0, 0, EQUAL, EQUAL, 0, 0, EQUAL, EQUAL, EQUAL, EQUAL },
+};
+#undef EQUAL
+_Static_assert(sizeof(tape_key) == 64 && offsetof(tape_key, attr) == 32 && offsetof(attr, region.offset) == 8 &&
+                   NUMBERS == 2,
+               "the words of keys");
+
+typedef uint32_t key_word __attribute__((may_alias));
+
 static inline bool key_goes_on(const tape_key *a, const tape_key *b, const tape_key *c)
 {
-    if (!same_head(a, b) || !same_head(b, c))
-        return false;
-    bool good = true;
-    for (int k = 0; k < MAX_INPUTS; k++)
-        good &= c->in[k] - b->in[k] == b->in[k] - a->in[k] && c->edge[k] - b->edge[k] == b->edge[k] - a->edge[k];
-    return good && attributes_go_on(c->op, &a->attr, &b->attr, &c->attr);
+    const key_word *x = (const key_word *)a, *y = (const key_word *)b, *z = (const key_word *)c;
+    const uint32_t *equal = equal_words[is_region(c->op)];
+    uint32_t other = 0;
+    for (int i = 0; i < KEY_WORDS; i++)
+        other |= ((z[i] - y[i]) ^ (y[i] - x[i])) | ((z[i] - y[i]) & equal[i]);
+    return !other;
 }
 
-/* Of what three steps read or lead to: the same, what stands a period further on, or alike in itself. */
-static inline bool number_goes_on(int a, int b, int c, int length)
+/* Of what three steps read or lead to: whether it is alike in itself. */
+static __attribute__((noinline)) bool are_alike(int a, int b, int c)
 {
-    if (b == c || (c < found.places && c - b == length))
-        return true;
     const tape_key *keys = tape.keys;
     return key_goes_on(&keys[a], &keys[b], &keys[c]) && (c < found.places || keys[b].in[0] == keys[c].in[0]);
+}
+
+/* Numbers that differ by as much as those before them: the same, what stands a period further on, or else alike. */
+static inline bool number_goes_on(int b, int c, int length)
+{
+    return b == c || (c - b == length && c < found.places) || are_alike(b - (c - b), b, c);
 }
 
 /* Whether step i goes on as the two a period and two periods before it. */
 static bool step_goes_on(int i, int length)
 {
     const tape_key *c = &tape.keys[i], *b = c - length, *a = b - length;
-    bool good = key_goes_on(a, b, c);
-    for (int k = 0; good && k < MAX_INPUTS; k++)
-        good = number_goes_on(a->in[k], b->in[k], c->in[k], length) &&
-               number_goes_on(a->edge[k], b->edge[k], c->edge[k], length);
-    return good;
+    if (!key_goes_on(a, b, c))
+        return false;
+    for (int k = 0; k < MAX_INPUTS; k++)
+        if (!number_goes_on(b->in[k], c->in[k], length) || !number_goes_on(b->edge[k], c->edge[k], length))
+            return false;
+    return true;
 }
 
 /* The length of a period of which there are three from step i on; 0: there are none before `end`. */
@@ -435,43 +455,16 @@ static bool records_go_on(observation *o)
 /* --- what follows --------------------------------------------------------------------------------------------------
  */
 
-static inline void hold(op_log *log, int32_t number)
+/* One that reads it more, so many times. */
+static inline void hold(op_log *log, int32_t number, int times)
 {
     node *n = record_input(log, number);
     if (number >= 0)
-        log->keys[number].readers++;
+        log->keys[number].readers += times;
     else
-        n->uses++;
+        n->uses += times;
     if (n)
-        node_retain(n);
-}
-
-/* The number of what is read `further` periods after the last that was observed, which has one reader more. */
-static inline int32_t read_further(op_log *log, const reading *r, int further)
-{
-    if (r->how == IS_VALUE) {
-        node *n = tape.nodes[r->number + r->by * further];
-        const int32_t number = input_number(log, n);
-        if (number != NO_LEAF)
-            node_retain(n);
-        return number;
-    }
-    const int32_t number = r->number + r->by * further;
-    hold(log, number);
-    return number;
-}
-
-static void let_go(op_log *log, const record_key *key, int inputs)
-{
-    for (int k = 0; k < inputs; k++) {
-        node *n = record_input(log, key->in[k]);
-        if (key->in[k] >= 0)
-            log->keys[key->in[k]].readers--;
-        else
-            n->uses--;
-        if (n)
-            node_release(n);
-    }
+        n->refs += times;
 }
 
 static int64_t region_moves(const observation *o, int i)
@@ -480,39 +473,104 @@ static int64_t region_moves(const observation *o, int i)
     return is_region(key->op) ? key->attr.region.offset - before->attr.region.offset : 0;
 }
 
-static bool append_further(op_log *log, const observation *o, int i, int further)
+/* What is to be changed in a copy of the last period that was observed. */
+typedef struct change {
+    int32_t record, k; /* k < 0: the offset of its region */
+    moving how;
+    int64_t from, by;
+} change;
+
+static int find_changes(const op_log *log, const observation *o, change *list)
 {
-    const int at = log->count, from = o->mark[OBSERVED - 1] + i;
-    record_key *key = &log->keys[at];
-    *key = log->keys[from];
-    key->readers = 0;
-    for (int k = 0; k < key->inputs; k++) {
-        key->in[k] = read_further(log, &o->readings[i * MAX_INPUTS + k], further);
-        if (key->in[k] == NO_LEAF)
-            return let_go(log, key, k), false;
+    int count = 0;
+    for (int i = 0; i < o->records; i++) {
+        const record_key *key = &log->keys[o->mark[OBSERVED - 1] + i];
+        const int64_t by = region_moves(o, i);
+        for (int k = 0; k < key->inputs; k++) {
+            const reading *r = &o->readings[i * MAX_INPUTS + k];
+            if (r->how != STAYS)
+                list[count++] = (change){ i, k, r->how, r->number, r->by };
+        }
+        if (by)
+            list[count++] = (change){ i, -1, STAYS, key->attr.region.offset, by };
     }
-    const int64_t by = region_moves(o, i);
-    if (by)
-        key->attr.region.offset += by * further;
-    log->hash = record_hash(log->hash, key);
-    log->nodes[at] = NULL;
-    log->layouts[at] = log->nodes[from]->layout;
-    log->count = at + 1;
-    return true;
+    return count;
 }
 
-/* Records what the rules of all periods that follow would. False: out of memory; what is there already nobody reads. */
+/* What all periods read is held for all of them. */
+static void hold_common(op_log *log, const observation *o)
+{
+    for (int i = 0; i < o->records; i++)
+        for (int k = 0; k < log->keys[o->mark[OBSERVED - 1] + i].inputs; k++)
+            if (o->readings[i * MAX_INPUTS + k].how == STAYS)
+                hold(log, o->readings[i * MAX_INPUTS + k].number, o->periods);
+}
+
+/* Makes the changes in the records of a period, `further` ones after the last that was observed. */
+static void change_records(op_log *log, record_key *keys, const change *list, int count, int further)
+{
+    for (const change *c = list; c < list + count; c++) {
+        record_key *key = &keys[c->record];
+        const int64_t number = c->from + c->by * further;
+        if (c->k < 0) {
+            key->attr.region.offset = number;
+        } else if (c->how == IS_VALUE) {
+            key->in[c->k] = input_number(log, node_retain(tape.nodes[number])); /* there is room for leaves */
+        } else {
+            key->in[c->k] = (int32_t)number;
+            hold(log, (int32_t)number, 1);
+        }
+    }
+}
+
+static void append_period(op_log *log, const observation *o, const record_key *like, const change *list, int count,
+                          int further)
+{
+    const int at = log->count, records = o->records, from = o->mark[OBSERVED];
+    record_key *keys = log->keys + at;
+    memcpy(keys, like, (size_t)records * sizeof *keys);
+    memset(log->nodes + at, 0, (size_t)records * sizeof *log->nodes);
+    if (at != from)
+        memcpy(log->layouts + at, log->layouts + from, (size_t)records * sizeof *log->layouts);
+    change_records(log, keys, list, count, further);
+    uint64_t hash = log->hash;
+    for (int i = 0; i < records; i++)
+        hash = log_mix_record(hash, &keys[i]);
+    log->hash = hash;
+    log->count = at + records;
+}
+
+static int values_among(const change *list, int count)
+{
+    int values = 0;
+    for (int i = 0; i < count; i++)
+        values += list[i].how == IS_VALUE;
+    return values;
+}
+
+/* Records what the rules of all periods that follow would. False: out of memory, the log is as it was. */
 static bool append_periods(const observation *o)
 {
     op_log *log = &the_log;
-    if (!log_reserve(log, o->records * o->periods))
-        return false;
-    for (int further = 1; further <= o->periods; further++)
-        for (int i = 0; i < o->records; i++)
-            if (!append_further(log, o, i, further))
-                return false;
-    log->bytes += o->bytes * o->periods;
-    return true;
+    const size_t records = (size_t)o->records;
+    record_key *like = mem_alloc(records * sizeof *like + records * (MAX_INPUTS + 1) * sizeof(change));
+    change *list = (change *)(like + records);
+    const int count = like ? find_changes(log, o, list) : 0, last = o->mark[OBSERVED - 1];
+    const bool good = like && log_reserve(log, o->records * o->periods) &&
+                      log_reserve_leaves(log, values_among(list, count) * o->periods);
+    if (good) {
+        hold_common(log, o);
+        memcpy(like, log->keys + last, records * sizeof *like);
+        for (int i = 0; i < o->records; i++) {
+            like[i].readers = 0;
+            log->layouts[log->count + i] = log->nodes[last + i]->layout;
+        }
+        for (int further = 1; further <= o->periods; further++)
+            append_period(log, o, like, list, count, further);
+        log->bytes += o->bytes * o->periods;
+    }
+    mem_free(like);
+    return good;
 }
 
 /* A gradient that a step is to have. */

@@ -21,7 +21,7 @@ static inline uint64_t log_mix(uint64_t h, uint64_t word)
 }
 
 /* The hash of a log with one record more, as append_record has it. */
-static inline uint64_t record_hash(uint64_t h, const record_key *key)
+static inline uint64_t log_mix_record(uint64_t h, const record_key *key)
 {
     h ^= (uint64_t)key->op << 48 | (uint64_t)key->dtype << 40 | (uint64_t)key->inputs << 32 | key->layout;
     for (int k = 0; k < key->inputs; k++)

@@ -50,7 +50,7 @@ bool excerpt_append(const excerpt *e, node *const *values)
     }
     uint64_t h = same ? e->after : log->hash;
     for (int i = 0; !same && i < e->records; i++)
-        h = record_hash(h, &keys[i]);
+        h = log_mix_record(h, &keys[i]);
     log->hash = h;
     log->bytes += e->bytes;
     log->count = at + e->records;

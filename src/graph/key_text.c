@@ -86,14 +86,24 @@ static inline int32_t *slot_of(writer *w, int i)
     return &w->last[head_of(&w->records[i]) * 0x9E3779B97F4A7C15ull >> 55];
 }
 
-/* Whether record i is to the one before it, a period back, what that one is to the one before that. */
-static inline bool goes_on(const writer *w, int i, int period)
+/* Whether words are to those before them, so many back, what those are to the ones before them. */
+static inline bool words_go_on(const word *c, ptrdiff_t back, ptrdiff_t count)
 {
-    const word *c = words_of(&w->records[i]), *b = c - (ptrdiff_t)period * WORDS, *a = b - (ptrdiff_t)period * WORDS;
+    const word *b = c - back, *a = b - back;
     uint32_t other = 0;
-    for (int k = 0; k < WORDS; k++)
+    for (ptrdiff_t k = 0; k < count; k++)
         other |= (c[k] - b[k]) ^ (b[k] - a[k]);
     return !other;
+}
+
+static bool goes_on(const writer *w, int i, int period)
+{
+    return words_go_on(words_of(&w->records[i]), (ptrdiff_t)period * WORDS, WORDS);
+}
+
+static bool period_goes_on(const writer *w, int i, int period)
+{
+    return words_go_on(words_of(&w->records[i]), (ptrdiff_t)period * WORDS, (ptrdiff_t)period * WORDS);
 }
 
 /* How many records from i on have this period, whole ones; 0: not enough to be worth while. */
@@ -104,13 +114,14 @@ static int run_length(writer *w, int i, int period)
         head_of(&r[i]) != head_of(&r[i + period]) || head_of(&r[i]) != head_of(&r[i - period]))
         return 0;
     int end = i + period;
-    while (end < w->count && goes_on(w, end, period))
-        end++;
-    const int length = (end - i) / period * period;
-    if (length >= WORTHWHILE * period)
-        return length;
-    w->budget -= end - i - period;
-    return 0;
+    for (; end < i + WORTHWHILE * period; end++)
+        if (!goes_on(w, end, period)) {
+            w->budget -= end - i - period;
+            return 0;
+        }
+    while (end + period <= w->count && period_goes_on(w, end, period))
+        end += period;
+    return end - i;
 }
 
 static void write_plain(writer *w, int i)
