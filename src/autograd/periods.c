@@ -32,7 +32,7 @@ enum {
     LONGEST = 1024, /* steps of a period */
     OBSERVED = 4,   /* periods whose rules run; the last three are compared */
     WORTHWHILE = 4, /* periods that follow from them */
-    LEAD_IN = 2,    /* periods whose rules run first, at most */
+    TRIES = 3,
 };
 
 /* Steps of the tape. */
@@ -233,7 +233,6 @@ typedef struct reading {
 
 typedef struct observation {
     const stretch *of;
-    bool promising;
     int periods;     /* that follow */
     int ahead;       /* how far moving edges and inputs lead */
     int fixed_count; /* edges that lead to the same place outside in every period */
@@ -728,14 +727,12 @@ static bool observation_new(observation *o, const stretch *s)
 static bool is_promising(const pass *p, observation *o)
 {
     const stretch *s = o->of;
-    o->promising = false;
     if (!sort_edges(o))
         return false;
     o->periods = (s->end - o->ahead - s->first) / s->length - OBSERVED;
     for (int i = 0; i < 3 * s->length; i++)
         o->before[i] = state_of(p, period_begin(o, 1) + i);
-    return o->promising =
-               o->periods >= WORTHWHILE && gradients_go_on(p, o) && scattered_are_free(p, o) && leaves_stand(p, o);
+    return o->periods >= WORTHWHILE && gradients_go_on(p, o) && scattered_are_free(p, o) && leaves_stand(p, o);
 }
 
 /* Runs the rules of the first periods. *good: the others follow from them. */
@@ -758,30 +755,38 @@ static int observe(pass *p, observation *o, bool *good)
     return status;
 }
 
+/* 1: the periods have followed; 0: only some rules have run. The stretch begins behind those then. */
+static int try_stretch(pass *p, observation *o, stretch *s)
+{
+    bool good = false;
+    int status = observe(p, o, &good), at = period_begin(o, OBSERVED);
+    if (status == 0 && good) {
+        status = flush_checks() ? compare(p, o) : follow(p, o);
+        at = period_begin(o, OBSERVED + o->periods);
+    }
+    s->first = at;
+    mem_free(o->readings);
+    o->readings = NULL;
+    return status < 0 ? -1 : good;
+}
+
+/* What stands before the stretch reaches into its first periods, and what these record into the next: a period's rules
+ * run before it is looked at, and more where it does not go on as yet. */
 static int run_stretch(pass *p, const stretch *given)
 {
     stretch s = *given;
     observation o;
-    int status = 0, at;
+    int done = 0;
     if (!observation_new(&o, &s))
         return pass_run(p, s.first, s.end);
-    while (status == 0 && !is_promising(p, &o) && s.first - given->first < LEAD_IN * s.length) {
-        status = pass_run(p, s.first, s.first + s.length); /* what stands before it may reach into its first periods */
+    for (int tries = 0; tries < TRIES && done == 0; tries++) {
+        done = pass_run(p, s.first, s.first + s.length);
         s.first += s.length;
+        if (done == 0 && is_promising(p, &o))
+            done = try_stretch(p, &o, &s);
     }
-    at = s.first;
-    if (status == 0 && o.promising) {
-        bool good = false;
-        status = observe(p, &o, &good);
-        at = period_begin(&o, OBSERVED);
-        if (status == 0 && good) {
-            status = flush_checks() ? compare(p, &o) : follow(p, &o);
-            at = period_begin(&o, OBSERVED + o.periods);
-        }
-    }
-    mem_free(o.readings);
     mem_free(o.before);
-    return status < 0 ? -1 : pass_run(p, at, s.end);
+    return done < 0 ? -1 : pass_run(p, s.first, s.end);
 }
 
 int periods_run(pass *p, int end)
