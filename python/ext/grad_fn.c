@@ -197,7 +197,7 @@ static PyObject *function_pair(node *edge)
     int number = 0;
     while (edge && edge->op == OP_expand) /* operands that are repeated: no function of PyTorch's */
         edge = edge->edge[0];
-    node *to = edge ? function_at(edge, &number) : NULL;
+    node *to = edge && edge->op != OP_nowhere ? function_at(edge, &number) : NULL;
     PyObject *f = to ? grad_fn_new(to, NULL) : Py_NewRef(Py_None);
     return f ? Py_BuildValue("(Ni)", f, number) : NULL;
 }

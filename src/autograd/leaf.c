@@ -12,10 +12,16 @@ static bool is_view(const bk_tensor *t)
     return t->flags & TENSOR_VIEW || t->track->layout != t->layout || t->track->offset != t->offset;
 }
 
+static __attribute__((noinline)) bool part_is_leaf(const bk_tensor *t) { return !tensor_rejoin((bk_tensor *)t); }
+
 bool bk_is_leaf(const bk_tensor *t)
 {
     const track *k = t->track;
-    return !k || (!k->place && (!k->requires_grad || !is_view(t)));
+    if (!k || k->place || !k->requires_grad)
+        return !k || !k->place;
+    if (t->flags & (TENSOR_VIEW | TENSOR_PART))
+        return t->flags & TENSOR_PART && part_is_leaf(t);
+    return k->layout == t->layout && k->offset == t->offset;
 }
 
 int bk_set_requires_grad(bk_tensor *t, bool on)
@@ -36,7 +42,7 @@ int bk_set_requires_grad(bk_tensor *t, bool on)
         status = error_int(BK_RUNTIME_ERROR,
                            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
     else if (on && t->track && is_view(t))
-        track_leave(t); /* a view of a tensor without gradients becomes a leaf of its own */
+        status = track_part(t); /* a view of a tensor without gradients becomes a leaf of its own */
     if (status == 0 && bk_is_leaf(t) && (on || t->track)) {
         status = tensor_track(t) ? 0 : -1;
         if (status == 0)
@@ -53,7 +59,7 @@ int bk_detach_(bk_tensor *t)
         return -1;
     lock_take();
     int status = 0;
-    if (t->track && is_view(t))
+    if (t->track && (is_view(t) || t->track->part))
         status = error_int(
             BK_RUNTIME_ERROR,
             "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
