@@ -4,7 +4,13 @@
 #include "core/tensor.h"
 #include "ops/numbers.h"
 
-bool bk_requires_grad(const bk_tensor *t) { return t->track && (t->track->place || t->track->requires_grad); }
+bool bk_requires_grad(const bk_tensor *t)
+{
+    const track *k = t->track;
+    if (!k || k->place || k->requires_grad)
+        return k;
+    return tensor_rejoin((bk_tensor *)t);
+}
 
 /* Whether t is only a view of what its track stands for. */
 static bool is_view(const bk_tensor *t)
@@ -12,16 +18,21 @@ static bool is_view(const bk_tensor *t)
     return t->flags & TENSOR_VIEW || t->track->layout != t->layout || t->track->offset != t->offset;
 }
 
-static __attribute__((noinline)) bool part_is_leaf(const bk_tensor *t) { return !tensor_rejoin((bk_tensor *)t); }
+/* Of a track without a place. */
+static __attribute__((noinline)) bool view_is_leaf(const bk_tensor *t)
+{
+    bool rejoined = t->flags & TENSOR_PART && tensor_rejoin((bk_tensor *)t);
+    return !rejoined && (t->flags & TENSOR_PART || !t->track->requires_grad);
+}
 
 bool bk_is_leaf(const bk_tensor *t)
 {
     const track *k = t->track;
-    if (!k || k->place || !k->requires_grad)
-        return !k || !k->place;
+    if (!k || k->place)
+        return !k;
     if (t->flags & (TENSOR_VIEW | TENSOR_PART))
-        return t->flags & TENSOR_PART && part_is_leaf(t);
-    return k->layout == t->layout && k->offset == t->offset;
+        return view_is_leaf(t);
+    return !k->requires_grad || (k->layout == t->layout && k->offset == t->offset);
 }
 
 int bk_set_requires_grad(bk_tensor *t, bool on)
