@@ -45,6 +45,17 @@ static PyGetSetDef leaf_attributes[] = {
     { NULL, NULL, NULL, NULL, NULL },
 };
 
+/* To PyTorch's users these are built in: messages have the bare name. */
+static int type_renamed(PyObject *type, const char *name)
+{
+    PyObject *own = PyUnicode_FromString(name), *module = PyUnicode_FromString("builtins");
+    bool good = own && module && PyObject_SetAttrString(type, "__name__", own) == 0 &&
+                PyObject_SetAttrString(type, "__module__", module) == 0;
+    Py_XDECREF(own);
+    Py_XDECREF(module);
+    return good ? 0 : -1;
+}
+
 /* The type of this name, made at the first call. Borrowed. */
 static PyTypeObject *type_named(const char *name, bool leaf)
 {
@@ -56,7 +67,7 @@ static PyTypeObject *type_named(const char *name, bool leaf)
     PyType_Spec spec = { dotted ? PyUnicode_AsUTF8(dotted) : NULL, sizeof(grad_fn), 0,
                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots };
     type = spec.name ? PyType_FromSpecWithBases(&spec, (PyObject *)node_type) : NULL;
-    if (!type || PyDict_SetItemString(types, name, type) < 0) {
+    if (!type || type_renamed(type, name) < 0 || PyDict_SetItemString(types, name, type) < 0) {
         Py_XDECREF(type);
         return NULL;
     }
@@ -109,7 +120,7 @@ static PyObject *step_new(node *place, int step, const char *name)
     f->step = step;
     place->tape_refs++;
     lock_give();
-    f->name = strrchr(type->tp_name, '.') + 1;
+    f->name = type->tp_name;
     if (remember(f) < 0)
         Py_CLEAR(f);
     return (PyObject *)f;
