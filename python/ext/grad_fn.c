@@ -279,6 +279,21 @@ static PyObject *next_of_composed(node *n, int step)
     return all;
 }
 
+/* An op in place of a view is one function with the write: it has the base where the op had the view. */
+static PyObject *next_of_part(const node *n)
+{
+    node *op = n->edge[1], **edges = NULL;
+    node *const *own;
+    int count = op->composed ? composed_edges(op, &edges) : place_edges(op, &own);
+    node **all = count > 0 ? mem_alloc((size_t)count * sizeof *all) : NULL;
+    for (int k = 0; all && k < count; k++)
+        all[k] = k == 0 ? n->edge[0] : edges ? edges[k] : own[k];
+    PyObject *list = all ? functions_at(all, count, NULL) : PyErr_NoMemory();
+    mem_free(all);
+    mem_free(edges); /* borrowed places */
+    return list;
+}
+
 /* ((function, number of its output), ...): one for each input; (None, 0) where no gradient goes. */
 static PyObject *grad_fn_next(PyObject *self, void *unused)
 {
@@ -291,6 +306,9 @@ static PyObject *grad_fn_next(PyObject *self, void *unused)
     while (n->op == OP_view && n->attr.region.add && n->attr.region.tape >> REGION_OP_SHIFT == WRITE_part &&
            n->edge[0]->op != OP_leaf)
         n = n->edge[0]; /* the op whose result a tensor took in place */
+    if (n->op == OP_update && n->attr.region.tape >> REGION_OP_SHIFT == WRITE_through && n->edge[1] &&
+        n->edge[1]->op != OP_function && n->edge[1]->op != OP_output && n->edge[1]->op != OP_leaf)
+        return next_of_part(n);
     int count = place_edges(n, &own);
     if (f->step + 1 < index_steps(n)) {
         PyObject *pair = step_pair(n, f->step + 1), *all = pair ? PyTuple_Pack(1, pair) : NULL;

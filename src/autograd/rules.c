@@ -288,7 +288,8 @@ int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
             return -1;
     }
     write_op op = (write_op)(a->region.tape >> REGION_OP_SHIFT);
-    bool part = op == WRITE_part || op == WRITE_part_filled; /* through a view: its zeros are no constant */
+    bool part = op == WRITE_part || op == WRITE_through ||
+                op == WRITE_part_filled; /* through a view: its zeros are no constant */
     if (n->edge[0] && below && a->region.layout == n->layout && !(part && grad_enabled())) {
         grads[0] = rule_zeros(n->layout, tensor_dtype(g)); /* nothing of the old value is left */
         return grads[0] ? 0 : -1;

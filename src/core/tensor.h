@@ -65,7 +65,9 @@ enum {
     X(squeeze, "SqueezeBackward0")                                                                                     \
     X(squeeze_dim, "SqueezeBackward1")                                                                                 \
     X(squeeze_dims, "SqueezeBackward2")                                                                                \
-    X(squeeze_own, "SqueezeBackward4") /* of a result that nobody has seen: in place to PyTorch */                     \
+    X(squeeze_own, "SqueezeBackward4")  /* of a result that nobody has seen: in place to PyTorch */                    \
+    X(squeeze_all_, "SqueezeBackward3") /* in place */                                                                 \
+    X(squeeze_dims_, "SqueezeBackward5")                                                                               \
     X(t, "TBackward0")                                                                                                 \
     X(transpose, "TransposeBackward0")                                                                                 \
     X(unbind, "UnbindBackward0")                                                                                       \

@@ -229,6 +229,8 @@ static int write(bk_tensor *t, operand value, bool add, bool over)
             node_release(n);
             return -1;
         }
+        if (!over && t->flags & TENSOR_VIEW && moved->op == OP_update)
+            moved->attr.region.tape = WRITE_through << REGION_OP_SHIFT;
         track_move(t->track, moved);
         node_release(moved);
     }
@@ -249,6 +251,20 @@ void tensor_written_by(const bk_tensor *t, write_op op)
         place->attr.region.tape = (place->attr.region.tape & REGION_FRESH) | (int64_t)op << REGION_OP_SHIFT;
 }
 
+/* What t has become is all that its track stands for, where it was that before and has no views but the one that showed
+ * it what to become: writes to t then have names of their own. */
+static void become_own(bk_tensor *t, const bk_tensor *view)
+{
+    track *k = t->track;
+    bool alone = k && k->place && k->refs == 1 + (view->track == k) && !(t->flags & TENSOR_VIEW);
+    node *place = alone ? tensor_edge(t) : NULL;
+    if (!place)
+        return;
+    track_move(k, place);
+    k->layout = t->layout;
+    k->offset = t->offset;
+}
+
 int tensor_become(bk_tensor *t, const bk_tensor *view)
 {
     if (!view)
@@ -264,6 +280,7 @@ int tensor_become(bk_tensor *t, const bk_tensor *view)
     t->offset = view->offset;
     t->made_by = view->made_by;
     t->apart = NULL;
+    become_own(t, view);
     lock_give();
     return 0;
 }
