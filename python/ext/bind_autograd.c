@@ -48,8 +48,6 @@ static PyObject *py_backward(const arg *a)
 {
     if (a[4].given)
         return backward_into(a);
-    if (a[3].b && warn_of_cycle() < 0)
-        return NULL;
     backward_call call = { .outputs = &a[0].tensor,
                            .gradients = &a[1].tensor,
                            .output_count = 1,
@@ -61,7 +59,7 @@ static PyObject *py_backward(const arg *a)
     }
     if (walk_tape(&call) < 0)
         return py_raise();
-    if (py_flush() < 0)
+    if (py_flush() < 0 || (call.create_graph && warn_of_cycle() < 0))
         return NULL;
     Py_RETURN_NONE;
 }
@@ -376,23 +374,26 @@ static int set_requires_grad(PyObject *self, PyObject *value, void *unused)
     return 0;
 }
 
+/* What is no leaf has none, unless it was asked to keep it. */
+static __attribute__((noinline)) PyObject *no_grad_there(const bk_tensor *t)
+{
+    bool in_vain = !bk_is_leaf(t) && !bk_retains_grad(t) && py_asks_gradient(t);
+    const char *text =
+        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+        "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
+        "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure "
+        "you access the leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information.";
+    if (in_vain && PyErr_WarnEx(PyExc_UserWarning, text, 1) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *get_grad(PyObject *self, void *unused)
 {
     (void)unused;
     const bk_tensor *t = ((py_tensor *)self)->t;
     bk_tensor *g = bk_grad_of(t);
-    if (g)
-        return py_wrap(bk_retain(g));
-    if (!bk_is_leaf(t) && !bk_retains_grad(t) && py_asks_gradient(t) &&
-        PyErr_WarnEx(
-            PyExc_UserWarning,
-            "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
-            "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
-            "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make "
-            "sure you access the leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information.",
-            1) < 0)
-        return NULL;
-    Py_RETURN_NONE;
+    return g ? py_wrap(bk_retain(g)) : no_grad_there(t);
 }
 
 static int set_grad(PyObject *self, PyObject *value, void *unused)

@@ -7,8 +7,10 @@
 bool bk_requires_grad(const bk_tensor *t)
 {
     const track *k = t->track;
-    if (!k || k->place || k->requires_grad)
-        return k;
+    if (!k)
+        return false;
+    if (k->place || k->requires_grad)
+        return true;
     return tensor_rejoin((bk_tensor *)t);
 }
 
