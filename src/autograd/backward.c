@@ -561,6 +561,7 @@ static int run_step(pass *p, step *s)
     switch (s->node->op) {
     case OP_leaf: return s->grad ? send_leaf(s, h, create_graph) : 0;
     case OP_forward: return s->grad && p->tangents ? send(p, s->node->edge[0], s->grad) : 0;
+    case OP_nowhere: return 0;
     case OP_output: return s->grad ? collect_output(p, s) : 0;
     case OP_function: return send_function(p, s);
     case OP_view:
