@@ -164,6 +164,7 @@ ROW(row_sign)
     return ir_select(c, is(c, x, IR_GT, zero), number(c, t, 1), below);
 }
 ROW(row_square) { return mul(c, x, x); }
+ROW(row_cube) { return mul(c, mul(c, x, x), x); }
 ROW(row_reciprocal) { return quotient(c, number(c, t, 1), x); }
 ROW(row_sqrt) { return ir_unary(c, IR_SQRT, x); }
 ROW(row_rsqrt) { return quotient(c, number(c, t, 1), ir_unary(c, IR_SQRT, x)); }
@@ -244,6 +245,7 @@ static const ir_row float_rows[EW_COUNT] = {
     [EW_abs] = row_abs,
     [EW_sign] = row_sign,
     [EW_square] = row_square,
+    [EW_cube] = row_cube,
     [EW_reciprocal] = row_reciprocal,
     [EW_sqrt] = row_sqrt,
     [EW_rsqrt] = row_rsqrt,
@@ -296,7 +298,8 @@ static const ir_row function_rows[EW_COUNT][2] = {
     [EW_log2] = { ir_log2, NULL },      [EW_log10] = { ir_log10, NULL },
     [EW_atan] = { ir_atan, NULL },      [EW_asin] = { ir_asin, NULL },
     [EW_acos] = { ir_acos, NULL },      [EW_exp2] = { ir_exp2, NULL },
-    [EW_logit] = { ir_logit, NULL },    [EW_xlogy] = { ir_xlogy, NULL },
+    [EW_erfinv] = { ir_erfinv, NULL },  [EW_logit] = { ir_logit, NULL },
+    [EW_xlogy] = { ir_xlogy, NULL },
 };
 
 static const ir_row bool_rows[EW_COUNT] = {

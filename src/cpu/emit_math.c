@@ -423,6 +423,19 @@ int ir_erf(ir_code *c, ir_type type, int x, int y, int z)
     return ir_copysign(c, where_less(c, a, 0.8f, madd(c, a, near, a), far), x);
 }
 
+int ir_erfinv(ir_code *c, ir_type type, int x, int y, int z)
+{
+    static const float centre[] = { 0.8862269f,  0.23201427f,   0.011546025f,   -0.0023284731f, -1.338552e-4f,
+                                    4.84421e-5f, 2.6100217e-6f, -1.6950169e-6f, 1.9011145e-7f,  -7.3829e-9f };
+    static const float tail[] = { 2.9332316f,     1.003356f,     0.0074607236f,  -0.0056943307f, 0.004113666f,
+                                  -0.0027286315f, 0.0013513986f, -2.6840277e-4f, -1.9178374e-4f, 1.1538386e-4f };
+    int l = ir_log(c, type, ir_ternary(c, IR_NEGATIVE_ADD, x, x, k(c, 1)), y, z);
+    int w = ir_binary(c, IR_XOR, l, k(c, -0.0f)), v = sub(c, ir_unary(c, IR_SQRT, w), k(c, 3.1f));
+    int r = mul(c, x, where_less(c, w, 5.5f, polynomial(c, w, 9, centre), polynomial(c, v, 9, tail)));
+    int end = ir_compare(c, IR_EQ, ir_abs(c, x), k(c, 1));
+    return ir_select(c, end, mul(c, x, k(c, INFINITY)), r);
+}
+
 /* What gelu and its slope share. */
 typedef struct normal_tail {
     int a, core, lost, e, power;

@@ -34,6 +34,7 @@ int ir_log1p(ir_code *code, ir_type type, int x, int y, int z);
 int ir_silu(ir_code *code, ir_type type, int x, int y, int z);
 int ir_logsigmoid(ir_code *code, ir_type type, int x, int y, int z);
 int ir_erf(ir_code *code, ir_type type, int x, int y, int z);
+int ir_erfinv(ir_code *code, ir_type type, int x, int y, int z);
 int ir_erfc(ir_code *code, ir_type type, int x, int y, int z);
 int ir_gelu(ir_code *code, ir_type type, int x, int y, int z);
 int ir_gelu_slope(ir_code *code, ir_type type, int x, int y, int z);
