@@ -1,9 +1,12 @@
 /* emit_math.c: exp, sigmoid, tanh and log, of float32 also atan, erf, gelu and the like, as nodes, as vmath.h computes
- * them where there is a fused multiply-add: the same operations in the same order, so the same bits. Names are those of
- * vmath.h, where the reasons stand; who changes a formula there changes it here, and test_emit.c tells who forgot. */
+ * them where there is a fused multiply-add: the same roundings, so the same bits. AVX-512 has instructions of its own
+ * for the parts of a number, which stand here for what vmath.h does with integers. Names are those of vmath.h, where
+ * the reasons stand; who changes a formula there changes it here, and test_emit.c tells who forgot. */
 #include "cpu/emit_math.h"
 
 #include <string.h>
+
+#include "cpu/vmath_series.h"
 
 #define LN2   0.69314718055994530942
 #define LOG2E 1.44269504088896340736
@@ -37,6 +40,19 @@ static int polynomial(ir_code *c, int x, int degree, const float *coefficient)
     for (int i = degree - 1; i >= 0; i--)
         r = madd(c, r, x, k(c, coefficient[i]));
     return r;
+}
+
+/* The same as two short chains, of even and of odd powers. */
+static int split_polynomial(ir_code *c, int x, int degree, const float *coefficient)
+{
+    int z = mul(c, x, x), part[2];
+    for (int odd = 0; odd < 2; odd++) {
+        int i = degree - (degree % 2 != odd);
+        part[odd] = k(c, coefficient[i]);
+        for (i -= 2; i >= 0; i -= 2)
+            part[odd] = madd(c, part[odd], z, k(c, coefficient[i]));
+    }
+    return madd(c, part[1], x, part[0]);
 }
 
 /* --- exp ------------------------------------------------------------------------------------------------------------
@@ -381,9 +397,8 @@ static int scaled_down(ir_code *c, int y, int e, int low, int power)
 
 static int erfc_core(ir_code *c, int a, int *lost)
 {
-    static const float series[] = { 0.279471755f,     -0.0364422761f,   -0.0215055924f,  0.00647881813f, 0.00306284358f,
-                                    -0.000839216169f, -0.000595316931f, 5.31310907e-05f, 7.33962952e-05f };
-    int more, u, t = reciprocal(c, a, &u, &more), first = k(c, 0.0215827078f), second = k(c, -0.687160671f);
+    static const float series[] = { ERFC_REST };
+    int more, u, t = reciprocal(c, a, &u, &more), first = k(c, ERFC_FIRST), second = k(c, ERFC_SECOND);
     int s = polynomial(c, u, 8, series), q = madd(c, s, u, second), p = madd(c, q, u, first);
     int left = madd(c, u, madd(c, s, u, sub(c, second, q)), add(c, product_lost(c, q, u, p), first));
     int u_lost = madd(c, k(c, -4), t, sub(c, k(c, 1), u)), slope = madd(c, k(c, 0.559f), u, k(c, -0.687f));
@@ -408,8 +423,7 @@ int ir_erfc(ir_code *c, ir_type type, int x, int y, int z)
 int ir_erf(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    static const float series[] = { 0.128379166f,   -0.376126081f,  0.112831622f,
-                                    -0.0268222429f, 0.00508686574f, -0.000654225121f };
+    static const float series[] = { ERF_SERIES };
     const float rounder = ROUNDER + 127;
     int a = ir_abs(c, x), near = polynomial(c, mul(c, a, a), 5, series);
     int b = ir_binary(c, IR_LEAST, k(c, 4), a), d = mul(c, b, b);
@@ -425,10 +439,7 @@ int ir_erf(ir_code *c, ir_type type, int x, int y, int z)
 
 int ir_erfinv(ir_code *c, ir_type type, int x, int y, int z)
 {
-    static const float centre[] = { 0.8862269f,  0.23201427f,   0.011546025f,   -0.0023284731f, -1.338552e-4f,
-                                    4.84421e-5f, 2.6100217e-6f, -1.6950169e-6f, 1.9011145e-7f,  -7.3829e-9f };
-    static const float tail[] = { 2.9332316f,     1.003356f,     0.0074607236f,  -0.0056943307f, 0.004113666f,
-                                  -0.0027286315f, 0.0013513986f, -2.6840277e-4f, -1.9178374e-4f, 1.1538386e-4f };
+    static const float centre[] = { ERFINV_CENTRE }, tail[] = { ERFINV_TAIL };
     int l = ir_log(c, type, ir_ternary(c, IR_NEGATIVE_ADD, x, x, k(c, 1)), y, z);
     int w = ir_binary(c, IR_XOR, l, k(c, -0.0f)), v = sub(c, ir_unary(c, IR_SQRT, w), k(c, 3.1f));
     int r = mul(c, x, where_less(c, w, 5.5f, polynomial(c, w, 9, centre), polynomial(c, v, 9, tail)));
@@ -443,11 +454,9 @@ typedef struct normal_tail {
 
 static normal_tail tail_of(ir_code *c, int x)
 {
-    static const float series[] = { 0.172408f,        -0.331404477f,   0.0287973452f,    0.0367194116f,
-                                    -0.000469408144f, -0.00673441635f, -0.00195317203f,  0.000822717673f,
-                                    0.000839693821f,  0.000135136826f, -0.000151344342f, -6.7255467e-05f };
+    static const float series[] = { NORMAL_SERIES };
     normal_tail t = { .a = bounded_abs(c, x, 15) };
-    int u, more, of = reciprocal(c, t.a, &u, &more), p = polynomial(c, u, 11, series);
+    int u, more, of = reciprocal(c, t.a, &u, &more), p = split_polynomial(c, u, 11, series);
     t.core = divided(c, 0.5f, p, of, madd(c, k(c, 0.3f), u, k(c, -1.3f)), more, &t.lost);
     t.e = exp_of_square(c, t.a, 0.5f, &t.power);
     return t;
@@ -455,7 +464,8 @@ static normal_tail tail_of(ir_code *c, int x)
 
 static int gelu_of(ir_code *c, int x, const normal_tail *t)
 {
-    int y = mul(c, t->a, t->core), v = mul(c, grown(c, y, t->e, mul(c, t->a, t->lost)), t->power);
+    int y = mul(c, t->a, t->core), lost = madd(c, t->a, t->lost, product_lost(c, t->a, t->core, y));
+    int v = mul(c, grown(c, y, t->e, lost), t->power);
     int at_least = ir_binary(c, IR_GREATEST, k(c, -0.0f), x); /* of two zeros x */
     int r = madd(c, v, k(c, -0x1p-64f), at_least);
     return ir_select(c, ir_compare(c, IR_EQ, x, k(c, -INFINITY)), k(c, NAN), r);
@@ -507,7 +517,8 @@ static int polynomial_d(ir_code *c, int x, int degree, const double *coefficient
     return r;
 }
 
-static int exp_reduced_d(ir_code *c, int x, int *n)
+/* t: with n added to ROUNDER_D. */
+static int exp_reduced_d(ir_code *c, int x, int *t)
 {
     static const double series[] = { 0.5,
                                      0.16666666666666666,
@@ -521,11 +532,12 @@ static int exp_reduced_d(ir_code *c, int x, int *n)
                                      2.5052070809943926e-08,
                                      2.0918295266435273e-09,
                                      1.6086732952745416e-10 };
-    int rounder = kd(c, ROUNDER_D), t = madd(c, x, kd(c, LOG2E), rounder), whole = sub(c, t, rounder);
+    int rounder = kd(c, ROUNDER_D);
+    *t = madd(c, x, kd(c, LOG2E), rounder);
+    int whole = sub(c, *t, rounder);
     int high = madd(c, whole, kd(c, -6.93147180369123816490e-01), x);
     int low = mul(c, whole, kd(c, 1.90821492927058770002e-10));
     int r = sub(c, high, low), lost = sub(c, sub(c, high, r), low), q = polynomial_d(c, r, 11, series);
-    *n = ir_binary(c, IR_INT_SUB, t, rounder);
     return add(c, r, madd(c, mul(c, r, r), q, lost));
 }
 
@@ -535,8 +547,9 @@ static int pow2_d(ir_code *c, int n)
 }
 
 /* 2^n in two factors. */
-static int halves_d(ir_code *c, int n, int *rest)
+static int halves_d(ir_code *c, int t, int *rest)
 {
+    int n = ir_binary(c, IR_INT_SUB, t, kd(c, ROUNDER_D));
     int more = ir_shift(c, IR_SHIFT_RIGHT, ir_binary(c, IR_INT_ADD, n, ud(c, 4096)), 1);
     int half = ir_binary(c, IR_INT_SUB, more, ud(c, 2048));
     *rest = pow2_d(c, ir_binary(c, IR_INT_SUB, n, half));
@@ -546,16 +559,19 @@ static int halves_d(ir_code *c, int n, int *rest)
 int ir_exp_d(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    int n, rest, bounded = ir_binary(c, IR_GREATEST, kd(c, -746), ir_binary(c, IR_LEAST, kd(c, 710), x));
-    int p = exp_reduced_d(c, bounded, &n), s = halves_d(c, n, &rest);
+    int t, rest, bounded = ir_binary(c, IR_GREATEST, kd(c, -746), ir_binary(c, IR_LEAST, kd(c, 710), x));
+    int p = exp_reduced_d(c, bounded, &t);
+    if (c->avx512)
+        return ir_binary(c, IR_SCALE, add(c, p, kd(c, 1)), sub(c, t, kd(c, ROUNDER_D)));
+    int s = halves_d(c, t, &rest);
     return mul(c, madd(c, p, s, s), rest);
 }
 
 int ir_sigmoid_d(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    int n, s2, a = ir_binary(c, IR_OR, x, kd(c, -0.0)), one = kd(c, 1);
-    int p = exp_reduced_d(c, ir_binary(c, IR_GREATEST, kd(c, -746), a), &n), s = halves_d(c, n, &s2);
+    int t, s2, a = ir_binary(c, IR_OR, x, kd(c, -0.0)), one = kd(c, 1);
+    int p = exp_reduced_d(c, ir_binary(c, IR_GREATEST, kd(c, -746), a), &t), s = halves_d(c, t, &s2);
     int head = madd(c, p, s, s), e = mul(c, head, s2);
     int e_lost = mul(c, sub(c, mul(c, p, s), sub(c, head, s)), s2);
     int w = add(c, one, e), w_lost = add(c, sub(c, e, sub(c, w, one)), e_lost);
@@ -567,8 +583,8 @@ int ir_sigmoid_d(ir_code *c, ir_type type, int x, int y, int z)
 int ir_tanh_d(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    int n, a = ir_binary(c, IR_LEAST, kd(c, 20), ir_abs(c, x)), p = exp_reduced_d(c, add(c, a, a), &n);
-    int s = pow2_d(c, n), e = madd(c, p, s, sub(c, s, kd(c, 1)));
+    int t, a = ir_binary(c, IR_LEAST, kd(c, 20), ir_abs(c, x)), p = exp_reduced_d(c, add(c, a, a), &t);
+    int s = pow2_d(c, ir_binary(c, IR_INT_SUB, t, kd(c, ROUNDER_D))), e = madd(c, p, s, sub(c, s, kd(c, 1)));
     return ir_copysign(c, quotient(c, e, add(c, e, kd(c, 2))), x);
 }
 
