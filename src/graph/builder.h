@@ -199,7 +199,7 @@ typedef struct program_table {
 
 /* The program of this text, made or found among the plan's; NULL when memory is out. */
 const ew_program *program_for(program_table *t, plan *made, const program_text *text);
-view port_view(plan_view v, const layout *plain);
+void port_view(view *to, plan_view v, const layout *plain);
 plan_view *plan_views(plan *made, int count); /* memory for so many; NULL when there is none */
 
 /* The plan; NULL when memory is out. */

@@ -46,6 +46,6 @@ int run_solve_triangular(const struct kernel_call *call);
 int run_lu_solve(const struct kernel_call *call);
 
 /* A result recorded without its reduced dimensions, with size 1 at them. */
-view kept_dims(const view *v, int ndim, uint32_t dims);
+void kept_dims(view *to, const view *v, int ndim, uint32_t dims);
 
 #endif
