@@ -150,8 +150,11 @@ def _products(count, factor):
 
 
 # By order: the power series in x^2 (of order 1 divided by x), and the asymptotic series in 1 / x.
-_POWERS = [[c / (1 + order) for c in _products(60, lambda k: 0.25 / (k * (k + order)))] for order in (0, 1)]
-_FALLING = [_products(17, lambda k: ((2 * k - 1) ** 2 - 4 * order) / (8 * k)) for order in (0, 1)]
+_POWERS = [
+    _products(60, lambda k: 0.25 / (k * k)),
+    [0.5 * c for c in _products(60, lambda k: 0.25 / (k * (k + 1)))],
+]
+_FALLING = [_products(17, lambda k, n=order: ((2 * k - 1) ** 2 - 4 * n) / (8 * k)) for order in (0, 1)]
 
 
 def _horner(x, coefficients):
