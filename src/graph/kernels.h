@@ -15,6 +15,8 @@ int run_gather(const struct kernel_call *call);
 int run_scatter(const struct kernel_call *call);
 int run_index_get(const struct kernel_call *call);
 int run_index_put(const struct kernel_call *call);
+int run_index_sum(const struct kernel_call *call);
+int run_index_keep(const struct kernel_call *call);
 int run_mask_select(const struct kernel_call *call);
 int run_mask_scatter(const struct kernel_call *call);
 int run_accumulate(const struct kernel_call *call);

@@ -244,6 +244,9 @@ int run_index_put(const kernel_call *call)
     return 0;
 }
 
+int run_index_sum(const kernel_call *call) { return index_sum(&call->out, &call->in[1], &call->in[0]); }
+int run_index_keep(const kernel_call *call) { return index_keep(&call->out, &call->in[1], &call->in[0]); }
+
 /* --- masks ---------------------------------------------------------------------------------------------------------
  */
 
