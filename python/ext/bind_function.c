@@ -227,7 +227,7 @@ static void on_free_saved(void *data)
 {
     context *c = data;
     gil_state gil = gil_take();
-    c->freed = c->saved_count > 0;
+    c->freed = true;
     context_drop_saved(c);
     gil_give(gil);
 }
@@ -318,6 +318,12 @@ static int check_dirty(const context *c, arguments args, PyObject *const *output
                          py_type_name(o));
             return -1;
         }
+        if (!is_input(args, o) &&
+            PyErr_WarnEx(PyExc_UserWarning,
+                         "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been "
+                         "mutated should be passed to ctx.mark_dirty().",
+                         1) < 0)
+            return -1;
         if (!returned && is_input(args, o)) {
             PyErr_SetString(PyExc_RuntimeError,
                             "Some elements marked as dirty during the forward method were not returned as output. The "

@@ -53,7 +53,7 @@ struct plan_head {
 static struct {
     plan *plan; /* NULL: none */
     char *arena;
-    int checked; /* records and leaves that are as the plan's; factors that are bound */
+    key_place checked; /* records and leaves that are as the plan's; factors that are bound */
     int leaves;
     int factors;
     atomic_int limit; /* instructions that the worker may run */
@@ -212,21 +212,6 @@ static void run_ahead(void *arg, int64_t begin, int64_t end)
 
 /* --- following the log -------------------------------------------------------------------------------------------- */
 
-/* All of a record's key but its readers, which are not all there yet. */
-static bool same_records(const record_key *a, const record_key *b, int count)
-{
-    uint64_t differs = 0;
-    for (int i = 0; i < count && !differs; i++) {
-        differs |= (a[i].layout ^ b[i].layout) | (uint64_t)(a[i].op ^ b[i].op) | (uint64_t)(a[i].dtype ^ b[i].dtype) |
-                   (uint64_t)(a[i].inputs ^ b[i].inputs);
-        for (int k = 0; k < MAX_INPUTS; k++)
-            differs |= (uint32_t)(a[i].in[k] ^ b[i].in[k]);
-        for (int k = 0; k < 4; k++)
-            differs |= (uint64_t)(a[i].attr.i[k] ^ b[i].attr.i[k]);
-    }
-    return !differs;
-}
-
 static bool bind_leaf(const op_log *log, int l)
 {
     const plan *p = ahead.plan;
@@ -255,16 +240,15 @@ static bool follow(const op_log *log)
     const plan_head *h = p->head;
     int limit = atomic_load_explicit(&ahead.limit, memory_order_relaxed);
     if (log->count > p->key.records || log->leaf_count > p->key.leaves ||
-        !same_records(log->keys + ahead.checked, p->key.record + ahead.checked, log->count - ahead.checked))
+        !key_text_goes_on(p->text, &ahead.checked, log->keys, log->count))
         return false;
-    ahead.checked = log->count;
     for (; ahead.leaves < log->leaf_count; ahead.leaves++)
         if (!bind_leaf(log, ahead.leaves))
             return false;
     while (ahead.factors < p->factor_count && p->factors[ahead.factors].code < h->end &&
            h->needs[p->factors[ahead.factors].code] <= ahead.leaves)
         plan_bind_factor(p, ahead.factors++);
-    while (limit < h->end && h->needs[limit] <= ahead.leaves && p->code[limit].record < ahead.checked)
+    while (limit < h->end && h->needs[limit] <= ahead.leaves && p->code[limit].record < ahead.checked.records)
         limit++;
     atomic_store_explicit(&ahead.limit, limit, memory_order_release);
     return true;
@@ -279,8 +263,9 @@ static plan *find_candidate(const op_log *log)
     if (!(rewrites_done & REWRITE_ahead) || log_due() || log->progress.plan || threads_at_hand() < 2)
         return NULL;
     for (plan *p = cache_newest(); p && tried < PLANS_TRIED; p = p->older, tried++) {
-        if (p->key.records < (ahead_eagerly ? log->count : FEWEST_RECORDS) || p->key.rewrites != rewrites_done ||
-            p->begun || !same_records(log->keys, p->key.record, log->count))
+        if (p->key.records < log->count || (p->key.records < FEWEST_RECORDS && !ahead_eagerly) ||
+            p->key.rewrites != rewrites_done || p->begun ||
+            !key_text_goes_on(p->text, &(key_place){ 0 }, log->keys, log->count))
             continue;
         plan_head *h = head_of(p);
         if (!h || !h->end)
@@ -316,7 +301,8 @@ static void begin(const op_log *log)
         return;
     ahead.plan = p;
     ahead.arena = arena;
-    ahead.checked = ahead.leaves = ahead.factors = 0;
+    ahead.checked = (key_place){ 0 };
+    ahead.leaves = ahead.factors = 0;
     atomic_store(&ahead.limit, 0);
     atomic_store(&ahead.done, 0);
     atomic_store(&ahead.stop, false);
