@@ -243,14 +243,10 @@ static node *track_place(bk_tensor *t)
 
 bool tensor_whole(const bk_tensor *t) { return t->layout == t->cell->value->layout && t->offset == 0; }
 
-/* Whoever makes a handle passes it to the scope last: what fails before that releases it, and nobody else has it. */
-static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
+static inline void handle_fill(bk_tensor *t, uint8_t flags, cell *c, track *k, const layout *l, int64_t offset)
 {
-    bk_tensor *t = freelist_take(&tensors, sizeof *t);
-    if (!t)
-        return NULL;
     t->refs = 1;
-    t->flags = born;
+    t->flags = flags;
     t->made_by = 0;
     t->cell = c;
     t->track = k;
@@ -262,18 +258,28 @@ static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
     t->from = NULL;
     t->apart = NULL;
     t->front = NULL;
+}
+
+/* Whoever makes a handle passes it to the scope last: what fails before that releases it, and nobody else has it. */
+static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
+{
+    bk_tensor *t = freelist_take(&tensors, sizeof *t);
+    if (t)
+        handle_fill(t, born, c, k, l, offset);
     return t;
 }
 
+static inline void cell_fill(cell *c, node *value) { *c = (cell){ .refs = 1, .value = value, .stamp = next_stamp++ }; }
+
 /* A handle on a new cell, not in a scope yet; steals the reference to value. */
-static inline bk_tensor *handle_on(node *value)
+static __attribute__((noinline)) bk_tensor *handle_on(node *value)
 {
     cell *c = freelist_take(&cells, sizeof *c);
     if (!c) {
         node_release(value);
         return NULL;
     }
-    *c = (cell){ .refs = 1, .value = value, .stamp = next_stamp++ };
+    cell_fill(c, value);
     if (born && !(value->flags & NODE_CONSTANT)) /* which others share */
         value->flags |= NODE_INFERENCE;
     bk_tensor *t = handle_new(c, NULL, value->layout, 0);
@@ -296,10 +302,18 @@ static inline bk_tensor *handle_on(node *value)
     return t;
 }
 
+/* Where nothing is out of the ordinary no function is called: every op comes by here. */
 bk_tensor *tensor_from_node(node *value)
 {
-    bk_tensor *t = value ? handle_on(value) : NULL;
-    return t ? scope_add(t) : NULL;
+    if (__builtin_expect(!value || value->flags & NODE_TAPED || !cells.free || !tensors.free || born || log_due(), 0)) {
+        bk_tensor *t = value ? handle_on(value) : NULL;
+        return t ? scope_add(t) : NULL;
+    }
+    cell *c = freelist_take_free(&cells);
+    bk_tensor *t = freelist_take_free(&tensors);
+    cell_fill(c, value);
+    handle_fill(t, 0, c, NULL, value->layout, 0);
+    return scope_add(t);
 }
 
 bk_tensor *tensor_own_at(node *value, node *edge)
@@ -489,13 +503,38 @@ static inline void handle_free(bk_tensor *t)
     freelist_give(&tensors, t);
 }
 
-void bk_release(bk_tensor *t)
+/* Of a handle that has lost its last reference. */
+static __attribute__((noinline)) void handle_gone(bk_tensor *t)
 {
-    lock_take();
-    while (t && --t->refs == 0) { /* a view of a view of a view */
+    do { /* a view of a view of a view */
         bk_tensor *from = t->from;
         handle_free(t);
         t = from;
+    } while (t && --t->refs == 0);
+}
+
+/* Whether only t holds its cell, somebody else the value, and t has nothing else to let go of. */
+static inline bool is_bare(const bk_tensor *t)
+{
+    const node *value = t->cell->value;
+    return !((uintptr_t)t->seen | (uintptr_t)t->own_edge | (uintptr_t)t->keeps | (uintptr_t)t->track |
+             (uintptr_t)t->from) &&
+           t->cell->refs == 1 && value->refs > 1 && !value->memory;
+}
+
+void bk_release(bk_tensor *t)
+{
+    if (!t)
+        return;
+    lock_take();
+    if (--t->refs == 0) {
+        if (is_bare(t)) { /* as nearly all results are whose readers are recorded */
+            t->cell->value->refs--;
+            freelist_give(&cells, t->cell);
+            freelist_give(&tensors, t);
+        } else {
+            handle_gone(t);
+        }
     }
     lock_give();
 }
