@@ -4,8 +4,6 @@
  * custom function costs. The ctx, and what is saved in it, is function_context.c. */
 #include "function_context.h"
 
-#include <structmember.h>
-
 #include "autograd/backward.h"
 #include "core/lock.h"
 #include "gil.h"
@@ -60,6 +58,18 @@ static inline PyObject *method_of(PyTypeObject *type, user_method which)
     bool same = known->type == type && known->version == version_of(type) && known->method[which];
     return same ? Py_NewRef(known->method[which]) : method_lookup(type, which, known);
 }
+
+/* What Class.apply is: a class method that each class has in its own dict, bound already, so that a call of it makes no
+ * object for the binding. For another class (super().apply, a class that was made without Function's knowing) it binds
+ * anew. It keeps the ctx of calls that are over for those to come: making and dropping an object of a class of Python's
+ * costs more than recording an op. */
+typedef struct apply_method {
+    PyObject_HEAD PyObject *type;
+    vectorcallfunc vectorcall;
+    context *spare; /* owned, linked by `next` */
+    int spares;
+} apply_method;
+enum { MOST_SPARES = 1024 };
 
 /* --- backward
  * --------------------------------------------------------------------------------------------------------- */
@@ -214,7 +224,42 @@ static int on_backward(void *data, bk_tensor *const *output_grads, int outputs, 
 
 PyObject *py_function_context(const node *call) { return function_data(call, on_backward); }
 
-static void let_go(void *data) { Py_DECREF((PyObject *)data); }
+/* Whether nobody has c but its call, which is over, and nobody will ask what became of it. */
+static bool is_spare(const context *c, const apply_method *home)
+{
+    const PyTypeObject *type = Py_TYPE(c);
+    return home && Py_REFCNT(c) == 1 && !c->weak && (PyObject *)type == home->type && !type->tp_finalize &&
+           !type->tp_del && type->tp_basicsize == sizeof(context) && home->spares < MOST_SPARES;
+}
+
+static void let_go(void *data)
+{
+    context *c = data;
+    apply_method *home = (apply_method *)c->home;
+    if (!is_spare(c, home)) {
+        Py_DECREF(c);
+        return;
+    }
+    context_renew(c); /* may run code of the user, who still cannot come by c */
+    c->home = NULL;
+    c->next = home->spare;
+    home->spare = c;
+    home->spares++;
+    Py_DECREF(home);
+}
+
+static context *context_take(apply_method *home, PyTypeObject *type)
+{
+    context *c = home->spare;
+    if (c && (PyObject *)type == home->type) {
+        home->spare = c->next;
+        home->spares--;
+    } else if (!(c = context_new(type))) {
+        return NULL;
+    }
+    c->home = Py_NewRef((PyObject *)home);
+    return c;
+}
 
 static void on_free(void *data)
 {
@@ -397,17 +442,56 @@ static int pass_through(const context *c, arguments args, PyObject *const *outpu
     return 0;
 }
 
+/* Whether the call is to be on the tape. */
+static bool is_wanted(const context *c)
+{
+    bool wanted = false;
+    for (int i = 0; i < c->input_count; i++)
+        wanted |= c->inputs[i].taped;
+    return wanted && bk_grad_enabled();
+}
+
+/* Whether forward has returned one new tensor, marked nothing, and been given few things: nearly all do. */
+static bool is_plain(const context *c, arguments args, PyObject *result)
+{
+    return !c->dirty && !c->non_differentiable && c->inputs == c->few_metas && py_is_tensor(result) &&
+           dtype_is_float(tensor_dtype(handle_of(result))) && !is_input(args, result);
+}
+
+/* What wrap_outputs comes to then. */
+static PyObject *wrap_plain(context *c, arguments args, PyObject *result)
+{
+    bk_tensor *in[FEW_METAS], *placed = handle_of(result);
+    int tensors = 0;
+    if (!is_wanted(c))
+        return Py_NewRef(result);
+    c->outputs = c->inputs + c->input_count;
+    c->output_count = 1;
+    c->outputs[0] = (meta){ layout_hold(placed->layout), tensor_dtype(placed), true };
+    if (context_keep_saved(c, args, &result, 1) < 0)
+        return NULL;
+    for (int i = 0; i < c->input_count; i++)
+        if (c->inputs[i].layout)
+            in[tensors++] = handle_of(args.item[i]);
+    bk_function fn = {
+        .name = Py_TYPE(c)->tp_name, .backward = on_backward, .free = on_free, .data = Py_NewRef((PyObject *)c)
+    };
+    if (function_record(&fn, on_free_saved, in, tensors, &placed, NULL, 1, &c->call) < 0)
+        return py_raise();
+    return Py_NewRef(result);
+}
+
 static PyObject *wrap_outputs(context *c, arguments args, PyObject *result)
 {
-    bool single = !PyTuple_Check(result), wanted = false;
+    if (is_plain(c, args, result))
+        return wrap_plain(c, args, result);
+    bool single = !PyTuple_Check(result), wanted = is_wanted(c);
     int count = single ? 1 : (int)PyTuple_GET_SIZE(result);
     PyObject *outputs[count + 1], *out[count + 1];
     for (int k = 0; k < count; k++) {
         outputs[k] = single ? result : PyTuple_GET_ITEM(result, k);
         out[k] = NULL;
     }
-    for (int i = 0; i < c->input_count && bk_grad_enabled(); i++)
-        wanted = wanted || c->inputs[i].taped;
     int status = check_dirty(c, args, outputs, count) < 0 || check_non_differentiable(c) < 0 ? -1 : 0;
     for (Py_ssize_t i = 0; status == 0 && c->dirty && i < PyTuple_GET_SIZE(c->dirty); i++)
         tensor_count_write(handle_of(PyTuple_GET_ITEM(c->dirty, i))); /* whether or not it was one, as in PyTorch */
@@ -475,12 +559,11 @@ static PyObject *with_tangents(context *c, arguments args, PyObject *answer)
     return duals;
 }
 
-static PyObject *apply_bound(PyTypeObject *type, PyObject *setup, arguments args, PyObject *all)
+static PyObject *apply_bound(apply_method *home, PyTypeObject *type, PyObject *setup, arguments args, PyObject *all)
 {
-    context *c = (context *)type->tp_alloc(type, 0);
+    context *c = context_take(home, type);
     if (!c)
         return NULL;
-    c->materialize = true;
     PyObject *answer = NULL, *result = NULL;
     if (describe_inputs(c, args) == 0) {
         begin_forward(c, args);
@@ -492,11 +575,11 @@ static PyObject *apply_bound(PyTypeObject *type, PyObject *setup, arguments args
     if (answer && forward_is_open())
         answer = with_tangents(c, args, answer);
     Py_XDECREF(result);
-    Py_DECREF(c);
+    let_go(c);
     return answer;
 }
 
-static PyObject *apply(PyObject *type, PyObject *const *args, Py_ssize_t n, PyObject *names)
+static PyObject *apply(apply_method *home, PyObject *type, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     PyObject *setup = method_of((PyTypeObject *)type, SETUP), *answer = NULL;
     if (!setup)
@@ -505,11 +588,11 @@ static PyObject *apply(PyObject *type, PyObject *const *args, Py_ssize_t n, PyOb
     if (names || own_setup) {
         PyObject *all = by_position(type, args, n, names, own_setup);
         if (all)
-            answer = apply_bound((PyTypeObject *)type, own_setup ? setup : NULL,
+            answer = apply_bound(home, (PyTypeObject *)type, own_setup ? setup : NULL,
                                  (arguments){ ((PyTupleObject *)all)->ob_item, (int)PyTuple_GET_SIZE(all) }, all);
         Py_XDECREF(all);
     } else {
-        answer = apply_bound((PyTypeObject *)type, NULL, (arguments){ args, (int)n }, NULL);
+        answer = apply_bound(home, (PyTypeObject *)type, NULL, (arguments){ args, (int)n }, NULL);
     }
     Py_DECREF(setup);
     return answer;
@@ -518,17 +601,10 @@ static PyObject *apply(PyObject *type, PyObject *const *args, Py_ssize_t n, PyOb
 /* --- what Class.apply is
  * ----------------------------------------------------------------------------------------------- */
 
-/* A class method that each class has in its own dict, bound already, so that a call of Class.apply makes no object for
- * the binding. For another class (super().apply, a class that was made without Function's knowing) it binds anew. */
-typedef struct apply_method {
-    PyObject_HEAD PyObject *type;
-    vectorcallfunc vectorcall;
-} apply_method;
-
 static PyObject *apply_call(PyObject *self, PyObject *const *args, size_t n, PyObject *names)
 {
     PyObject *type = Py_NewRef(((apply_method *)self)->type); /* forward may do what it likes to the class */
-    PyObject *answer = apply(type, args, PyVectorcall_NARGS(n), names);
+    PyObject *answer = apply((apply_method *)self, type, args, PyVectorcall_NARGS(n), names);
     Py_DECREF(type);
     return answer;
 }
@@ -553,12 +629,23 @@ static int apply_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(((apply_method *)self)->type);
+    for (context *c = ((apply_method *)self)->spare; c; c = c->next)
+        Py_VISIT((PyObject *)c);
     return 0;
 }
 
 static int apply_clear(PyObject *self)
 {
-    Py_CLEAR(((apply_method *)self)->type);
+    apply_method *m = (apply_method *)self;
+    context *spare = m->spare;
+    m->spare = NULL;
+    m->spares = 0;
+    while (spare) {
+        context *c = spare;
+        spare = c->next;
+        Py_DECREF(c);
+    }
+    Py_CLEAR(m->type);
     return 0;
 }
 
@@ -639,6 +726,7 @@ static PyType_Slot slots[] = {
     { Py_tp_clear, context_clear },
     { Py_tp_methods, context_methods },
     { Py_tp_getset, context_attributes },
+    { Py_tp_members, context_members },
     { Py_tp_doc, "What a custom function keeps for its backward." },
     { 0, NULL },
 };

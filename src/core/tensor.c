@@ -798,23 +798,30 @@ void forward_close(void)
     memset(&forward_places, 0, sizeof forward_places);
 }
 
+static __attribute__((noinline)) bool read_any(bk_tensor *t, operand *out)
+{
+    bool good = read_with(t, grad_enabled(), out);
+    return good && no_grad == GRAD_FOR_TANGENTS ? tangents_only(out) : good;
+}
+
 bool tensor_read_slow(const bk_tensor *t, operand *out)
 {
     const track *k = t->track;
-    if (k && !t->keeps && !(t->flags & TENSOR_VIEW) && no_grad != GRAD_FOR_TANGENTS && tensor_whole(t) &&
-        is_extent(t)) { /* a result, or a leaf */
-        bool off = (no_grad & GRAD_OFF) | born;
-        out->value = t->cell->value;
-        out->edge = off || k->place || !k->requires_grad ? NULL : k->leaf;
-        if (out->edge)
-            t->cell->taped = true;
-        else if (!off)
-            out->edge = k->place;
-        if (out->edge || off || !k->requires_grad)
-            return true;
+    if (!k || t->keeps || t->flags & TENSOR_VIEW || no_grad == GRAD_FOR_TANGENTS || !tensor_whole(t) || !is_extent(t))
+        return read_any((bk_tensor *)t, out);
+    out->value = t->cell->value; /* a result, or a leaf */
+    out->edge = NULL;
+    if (no_grad | born)
+        return true;
+    if (k->place || !k->requires_grad) {
+        out->edge = k->place;
+        return true;
     }
-    bool good = read_with((bk_tensor *)t, grad_enabled(), out);
-    return good && no_grad == GRAD_FOR_TANGENTS ? tangents_only(out) : good;
+    if (!k->leaf)
+        return read_any((bk_tensor *)t, out);
+    t->cell->taped = true;
+    out->edge = k->leaf;
+    return true;
 }
 
 node *tensor_edge(const bk_tensor *t)
