@@ -83,21 +83,37 @@ static PyObject *gradient_in(const meta *m, bk_tensor *g, bool materialize)
     return py_wrap(bk_zeros(m->layout->ndim, m->layout->sizes, m->dtype));
 }
 
+/* A function of Python's is called without asking what it is. */
+static inline PyObject *call(PyObject *function, PyObject *const *args, size_t n)
+{
+    if (PyFunction_Check(function))
+        return ((PyFunctionObject *)function)->vectorcall(function, args, n, NULL);
+    return PyObject_Vectorcall(function, args, n, NULL);
+}
+
 static PyObject *call_users_backward(context *c, bk_tensor *const *grads)
 {
-    PyObject *argv[c->output_count + 2], *result = NULL;
-    int n = 1;
-    argv[0] = NULL;
-    argv[n++] = (PyObject *)c;
-    for (int i = 0; i < c->output_count; i++, n++)
-        if (!(argv[n] = gradient_in(&c->outputs[i], c->outputs[i].taped ? grads[i] : NULL, c->materialize)))
+    enum { FEW = 4 };
+    const int all = c->output_count + 2; /* room for a bound method's self, and the ctx */
+    PyObject *few[FEW], **argv = all <= FEW ? few : PyMem_Malloc((size_t)all * sizeof *argv), *result = NULL;
+    if (!argv)
+        return PyErr_NoMemory();
+    int n = 2;
+    argv[1] = (PyObject *)c;
+    for (; n < all; n++) {
+        const meta *m = &c->outputs[n - 2];
+        if (!(argv[n] = gradient_in(m, m->taped ? grads[n - 2] : NULL, c->materialize)))
             break;
-    PyObject *function = n == c->output_count + 2 ? method_of(Py_TYPE(c), BACKWARD) : NULL;
-    if (function)
-        result = PyObject_Vectorcall(function, argv + 1, (size_t)(n - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
-    Py_XDECREF(function);
-    for (int i = 2; i < n; i++)
-        Py_DECREF(argv[i]);
+    }
+    PyObject *function = n == all ? method_of(Py_TYPE(c), BACKWARD) : NULL;
+    if (function) {
+        result = call(function, argv + 1, (size_t)(n - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET);
+        Py_DECREF(function);
+    }
+    while (--n >= 2)
+        Py_DECREF(argv[n]);
+    if (argv != few)
+        PyMem_Free(argv);
     return result;
 }
 
@@ -135,7 +151,7 @@ static bk_tensor *fitted(const context *c, int i, PyObject *g)
     char why[500], got[200], want[200];
     bk_tensor *t = handle_of(g), *out = NULL;
     if (t->layout->plain == m->layout->plain)
-        return tensor_dtype(t) == m->dtype ? bk_retain(t) : bk_to(t, m->dtype);
+        return bk_to(t, m->dtype);
     PyObject *dims = broadcast_dims(t->layout, m->layout);
     if (!dims && !PyErr_Occurred()) {
         snprintf(why, sizeof why, "got %s but expected shape compatible with %s", layout_text(t->layout, got),
@@ -164,9 +180,11 @@ static int take_gradient(const context *c, int i, PyObject *g, bk_tensor **out)
         PyErr_Format(PyExc_RuntimeError, "expected Variable or None (got %s)", py_type_name(g));
         return -1;
     }
-    if (!c->inputs[i].taped)
+    const meta *m = &c->inputs[i];
+    if (!m->taped)
         return 0;
-    *out = fitted(c, i, g);
+    bk_tensor *t = handle_of(g);
+    *out = t->layout->plain == m->layout->plain && tensor_dtype(t) == m->dtype ? bk_retain(t) : fitted(c, i, g);
     return *out ? 0 : -1;
 }
 
@@ -280,7 +298,8 @@ static void on_free_saved(void *data)
 /* --- apply
  * ------------------------------------------------------------------------------------------------------------ */
 
-static int describe_inputs(context *c, arguments args)
+/* Writes down what the inputs are; the forward begins. */
+static int begin_forward(context *c, arguments args)
 {
     c->input_count = args.count;
     c->inputs = args.count < FEW_METAS ? c->few_metas : PyMem_Calloc((size_t)args.count, sizeof *c->inputs);
@@ -288,12 +307,18 @@ static int describe_inputs(context *c, arguments args)
         PyErr_NoMemory();
         return -1;
     }
+    lock_take();
+    c->forward = forward_begin();
     for (int i = 0; i < args.count; i++) {
+        c->inputs[i] = (meta){ 0 };
         if (!py_is_tensor(args.item[i]))
             continue;
         const bk_tensor *t = handle_of(args.item[i]);
-        c->inputs[i] = (meta){ layout_hold(t->layout), tensor_dtype(t), bk_requires_grad(t) };
+        c->inputs[i] = (meta){ layout_hold(t->layout), tensor_dtype(t), tensor_tracked(t) };
+        if (c->inputs[i].taped)
+            forward_reads(c->forward, t);
     }
+    lock_give();
     return 0;
 }
 
@@ -325,28 +350,38 @@ static int describe_outputs(context *c, PyObject *const *outputs, int count)
     return 0;
 }
 
+/* The call of a function with one argument before the others. */
+static PyObject *call_with(PyObject *function, PyObject *first, arguments args)
+{
+    if (args.room) {
+        PyObject **at = (PyObject **)args.item - 1, *was = *at;
+        *at = first;
+        PyObject *out = call(function, at, (size_t)args.count + 1);
+        *at = was;
+        return out;
+    }
+    PyObject *argv[args.count + 1];
+    argv[0] = first;
+    for (int i = 0; i < args.count; i++)
+        argv[i + 1] = args.item[i];
+    return call(function, argv, (size_t)args.count + 1);
+}
+
 /* What forward returns, run on no tape. setup is NULL when forward takes the ctx itself; else it gets `all`, the
  * arguments as a tuple. */
 static PyObject *call_users_forward(context *c, PyObject *setup, arguments args, PyObject *all)
 {
-    PyObject *forward = method_of(Py_TYPE(c), FORWARD);
-    PyObject *argv[args.count + 2], *out = NULL;
-    argv[0] = NULL;
-    argv[1] = (PyObject *)c;
-    for (int i = 0; i < args.count; i++)
-        argv[i + 2] = args.item[i];
-    int skip = setup ? 2 : 1;
-    bool was = bk_set_grad_enabled(false);
+    PyObject *forward = method_of(Py_TYPE(c), FORWARD), *out = NULL;
+    bool was = grad_set_enabled(false);
     if (forward)
-        out = PyObject_Vectorcall(forward, argv + skip,
-                                  (size_t)(args.count + 2 - skip) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+        out = setup ? call(forward, args.item, (size_t)args.count) : call_with(forward, (PyObject *)c, args);
     if (out && setup) {
         PyObject *done = PyObject_CallFunctionObjArgs(setup, (PyObject *)c, all, out, NULL);
         if (!done)
             Py_CLEAR(out);
         Py_XDECREF(done);
     }
-    bk_set_grad_enabled(was);
+    grad_set_enabled(was);
     Py_XDECREF(forward);
     return out;
 }
@@ -534,16 +569,6 @@ static PyObject *by_position(PyObject *type, PyObject *const *args, Py_ssize_t n
     return all;
 }
 
-static void begin_forward(context *c, arguments args)
-{
-    bk_tensor *taped[args.count + 1];
-    int count = 0;
-    for (int i = 0; i < c->input_count; i++)
-        if (c->inputs[i].taped)
-            taped[count++] = handle_of(args.item[i]);
-    c->forward = forward_begin(taped, count);
-}
-
 /* In forward mode a function with a jvp of its own gives its outputs their tangents. Steals the answer. */
 static PyObject *with_tangents(context *c, arguments args, PyObject *answer)
 {
@@ -565,8 +590,7 @@ static PyObject *apply_bound(apply_method *home, PyTypeObject *type, PyObject *s
     if (!c)
         return NULL;
     PyObject *answer = NULL, *result = NULL;
-    if (describe_inputs(c, args) == 0) {
-        begin_forward(c, args);
+    if (begin_forward(c, args) == 0) {
         result = call_users_forward(c, setup, args, all);
         if (result)
             answer = wrap_outputs(c, args, result);
@@ -579,8 +603,9 @@ static PyObject *apply_bound(apply_method *home, PyTypeObject *type, PyObject *s
     return answer;
 }
 
-static PyObject *apply(apply_method *home, PyObject *type, PyObject *const *args, Py_ssize_t n, PyObject *names)
+static PyObject *apply(apply_method *home, PyObject *type, PyObject *const *args, size_t flagged, PyObject *names)
 {
+    Py_ssize_t n = PyVectorcall_NARGS(flagged);
     PyObject *setup = method_of((PyTypeObject *)type, SETUP), *answer = NULL;
     if (!setup)
         return NULL;
@@ -589,10 +614,12 @@ static PyObject *apply(apply_method *home, PyObject *type, PyObject *const *args
         PyObject *all = by_position(type, args, n, names, own_setup);
         if (all)
             answer = apply_bound(home, (PyTypeObject *)type, own_setup ? setup : NULL,
-                                 (arguments){ ((PyTupleObject *)all)->ob_item, (int)PyTuple_GET_SIZE(all) }, all);
+                                 (arguments){ .item = ((PyTupleObject *)all)->ob_item, .count = (int)PyTuple_GET_SIZE(all) },
+                                 all);
         Py_XDECREF(all);
     } else {
-        answer = apply_bound(home, (PyTypeObject *)type, NULL, (arguments){ args, (int)n }, NULL);
+        arguments given = { args, (int)n, flagged & PY_VECTORCALL_ARGUMENTS_OFFSET };
+        answer = apply_bound(home, (PyTypeObject *)type, NULL, given, NULL);
     }
     Py_DECREF(setup);
     return answer;
@@ -604,7 +631,7 @@ static PyObject *apply(apply_method *home, PyObject *type, PyObject *const *args
 static PyObject *apply_call(PyObject *self, PyObject *const *args, size_t n, PyObject *names)
 {
     PyObject *type = Py_NewRef(((apply_method *)self)->type); /* forward may do what it likes to the class */
-    PyObject *answer = apply((apply_method *)self, type, args, PyVectorcall_NARGS(n), names);
+    PyObject *answer = apply((apply_method *)self, type, args, n, names);
     Py_DECREF(type);
     return answer;
 }

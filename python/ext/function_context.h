@@ -48,6 +48,7 @@ typedef struct context {
 typedef struct arguments {
     PyObject *const *item;
     int count;
+    bool room; /* item[-1] may be written to, if it is as it was afterwards */
 } arguments;
 
 static inline bk_tensor *handle_of(PyObject *o) { return ((py_tensor *)o)->t; }
