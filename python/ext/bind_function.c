@@ -15,16 +15,6 @@ typedef enum user_method { FORWARD, BACKWARD, SETUP, USER_METHODS } user_method;
 static const char *const method_texts[] = { "forward", "backward", "setup_context" };
 static PyObject *method_names[USER_METHODS];
 
-/* The functions behind the static methods of a class, as long as its version says that they are what they were: until
- * then the class holds them. */
-typedef struct known_class {
-    const PyTypeObject *type;
-    unsigned int version;
-    PyObject *method[USER_METHODS]; /* NULL: not asked for yet */
-} known_class;
-enum { KNOWN_CLASSES = 64 };
-static known_class known_classes[KNOWN_CLASSES];
-
 /* 0: it has been changed since somebody looked something up in it. */
 static unsigned int version_of(const PyTypeObject *type)
 {
@@ -35,30 +25,6 @@ static unsigned int version_of(const PyTypeObject *type)
     return type->tp_version_tag;
 }
 
-/* A method of the user's class, as the class would give it: its metaclass has nothing of these names. */
-static PyObject *method_lookup(PyTypeObject *type, user_method which, known_class *known)
-{
-    PyObject *found = _PyType_Lookup(type, method_names[which]);
-    if (!found)
-        return PyObject_GetAttr((PyObject *)type, method_names[which]); /* raises */
-    descrgetfunc get = Py_TYPE(found)->tp_descr_get;
-    PyObject *method = get ? get(found, NULL, (PyObject *)type) : Py_NewRef(found);
-    unsigned int version = version_of(type);
-    if (!method || !version || !Py_IS_TYPE(found, &PyStaticMethod_Type))
-        return method;
-    if (known->type != type || known->version != version)
-        *known = (known_class){ .type = type, .version = version };
-    known->method[which] = method;
-    return method;
-}
-
-static inline PyObject *method_of(PyTypeObject *type, user_method which)
-{
-    known_class *known = &known_classes[((uintptr_t)type >> 6) % KNOWN_CLASSES];
-    bool same = known->type == type && known->version == version_of(type) && known->method[which];
-    return same ? Py_NewRef(known->method[which]) : method_lookup(type, which, known);
-}
-
 /* What Class.apply is: a class method that each class has in its own dict, bound already, so that a call of it makes no
  * object for the binding. For another class (super().apply, a class that was made without Function's knowing) it binds
  * anew. It keeps the ctx of calls that are over for those to come: making and dropping an object of a class of Python's
@@ -66,10 +32,38 @@ static inline PyObject *method_of(PyTypeObject *type, user_method which)
 typedef struct apply_method {
     PyObject_HEAD PyObject *type;
     vectorcallfunc vectorcall;
-    context *spare; /* owned, linked by `next` */
+    /* The functions behind the static methods of the class, as long as its version says that they are what they were:
+     * until then the class holds them. */
+    PyObject *method[USER_METHODS]; /* NULL: not asked for yet */
+    unsigned int version;
     int spares;
+    context *spare; /* owned, linked by `next` */
 } apply_method;
 enum { MOST_SPARES = 1024 };
+
+/* A method of the user's class, as the class would give it: its metaclass has nothing of these names. */
+static PyObject *method_lookup(PyTypeObject *type, user_method which, apply_method *home)
+{
+    PyObject *found = _PyType_Lookup(type, method_names[which]);
+    if (!found)
+        return PyObject_GetAttr((PyObject *)type, method_names[which]); /* raises */
+    descrgetfunc get = Py_TYPE(found)->tp_descr_get;
+    PyObject *method = get ? get(found, NULL, (PyObject *)type) : Py_NewRef(found);
+    unsigned int version = version_of(type);
+    if (!method || !version || !Py_IS_TYPE(found, &PyStaticMethod_Type) || !home || home->type != (PyObject *)type)
+        return method;
+    if (home->version != version)
+        memset(home->method, 0, sizeof home->method);
+    home->version = version;
+    home->method[which] = method;
+    return method;
+}
+
+static inline PyObject *method_of(PyTypeObject *type, user_method which, apply_method *home)
+{
+    bool same = home && home->type == (PyObject *)type && home->version == version_of(type) && home->method[which];
+    return same ? Py_NewRef(home->method[which]) : method_lookup(type, which, home);
+}
 
 /* --- backward
  * --------------------------------------------------------------------------------------------------------- */
@@ -105,7 +99,7 @@ static PyObject *call_users_backward(context *c, bk_tensor *const *grads)
         if (!(argv[n] = gradient_in(m, m->taped ? grads[n - 2] : NULL, c->materialize)))
             break;
     }
-    PyObject *function = n == all ? method_of(Py_TYPE(c), BACKWARD) : NULL;
+    PyObject *function = n == all ? method_of(Py_TYPE(c), BACKWARD, (apply_method *)c->home) : NULL;
     if (function) {
         result = call(function, argv + 1, (size_t)(n - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET);
         Py_DECREF(function);
@@ -350,16 +344,8 @@ static int describe_outputs(context *c, PyObject *const *outputs, int count)
     return 0;
 }
 
-/* The call of a function with one argument before the others. */
-static PyObject *call_with(PyObject *function, PyObject *first, arguments args)
+static __attribute__((noinline)) PyObject *call_copied(PyObject *function, PyObject *first, arguments args)
 {
-    if (args.room) {
-        PyObject **at = (PyObject **)args.item - 1, *was = *at;
-        *at = first;
-        PyObject *out = call(function, at, (size_t)args.count + 1);
-        *at = was;
-        return out;
-    }
     PyObject *argv[args.count + 1];
     argv[0] = first;
     for (int i = 0; i < args.count; i++)
@@ -367,11 +353,23 @@ static PyObject *call_with(PyObject *function, PyObject *first, arguments args)
     return call(function, argv, (size_t)args.count + 1);
 }
 
+/* The call of a function with one argument before the others. */
+static inline PyObject *call_with(PyObject *function, PyObject *first, arguments args)
+{
+    if (!args.room)
+        return call_copied(function, first, args);
+    PyObject **at = (PyObject **)args.item - 1, *was = *at;
+    *at = first;
+    PyObject *out = call(function, at, (size_t)args.count + 1);
+    *at = was;
+    return out;
+}
+
 /* What forward returns, run on no tape. setup is NULL when forward takes the ctx itself; else it gets `all`, the
  * arguments as a tuple. */
 static PyObject *call_users_forward(context *c, PyObject *setup, arguments args, PyObject *all)
 {
-    PyObject *forward = method_of(Py_TYPE(c), FORWARD), *out = NULL;
+    PyObject *forward = method_of(Py_TYPE(c), FORWARD, (apply_method *)c->home), *out = NULL;
     bool was = grad_set_enabled(false);
     if (forward)
         out = setup ? call(forward, args.item, (size_t)args.count) : call_with(forward, (PyObject *)c, args);
@@ -493,7 +491,7 @@ static bool is_plain(const context *c, arguments args, PyObject *result)
            dtype_is_float(tensor_dtype(handle_of(result))) && !is_input(args, result);
 }
 
-/* What wrap_outputs comes to then. */
+/* What wrap_any comes to then. */
 static PyObject *wrap_plain(context *c, arguments args, PyObject *result)
 {
     bk_tensor *in[FEW_METAS], *placed = handle_of(result);
@@ -516,10 +514,8 @@ static PyObject *wrap_plain(context *c, arguments args, PyObject *result)
     return Py_NewRef(result);
 }
 
-static PyObject *wrap_outputs(context *c, arguments args, PyObject *result)
+static __attribute__((noinline)) PyObject *wrap_any(context *c, arguments args, PyObject *result)
 {
-    if (is_plain(c, args, result))
-        return wrap_plain(c, args, result);
     bool single = !PyTuple_Check(result), wanted = is_wanted(c);
     int count = single ? 1 : (int)PyTuple_GET_SIZE(result);
     PyObject *outputs[count + 1], *out[count + 1];
@@ -547,6 +543,11 @@ static PyObject *wrap_outputs(context *c, arguments args, PyObject *result)
     return answer;
 }
 
+static inline PyObject *wrap_outputs(context *c, arguments args, PyObject *result)
+{
+    return is_plain(c, args, result) ? wrap_plain(c, args, result) : wrap_any(c, args, result);
+}
+
 static PyObject *tuple_of(PyObject *const *args, Py_ssize_t n)
 {
     PyObject *tuple = PyTuple_New(n);
@@ -570,7 +571,7 @@ static PyObject *by_position(PyObject *type, PyObject *const *args, Py_ssize_t n
 }
 
 /* In forward mode a function with a jvp of its own gives its outputs their tangents. Steals the answer. */
-static PyObject *with_tangents(context *c, arguments args, PyObject *answer)
+static __attribute__((noinline)) PyObject *with_tangents(context *c, arguments args, PyObject *answer)
 {
     PyObject *given = tuple_of(args.item, args.count), *duals = NULL;
     c->in_jvp = true;
@@ -594,7 +595,9 @@ static PyObject *apply_bound(apply_method *home, PyTypeObject *type, PyObject *s
         result = call_users_forward(c, setup, args, all);
         if (result)
             answer = wrap_outputs(c, args, result);
+        lock_take();
         forward_end();
+        lock_give();
     }
     if (answer && forward_is_open())
         answer = with_tangents(c, args, answer);
@@ -606,7 +609,7 @@ static PyObject *apply_bound(apply_method *home, PyTypeObject *type, PyObject *s
 static PyObject *apply(apply_method *home, PyObject *type, PyObject *const *args, size_t flagged, PyObject *names)
 {
     Py_ssize_t n = PyVectorcall_NARGS(flagged);
-    PyObject *setup = method_of((PyTypeObject *)type, SETUP), *answer = NULL;
+    PyObject *setup = method_of((PyTypeObject *)type, SETUP, home), *answer = NULL;
     if (!setup)
         return NULL;
     bool own_setup = setup != base_setup;

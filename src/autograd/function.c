@@ -209,24 +209,7 @@ static bool has_gradient(int op, int k)
 }
 
 int forwards_under_way;
-static uint32_t last_forward, first_forward; /* numbers: the last one given, and the least that may be under way */
-
-forward_run forward_begin(void)
-{
-    lock_take();
-    forward_run run = { .number = ++last_forward, .start = next_sequence };
-    if (!forwards_under_way++)
-        first_forward = run.number;
-    lock_give();
-    return run;
-}
-
-void forward_end(void)
-{
-    lock_take();
-    forwards_under_way--;
-    lock_give();
-}
+uint32_t last_forward, first_forward;
 
 void forward_carry(node *n, int op, node *const *in, int count)
 {

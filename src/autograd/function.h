@@ -54,15 +54,22 @@ typedef struct forward_run {
     uint64_t start; /* what it records is later than this */
 } forward_run;
 /* A forward begins, or ends; between, each input on the tape is shown to it. */
-forward_run forward_begin(void);
-void forward_end(void);
-static inline void forward_reads(forward_run run, const bk_tensor *input) /* under the lock */
+extern int forwards_under_way;
+extern uint32_t last_forward, first_forward; /* numbers: the last one given, and the least that may be under way */
+static inline forward_run forward_begin(void) /* under the lock, as what follows */
+{
+    forward_run run = { .number = ++last_forward, .start = next_sequence };
+    if (!forwards_under_way++)
+        first_forward = run.number;
+    return run;
+}
+static inline void forward_end(void) { forwards_under_way--; }
+static inline void forward_reads(forward_run run, const bk_tensor *input)
 {
     input->cell->value->origin = run.number; /* what is read of it later takes this on */
     if (input->seen)
         input->seen->origin = run.number;
 }
-extern int forwards_under_way;
 /* n, which an op has made of these values, will not know them any more. */
 void forward_carry(node *n, int op, node *const *in, int count);
 /* Whether value was computed in the forward, which is under way, from one of its inputs. */
