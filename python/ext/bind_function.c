@@ -616,9 +616,9 @@ static PyObject *apply(apply_method *home, PyObject *type, PyObject *const *args
     if (names || own_setup) {
         PyObject *all = by_position(type, args, n, names, own_setup);
         if (all)
-            answer = apply_bound(home, (PyTypeObject *)type, own_setup ? setup : NULL,
-                                 (arguments){ .item = ((PyTupleObject *)all)->ob_item, .count = (int)PyTuple_GET_SIZE(all) },
-                                 all);
+            answer = apply_bound(
+                home, (PyTypeObject *)type, own_setup ? setup : NULL,
+                (arguments){ .item = ((PyTupleObject *)all)->ob_item, .count = (int)PyTuple_GET_SIZE(all) }, all);
         Py_XDECREF(all);
     } else {
         arguments given = { args, (int)n, flagged & PY_VECTORCALL_ARGUMENTS_OFFSET };

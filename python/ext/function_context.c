@@ -65,8 +65,8 @@ static void drop_metas(context *c)
     c->input_count = c->output_count = 0;
 }
 
-/* CPython 3.11 remembers where `ctx.method` was found only for objects whose dictionary is there, so there it is made at
- * once; it is as empty again when the ctx is kept for another call. From 3.12 on a missing one will do. */
+/* CPython 3.11 remembers where `ctx.method` was found only for objects whose dictionary is there, so there it is made
+ * at once; it is as empty again when the ctx is kept for another call. From 3.12 on a missing one will do. */
 context *context_new(PyTypeObject *type)
 {
     context *c = (context *)type->tp_alloc(type, 0);

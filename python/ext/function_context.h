@@ -28,9 +28,9 @@ enum { FEW_SAVED = 2, FEW_METAS = 4 }; /* a small function's ctx takes no memory
 typedef struct context {
     PyObject_HEAD PyObject *attrs; /* __dict__ */
     PyObject *weak;
-    PyObject *home;              /* what keeps it for another call when this one's is over; NULL: nothing does */
-    struct context *next;        /* among those that are kept so */
-    PyObject *needs_input_grad;  /* what a user has set; NULL: as the inputs say */
+    PyObject *home;             /* what keeps it for another call when this one's is over; NULL: nothing does */
+    struct context *next;       /* among those that are kept so */
+    PyObject *needs_input_grad; /* what a user has set; NULL: as the inputs say */
     PyObject *dirty, *non_differentiable;
     saved_one *saved;       /* few_saved, or memory of its own */
     meta *inputs, *outputs; /* one behind the other, likewise */

@@ -313,11 +313,9 @@ static int send_function(pass *p, step *s)
     if (!results)
         return 0;
     enum { FEW = 8 };
-    bk_tensor *few[FEW], **grads = count <= FEW ? few : mem_alloc((size_t)count * sizeof *grads);
+    bk_tensor *few[FEW] = { 0 }, **grads = count <= FEW ? few : mem_alloc_zero((size_t)count * sizeof *grads);
     if (!grads)
         return -1;
-    for (int i = 0; i < count; i++)
-        grads[i] = NULL;
     int status = function_backward(n, results, grads);
     if (status == 0 && anomaly_check)
         status = look_at(n, function_name(n), grads, count);

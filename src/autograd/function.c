@@ -50,7 +50,9 @@ static closure *closure_new(int inputs, int outputs)
     closure *c = few ? freelist_take(&closures, sizeof *c) : mem_alloc(sizeof *c + room);
     if (!c)
         return NULL;
-    *c = (closure){ .inputs = inputs, .outputs = outputs };
+    record_clear(c, sizeof *c);
+    c->inputs = inputs;
+    c->outputs = outputs;
     c->edges = few ? c->few : (node **)(c + 1);
     c->places = few ? c->few_places : c->edges + inputs;
     if (!few)

@@ -55,7 +55,7 @@ typedef struct forward_run {
 } forward_run;
 /* A forward begins, or ends; between, each input on the tape is shown to it. */
 extern int forwards_under_way;
-extern uint32_t last_forward, first_forward; /* numbers: the last one given, and the least that may be under way */
+extern uint32_t last_forward, first_forward;  /* numbers: the last one given, and the least that may be under way */
 static inline forward_run forward_begin(void) /* under the lock, as what follows */
 {
     forward_run run = { .number = ++last_forward, .start = next_sequence };

@@ -211,9 +211,6 @@ static inline void node_input(node *n, int k, node *value, node *edge)
         node_edge(n, k, edge);
 }
 void node_free(node *n); /* iterative: a chain of a million nodes is freed without recursion */
-/* The same in two parts: a node that has lost its last reference is put aside, and all of those are freed where what
- * they hold may be let go of. */
-void nodes_free(node *aside);
 static inline void node_release(node *n)
 {
     if (--n->refs == 0)
@@ -296,7 +293,9 @@ static inline void node_link(node *n, node **aside)
     n->sequence = (uint64_t)(uintptr_t)*aside;
     *aside = n;
 }
-/* A node that has lost its last reference. */
+void nodes_free(node *aside);
+/* node_free in two parts: a node that has lost its last reference is put aside, and all of those are freed where what
+ * they hold may be let go of. */
 static inline void node_put_aside(node *n, node **aside)
 {
     if (node_bare(n))

@@ -73,11 +73,20 @@ bool grad_ask(bool on)
 
 /* --- tracks --------------------------------------------------------------------------------------------------- */
 
+static inline void track_fill(track *k, const bk_tensor *t)
+{
+    record_clear(k, sizeof *k);
+    k->refs = 1;
+    k->layout = t->layout;
+    k->offset = t->offset;
+    k->owner = (bk_tensor *)t;
+}
+
 static track *track_new(const bk_tensor *t)
 {
     track *k = freelist_take(&tracks, sizeof *k);
     if (k)
-        *k = (track){ .refs = 1, .layout = t->layout, .offset = t->offset, .owner = (bk_tensor *)t };
+        track_fill(k, t);
     return k;
 }
 
@@ -305,7 +314,8 @@ static __attribute__((noinline)) bk_tensor *handle_on(node *value)
 /* Where nothing is out of the ordinary no function is called: every op comes by here. */
 bk_tensor *tensor_from_node(node *value)
 {
-    if (__builtin_expect(!value || value->flags & NODE_TAPED || !cells.free || !tensors.free || born || log_due(), 0)) {
+    bool taped = value && value->flags & NODE_TAPED;
+    if (__builtin_expect(!value || !cells.free || !tensors.free || (taped && !tracks.free) || born || log_due(), 0)) {
         bk_tensor *t = value ? handle_on(value) : NULL;
         return t ? scope_add(t) : NULL;
     }
@@ -313,6 +323,12 @@ bk_tensor *tensor_from_node(node *value)
     bk_tensor *t = freelist_take_free(&tensors);
     cell_fill(c, value);
     handle_fill(t, 0, c, NULL, value->layout, 0);
+    if (taped) {
+        t->track = freelist_take_free(&tracks);
+        track_fill(t->track, t);
+        t->track->place = node_retain(value);
+        value->tape_refs++;
+    }
     return scope_add(t);
 }
 
