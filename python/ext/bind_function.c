@@ -236,17 +236,17 @@ static int on_backward(void *data, bk_tensor *const *output_grads, int outputs, 
 
 PyObject *py_function_context(const node *call) { return function_data(call, on_backward); }
 
-/* Whether nobody has c but its call, which is over, and nobody will ask what became of it. */
+/* Whether nobody will ask what became of c, which nobody has any more. */
 static bool is_spare(const context *c, const apply_method *home)
 {
     const PyTypeObject *type = Py_TYPE(c);
-    return home && Py_REFCNT(c) == 1 && !c->weak && (PyObject *)type == home->type && !type->tp_finalize &&
-           !type->tp_del && type->tp_basicsize == sizeof(context) && home->spares < MOST_SPARES;
+    return home && !c->weak && (PyObject *)type == home->type && !type->tp_finalize && !type->tp_del &&
+           type->tp_basicsize == sizeof(context) && home->spares < MOST_SPARES;
 }
 
-static void let_go(void *data)
+/* Of a ctx whose call is over: this is the last reference. */
+static void put_by(context *c)
 {
-    context *c = data;
     apply_method *home = (apply_method *)c->home;
     if (!is_spare(c, home)) {
         Py_DECREF(c);
@@ -258,6 +258,29 @@ static void let_go(void *data)
     home->spare = c;
     home->spares++;
     Py_DECREF(home);
+}
+
+/* What a ctx has saved may be the last to hold another call, and so on along a chain of any length: those wait until it
+ * is put by. */
+static void let_go(void *data)
+{
+    static context *waiting;
+    static bool busy;
+    context *c = data;
+    if (Py_REFCNT(c) > 1) {
+        Py_DECREF(c);
+        return;
+    }
+    c->next = waiting;
+    waiting = c;
+    if (busy)
+        return;
+    busy = true;
+    while ((c = waiting)) {
+        waiting = c->next;
+        put_by(c);
+    }
+    busy = false;
 }
 
 static context *context_take(apply_method *home, PyTypeObject *type)

@@ -29,7 +29,7 @@ typedef struct context {
     PyObject_HEAD PyObject *attrs; /* __dict__ */
     PyObject *weak;
     PyObject *home;             /* what keeps it for another call when this one's is over; NULL: nothing does */
-    struct context *next;       /* among those that are kept so */
+    struct context *next;       /* among those that are kept so, or wait to be */
     PyObject *needs_input_grad; /* what a user has set; NULL: as the inputs say */
     PyObject *dirty, *non_differentiable;
     saved_one *saved;       /* few_saved, or memory of its own */

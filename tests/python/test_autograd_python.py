@@ -269,3 +269,18 @@ def test_apply_leaves_the_arguments_of_its_caller_as_they_are(torch):
         assert call(*args).tolist() == [2.0, 2.0, 2.0]
     assert given[0] is x and given[1] == 2.0
     assert [f(2.0).tolist() for f in map(functools.partial, [scale.apply] * 2, [x] * 2)] == [[2.0] * 3] * 2
+
+
+@pytest.mark.parametrize("walked", [False, True])
+def test_a_chain_of_calls_of_any_length_is_freed(torch, walked):
+    scale = scale_function(torch)
+    x = torch.ones(2, requires_grad=True)
+    y = x
+    for _ in range(50000):
+        y = scale.apply(y, 1.0)
+    if walked:
+        y.sum().backward()
+        assert x.grad.tolist() == [1.0, 1.0]
+    first = weakref.ref(scale.apply(x, 1.0))
+    del y
+    assert first() is None
