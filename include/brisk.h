@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 #define BK_VERSION  "0.1.0"
-#define BK_MAX_NDIM 8 /* dimensions a tensor may have */
+#define BK_MAX_NDIM 32 /* dimensions a tensor may have */
 
 #if defined(__GNUC__)
 #define BK_API __attribute__((visibility("default")))

@@ -58,7 +58,7 @@ static int parse(const overload *o, PyObject *const *given, Py_ssize_t n, PyObje
         if (!(seen >> i & 1)) {
             if (o->params[i].required)
                 return MISFIT;
-            args[i] = o->defaults[i];
+            memcpy(&args[i], &o->defaults[i], DEFAULT_BYTES);
         }
     return FIT;
 }

@@ -10,6 +10,8 @@
 #define BK_ARGS_H
 #include "pybrisk.h"
 
+#include <stddef.h>
+
 typedef struct arg {
     PyObject *object; /* what the caller passed, borrowed; NULL for a default */
     bool given;       /* there is a value: false for None, passed or by default */
@@ -34,6 +36,9 @@ typedef struct arg {
         memory_format_kind memory_format;
     };
 } arg;
+
+/* Defaults list few numbers: a default is the start of an arg, up to these. */
+enum { DEFAULT_INTS = 8, DEFAULT_BYTES = offsetof(arg, ints.v) + DEFAULT_INTS * sizeof(int64_t) };
 
 typedef PyObject *(*bound_fn)(const arg *args);
 

@@ -191,7 +191,8 @@ static void copy_row(const char *from, int64_t stride, bk_dtype source, bk_dtype
 /* Joins inner dimensions that lie end to end, so that a contiguous array is one row. */
 static view joined(const view *v)
 {
-    view j = *v;
+    view j;
+    view_take(&j, v);
     while (j.ndim > 1) {
         int d = j.ndim - 2;
         if (j.strides[d] != j.strides[d + 1] * j.sizes[d + 1])

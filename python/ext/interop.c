@@ -393,7 +393,8 @@ PyObject *tensor_on_array(PyObject *o)
     array a;
     if (array_open(o, &a) <= 0)
         return NULL;
-    view v = a.view;
+    view v;
+    view_take(&v, &a.view);
     bool writable = !a.holds_buffer || !a.buffer.readonly;
     array_close(&a);
     if (check_strides(&v) || (!writable && warn_read_only("NumPy array")))

@@ -99,7 +99,7 @@ static int read_type(reader *r, param *p)
         p->type = (uint8_t)type_words[i].list;
         for (; isdigit((unsigned char)*r->at); r->at++)
             p->repeat = (uint8_t)(p->repeat * 10 + (*r->at - '0'));
-        if (p->type == ARG_TYPE_COUNT || p->repeat > BK_MAX_NDIM || !accept(r, ']'))
+        if (p->type == ARG_TYPE_COUNT || p->repeat > DEFAULT_INTS || !accept(r, ']'))
             return bad(r, "a list of ints or Tensors");
     }
     p->nullable = accept(r, '?');
@@ -193,7 +193,7 @@ static int read_ints(reader *r, const param *p, arg *out)
         return 0;
     }
     for (out->ints.n = 0; !accept(r, ')') && !accept(r, ']'); accept(r, ',')) {
-        if (out->ints.n == BK_MAX_NDIM || read_number(r, &number))
+        if (out->ints.n == DEFAULT_INTS || read_number(r, &number))
             return bad(r, "at most eight ints");
         out->ints.v[out->ints.n++] = number.i;
     }

@@ -81,7 +81,7 @@ bk_tensor *rule_sum_to(bk_tensor *g, const layout *to)
     for (int d = 0; d < g->layout->ndim; d++)
         if (d < lead || (to->sizes[d - lead] == 1 && g->layout->sizes[d] != 1))
             dims |= 1u << d;
-    bool gone = lead > 0 && dims == (1u << lead) - 1 && !grad_enabled(); /* a tape would have the view, as PyTorch's */
+    bool gone = lead > 0 && dims == dims_below(lead) && !grad_enabled(); /* a tape would have the view, as PyTorch's */
     bk_tensor *s = dims ? bk_sum(g, dims, !gone) : g;
     return s && lead && !gone ? bk_view(s, to->ndim, to->sizes) : s;
 }

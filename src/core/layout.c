@@ -398,10 +398,11 @@ bool layout_meets(const layout *a, int64_t a_low, int64_t a_high, const layout *
 
 const char *sizes_text(int ndim, const int64_t *sizes, char text[static 200])
 {
-    int at = snprintf(text, 200, "[");
-    for (int d = 0; d < ndim; d++)
-        at += snprintf(text + at, (size_t)(200 - at), d ? ", %lld" : "%lld", (long long)sizes[d]);
-    snprintf(text + at, (size_t)(200 - at), "]");
+    enum { ROOM = 200, ENOUGH = ROOM - 32 };
+    int at = snprintf(text, ROOM, "[");
+    for (int d = 0; d < ndim && at < ENOUGH; d++)
+        at += snprintf(text + at, (size_t)(ROOM - at), d ? ", %lld" : "%lld", (long long)sizes[d]);
+    snprintf(text + at, (size_t)(ROOM - at), at < ENOUGH ? "]" : ", ...]");
     return text;
 }
 

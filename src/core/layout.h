@@ -31,6 +31,9 @@ typedef struct layout {
     int64_t strides[BK_MAX_NDIM];
 } layout;
 
+/* Sets of dimensions are bits of a word: those below `count`. */
+static inline uint32_t dims_below(int count) { return (uint32_t)(((uint64_t)1 << count) - 1); }
+
 /* NULL with the error set when memory is out or the sizes overflow. strides == NULL: row-major. */
 const layout *layout_get(int ndim, const int64_t *sizes, const int64_t *strides);
 /* For pointers kept elsewhere than in nodes, handles and tracks. */
@@ -84,7 +87,7 @@ const layout *layout_channels_last(const layout *plain);
  * regions that do not meet, never false for ones that do. */
 bool layout_meets(const layout *a, int64_t a_low, int64_t a_high, const layout *b, int64_t b_at);
 
-/* "[2, 3]" into text, for messages. */
+/* "[2, 3]" into text, for messages; what finds no room is left out. */
 const char *layout_text(const layout *l, char text[static 200]);
 const char *sizes_text(int ndim, const int64_t *sizes, char text[static 200]);
 

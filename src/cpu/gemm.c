@@ -204,7 +204,7 @@ int gemm_run(const gemm_task *t)
 
 typedef struct batch_job {
     gemm_task task;
-    gemm_batch batch;
+    gemm_batch *batch;
 } batch_job;
 
 /* The rows of one product among those of all. */
@@ -222,7 +222,7 @@ static void finish_batch_rows(void *arg, int64_t begin, int64_t end)
 static void run_batch_range(void *arg, int64_t begin, int64_t end)
 {
     batch_job *job = arg;
-    const gemm_batch *batch = &job->batch;
+    const gemm_batch *batch = job->batch;
     const int64_t size = (int64_t)bk_dtype_size(job->task.dtype);
     for (int64_t at = begin; at < end; at++) {
         gemm_task task = job->task;
@@ -250,7 +250,7 @@ static void run_batch_range(void *arg, int64_t begin, int64_t end)
 static void fold_batch(batch_job *job)
 {
     gemm_task *t = &job->task;
-    gemm_batch *batch = &job->batch;
+    gemm_batch *batch = job->batch;
     for (; batch->ndim > 0; batch->ndim--) {
         const int last = batch->ndim - 1;
         const bool follows = batch->a[last] == t->m * t->a_row && batch->c[last] == t->m * t->c_row;
@@ -260,13 +260,13 @@ static void fold_batch(batch_job *job)
     }
 }
 
-int gemm_run_batch(const gemm_task *task, const gemm_batch *batch)
+int gemm_run_batch(const gemm_task *task, gemm_batch *batch)
 {
-    batch_job job = { .task = *task, .batch = *batch };
+    batch_job job = { .task = *task, .batch = batch };
     fold_batch(&job);
     int64_t count = 1;
-    for (int d = 0; d < job.batch.ndim; d++)
-        count *= job.batch.sizes[d];
+    for (int d = 0; d < batch->ndim; d++)
+        count *= batch->sizes[d];
     const gemm_task *t = &job.task;
     const double one_ns =
         2.0 * (double)t->m * (double)t->n * (double)t->k / gemm_kernels_for(t->dtype)->flops_per_ns + 100;

@@ -51,8 +51,8 @@ typedef struct gemm_batch {
     int64_t sizes[BK_MAX_NDIM], a[BK_MAX_NDIM], b[BK_MAX_NDIM], c[BK_MAX_NDIM];
 } gemm_batch;
 
-/* Runs the task at every index of the batch; task->packed_b must be NULL. The epilogue counts the rows of all products,
- * one after the other. */
-int gemm_run_batch(const gemm_task *task, const gemm_batch *batch);
+/* Runs the task at every index of the batch, which it folds where it can; task->packed_b must be NULL. The epilogue
+ * counts the rows of all products, one after the other. */
+int gemm_run_batch(const gemm_task *task, gemm_batch *batch);
 
 #endif

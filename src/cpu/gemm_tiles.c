@@ -709,6 +709,17 @@ static int64_t choose_pieces(double work_ns)
     return threads == 1 ? 1 : min_i64(each * threads, 1 + (int64_t)(work_ns / 10e3));
 }
 
+/* Whether parts of whole steps of k take about as long as each other: 704 are 512 and 192. */
+static bool is_even(int64_t k, int64_t steps, int64_t parts)
+{
+    int64_t largest = 0;
+    for (int64_t p = 0; p < parts; p++) {
+        const int64_t begin = steps * p / parts, end = steps * (p + 1) / parts;
+        largest = max_i64(largest, min_i64(end * GEMM_STEP_K, k) - begin * GEMM_STEP_K);
+    }
+    return 8 * largest * parts <= 9 * k;
+}
+
 /* Into how many parts k is cut: one for each thread where both operands have their rows along k, results of earlier
  * products, and where c is so much smaller that adding up its parts costs less than what reading the operands from
  * another core's cache does. */
@@ -720,7 +731,8 @@ static int64_t choose_k_parts(const tile_job *job, double work_ns)
     const bool small = t->m * t->n <= GEMM_STEP_K / 2 * (t->m + t->n);
     if (!along || !small || t->epilogue || t->addend || work_ns < K_PARTS_NS * (double)threads)
         return 1;
-    return min_i64(threads, steps);
+    const int64_t parts = min_i64(threads, steps);
+    return is_even(t->k, steps, parts) ? parts : 1;
 }
 
 static int64_t apart_bytes(const tile_job *job)

@@ -23,7 +23,8 @@ ELEMENT_INLINE int64_t wrapped(int64_t i, int64_t size) { return i < 0 ? i + siz
 
 bool index_check(const view *index, int64_t size, int64_t *bad)
 {
-    walk w = walk_start(&index, 1, 0);
+    walk w;
+    walk_start(&w, &index, 1, 0);
     for (int64_t left = view_numel(index), n; left > 0; left -= n, walk_skip(&w, n)) {
         n = walk_run(&w, left);
         bool wrong = false;
@@ -152,7 +153,8 @@ typedef struct along {
 static void gather_piece(void *arg, int64_t begin, int64_t end)
 {
     const along *g = arg;
-    walk w = walk_start((const view *const[]){ &g->dst, &g->src, &g->index }, 3, begin);
+    walk w;
+    walk_start(&w, (const view *const[]){ &g->dst, &g->src, &g->index }, 3, begin);
     for (int64_t n; begin < end; begin += n, walk_skip(&w, n)) {
         n = walk_run(&w, end - begin);
         gather_run(w.p[0], walk_step(&w, 0), w.p[1], g->unit, walk_step(&w, 1), g->size, w.p[2], walk_step(&w, 2), n,
@@ -161,24 +163,24 @@ static void gather_piece(void *arg, int64_t begin, int64_t end)
 }
 
 /* The indexed view, walked with the index: it stays in place along dim. */
-static view held_along(const view *v, int dim, const view *index)
+static void held_along(view *to, const view *v, int dim, const view *index)
 {
-    view held = *v;
-    memcpy(held.sizes, index->sizes, sizeof held.sizes);
-    if (held.ndim)
-        held.strides[dim] = 0;
-    return held;
+    to->data = v->data;
+    to->dtype = v->dtype;
+    view_shape(to, v->ndim, index->sizes, v->strides);
+    if (to->ndim)
+        to->strides[dim] = 0;
 }
 
-static along along_dim(const view *dst, const view *src, const view *indexed, int dim, const view *index)
+static void along_dim(along *a, const view *dst, const view *src, const view *indexed, int dim, const view *index)
 {
-    along a = { .dst = *dst, .src = *src, .index = *index, .unit = 0, .size = 1 };
-    memcpy(a.src.sizes, index->sizes, sizeof a.src.sizes);
-    if (indexed->ndim) {
-        a.unit = indexed->strides[dim] * bytes_of(indexed);
-        a.size = indexed->sizes[dim];
-    }
-    return a;
+    view_take(&a->dst, dst);
+    view_take(&a->index, index);
+    a->src.data = src->data;
+    a->src.dtype = src->dtype;
+    view_shape(&a->src, src->ndim, index->sizes, src->strides);
+    a->unit = indexed->ndim ? indexed->strides[dim] * bytes_of(indexed) : 0;
+    a->size = indexed->ndim ? indexed->sizes[dim] : 1;
 }
 
 void index_gather(const view *dst, const view *src, int dim, const view *index)
@@ -186,8 +188,9 @@ void index_gather(const view *dst, const view *src, int dim, const view *index)
     int64_t n = view_numel(index);
     if (n == 0)
         return;
-    along g = along_dim(dst, src, src, dim, index);
-    g.src = held_along(src, dim, index);
+    along g;
+    along_dim(&g, dst, src, src, dim, index);
+    held_along(&g.src, src, dim, index);
     views_order((view *[]){ &g.dst, &g.src, &g.index }, 3);
     threads_for(n, GRAIN, (double)n * 1.5, gather_piece, &g);
 }
@@ -197,7 +200,8 @@ static void scatter_piece(void *arg, int64_t begin, int64_t end)
 {
     const along *s = arg;
     int64_t run = s->index.sizes[s->index.ndim - 1];
-    walk w = walk_start((const view *const[]){ &s->dst, &s->src, &s->index }, 3, begin * run);
+    walk w;
+    walk_start(&w, (const view *const[]){ &s->dst, &s->src, &s->index }, 3, begin * run);
     for (int64_t i = begin; i < end; i++, walk_skip(&w, run)) {
         if (s->join)
             s->join(w.p[0], s->unit, s->size, w.p[2], walk_step(&w, 2), w.p[1], walk_step(&w, 1), run);
@@ -232,8 +236,9 @@ void index_scatter(const view *dst, int dim, const view *index, const view *src,
     int64_t n = view_numel(index);
     if (n == 0)
         return;
-    along s = along_dim(dst, src, dst, dim, index);
-    s.dst = held_along(dst, dim, index);
+    along s;
+    along_dim(&s, dst, src, dst, dim, index);
+    held_along(&s.dst, dst, dim, index);
     s.join = joins[dst->dtype][mode];
     view *views[3] = { &s.dst, &s.src, &s.index };
     for (int i = 0; i < 3; i++) {
@@ -273,7 +278,9 @@ static void slices_init(slices *s, const view *written, const view *read, int di
 {
     const view *v[2] = { written, read };
     for (int i = 0; i < 2; i++) {
-        s->outer[i] = s->inner[i] = (view){ .data = v[i]->data, .dtype = v[i]->dtype };
+        s->outer[i].data = s->inner[i].data = v[i]->data;
+        s->outer[i].dtype = s->inner[i].dtype = v[i]->dtype;
+        s->outer[i].ndim = s->inner[i].ndim = 0;
         s->unit[i] = v[i]->ndim ? v[i]->strides[dim] * bytes_of(v[i]) : 0;
         for (int d = 0; d < v[i]->ndim; d++) {
             view *part = d < dim ? &s->outer[i] : &s->inner[i];
@@ -313,10 +320,13 @@ static void slice_move(const slices *s, char *d, const char *p, int64_t first, i
                                                     NULL);
         return;
     }
-    view to = s->inner[0], from = s->inner[1];
+    view to, from;
+    view_take(&to, &s->inner[0]);
+    view_take(&from, &s->inner[1]);
     to.data = d;
     from.data = (char *)(uintptr_t)p;
-    walk w = walk_start((const view *const[]){ &to, &from }, 2, first);
+    walk w;
+    walk_start(&w, (const view *const[]){ &to, &from }, 2, first);
     for (int64_t m; n > 0; n -= m, walk_skip(&w, m)) {
         m = walk_run(&w, n);
         if (s->adding)
@@ -330,7 +340,8 @@ static void select_piece(void *arg, int64_t begin, int64_t end)
 {
     const slices *s = arg;
     for (int64_t i = begin; i < end; i++) {
-        walk w = walk_start((const view *const[]){ &s->outer[0], &s->outer[1] }, 2, i / s->count);
+        walk w;
+        walk_start(&w, (const view *const[]){ &s->outer[0], &s->outer[1] }, 2, i / s->count);
         int64_t k = i % s->count;
         slice_move(s, w.p[0] + k * s->unit[0], w.p[1] + index_at(s, k) * s->unit[1], 0, s->inner_n);
     }
@@ -339,13 +350,13 @@ static void select_piece(void *arg, int64_t begin, int64_t end)
 /* Slices of one element, for which a slice at a time would be slow, are a gather with a broadcast index. */
 static void select_elements(const view *dst, const view *src, int dim, const view *index)
 {
-    view wide = *dst;
+    view wide;
+    view_take(&wide, dst);
     int64_t stride = index->ndim ? index->strides[0] : 0;
     wide.data = index->data;
     wide.dtype = index->dtype;
-    memset(wide.strides, 0, sizeof wide.strides);
-    if (wide.ndim)
-        wide.strides[dim] = stride;
+    for (int d = 0; d < wide.ndim; d++)
+        wide.strides[d] = d == dim ? stride : 0;
     index_gather(dst, src, dim, &wide);
 }
 
@@ -369,7 +380,8 @@ static void add_part(void *arg, int64_t begin, int64_t end)
     const slices *s = arg;
     int64_t low = begin * s->part, high = end * s->part;
     for (int64_t o = 0; o < s->outer_n; o++) {
-        walk w = walk_start((const view *const[]){ &s->outer[0], &s->outer[1] }, 2, o);
+        walk w;
+        walk_start(&w, (const view *const[]){ &s->outer[0], &s->outer[1] }, 2, o);
         for (int64_t k = 0; k < s->count; k++) {
             int64_t row = index_at(s, k);
             if (row >= low && row < high)
@@ -407,7 +419,8 @@ static void advanced_offsets(const advanced *a, int64_t first, int64_t n, int64_
 {
     memset(offset, 0, (size_t)n * sizeof *offset);
     for (int k = 0; k < a->count; k++) {
-        walk w = walk_start(&a->indices[k], 1, first);
+        walk w;
+        walk_start(&w, &a->indices[k], 1, first);
         for (int64_t i = 0, m; i < n; i += m, walk_skip(&w, m)) {
             m = walk_run(&w, n - i);
             int64_t step = walk_step(&w, 0);
@@ -448,7 +461,8 @@ static void advanced_piece(void *arg, int64_t begin, int64_t end)
 {
     const advanced *a = arg;
     int64_t offset[256];
-    walk w = walk_start((const view *const[]){ &a->plain_outer }, 1, begin);
+    walk w;
+    walk_start(&w, (const view *const[]){ &a->plain_outer }, 1, begin);
     for (int64_t i = begin, n; i < end; i += n) {
         n = end - i < 256 ? end - i : 256;
         advanced_offsets(a, i, n, offset);
@@ -460,28 +474,31 @@ static void advanced_piece(void *arg, int64_t begin, int64_t end)
 }
 
 /* Splits `plain` into the index's dimensions and the rest, `indexed` into the indexed dimensions and the rest. */
-static advanced advanced_init(const view *indexed, const view *plain, const view *const *indices, int count,
-                              bool getting)
+static void advanced_init(advanced *a, const view *indexed, const view *plain, const view *const *indices, int count,
+                          bool getting)
 {
-    advanced a = { .indices = indices, .count = count, .indexed = indexed->data, .getting = getting };
     int lead = indices[0]->ndim;
+    a->indices = indices;
+    a->count = count;
+    a->indexed = indexed->data;
+    a->getting = getting;
+    a->s.adding = false;
     for (int d = 0; d < count; d++) {
-        a.sizes[d] = indexed->sizes[d];
-        a.steps[d] = indexed->strides[d] * bytes_of(indexed);
+        a->sizes[d] = indexed->sizes[d];
+        a->steps[d] = indexed->strides[d] * bytes_of(indexed);
     }
-    a.plain_outer = *plain;
-    a.plain_outer.ndim = lead;
-    view *rest = &a.s.inner[getting], *other = &a.s.inner[!getting];
-    *rest = (view){ .dtype = indexed->dtype };
-    *other = (view){ .dtype = plain->dtype };
+    view_take(&a->plain_outer, plain);
+    a->plain_outer.ndim = lead;
+    view *rest = &a->s.inner[getting], *other = &a->s.inner[!getting];
+    rest->dtype = indexed->dtype;
+    other->dtype = plain->dtype;
     for (int d = 0; d < indexed->ndim - count; d++) {
         rest->sizes[d] = other->sizes[d] = indexed->sizes[count + d];
         rest->strides[d] = indexed->strides[count + d];
         other->strides[d] = plain->strides[lead + d];
     }
     rest->ndim = other->ndim = indexed->ndim - count;
-    inner_init(&a.s);
-    return a;
+    inner_init(&a->s);
 }
 
 void index_get(const view *dst, const view *src, const view *const *indices, int count)
@@ -489,7 +506,8 @@ void index_get(const view *dst, const view *src, const view *const *indices, int
     int64_t n = view_numel(dst);
     if (n == 0)
         return;
-    advanced a = advanced_init(src, dst, indices, count, true);
+    advanced a;
+    advanced_init(&a, src, dst, indices, count, true);
     threads_for(n / a.s.inner_n, 1 + GRAIN / a.s.inner_n, (double)n * 1.5, advanced_piece, &a);
 }
 
@@ -497,7 +515,8 @@ void index_put(const view *dst, const view *src, const view *const *indices, int
 {
     if (view_numel(src) == 0)
         return;
-    advanced a = advanced_init(dst, src, indices, count, false);
+    advanced a;
+    advanced_init(&a, dst, src, indices, count, false);
     a.s.adding = accumulate;
     /* indices may repeat: one thread, in order */
     advanced_piece(&a, 0, view_numel(indices[0]));

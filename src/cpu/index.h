@@ -28,6 +28,11 @@ void index_scatter(const view *dst, int dim, const view *index, const view *src,
 void index_select(const view *dst, const view *src, int dim, const view *index);
 void index_add(const view *dst, int dim, const view *index, const view *src);
 
+/* Of matrices of float32 or float64 whose rows are contiguous, by a 1-d index: row r of dst is the sum of the rows i of
+ * src with index[i] == r, 256 of them at a time; or it is that of src if the index names it, else zeros. */
+int index_sum(const view *dst, const view *index, const view *src);
+int index_keep(const view *dst, const view *index, const view *src);
+
 /* dst[i..., rest] = src[indices[0][i], indices[1][i], ..., rest]: the indexed dimensions come first in src, the indices
  * have one common shape (strides of 0 broadcast them). index_put is the reverse, adding if `accumulate`. */
 void index_get(const view *dst, const view *src, const view *const *indices, int count);

@@ -68,7 +68,8 @@ static int64_t count_run(bk_dtype t, const char *p, int64_t step, int64_t n)
 static int64_t count_chunk(const view *mask, int64_t begin, int64_t end)
 {
     int64_t count = 0;
-    walk w = walk_start(&mask, 1, begin);
+    walk w;
+    walk_start(&w, &mask, 1, begin);
     for (int64_t n; begin < end; begin += n, walk_skip(&w, n)) {
         n = walk_run(&w, end - begin);
         count += count_run(mask->dtype, w.p[0], walk_step(&w, 0), n);
@@ -113,7 +114,8 @@ static void total_piece(void *arg, int64_t begin, int64_t end)
 
 int64_t nonzero_count(const view *src)
 {
-    view v = *src;
+    view v;
+    view_take(&v, src);
     int64_t n = view_numel(src);
     totalling t = { .src = &v };
     views_order((view *[]){ &v }, 1);
@@ -201,7 +203,8 @@ static void masked_piece(void *arg, int64_t begin, int64_t end)
 {
     const masking *g = arg;
     int64_t chunks_end = (end + CHUNK - 1) / CHUNK, k = g->starts[begin / CHUNK], last = g->starts[chunks_end];
-    walk w = walk_start((const view *const[]){ &g->full, &g->mask }, 2, begin);
+    walk w;
+    walk_start(&w, (const view *const[]){ &g->full, &g->mask }, 2, begin);
     for (int64_t n; begin < end && k < last; begin += n, walk_skip(&w, n)) {
         n = walk_run(&w, end - begin);
         const masked_run r = { w.p[0],  g->line + k * g->step, w.p[1], walk_step(&w, 0),
@@ -255,7 +258,8 @@ ELEMENT_INLINE void fill_sized(char *d, int64_t ds, const char *m, int64_t ms, c
 static void fill_piece(void *arg, int64_t begin, int64_t end)
 {
     const filling *f = arg;
-    walk w = walk_start((const view *const[]){ &f->dst, &f->mask }, 2, begin);
+    walk w;
+    walk_start(&w, (const view *const[]){ &f->dst, &f->mask }, 2, begin);
     for (int64_t n; begin < end; begin += n, walk_skip(&w, n)) {
         n = walk_run(&w, end - begin);
         switch (dtype_size(f->dst.dtype)) {
@@ -307,7 +311,8 @@ static void find_piece(void *arg, int64_t begin, int64_t end)
 {
     const finding *f = arg;
     int64_t k = f->starts[begin / CHUNK], last = f->starts[(end + CHUNK - 1) / CHUNK];
-    walk w = walk_start((const view *const[]){ f->src }, 1, begin);
+    walk w;
+    walk_start(&w, (const view *const[]){ f->src }, 1, begin);
     for (int64_t n; begin < end && k < last; begin += n, walk_skip(&w, n)) {
         n = walk_run(&w, end - begin);
         int64_t first = w.at[w.ndim - 1], step = walk_step(&w, 0);

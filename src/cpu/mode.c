@@ -10,7 +10,8 @@
 /* v without dim; *step takes its stride in bytes. */
 static view without(const view *v, int dim, int64_t *step)
 {
-    view lane = *v;
+    view lane;
+    view_take(&lane, v);
     *step = v->ndim ? v->strides[dim] * (int64_t)dtype_size(v->dtype) : 0;
     if (!v->ndim)
         return lane;
@@ -56,7 +57,8 @@ int mode_run(const view *values, const view *indices, const view *src, int dim)
         return -1;
     view sorted = { .data = (char *)order, .dtype = BK_INT64, .ndim = 1, .sizes = { n }, .strides = { 1 } };
     int status = 0;
-    walk w = walk_start((const view *const[]){ &from, &to, &places }, 3, 0);
+    walk w;
+    walk_start(&w, (const view *const[]){ &from, &to, &places }, 3, 0);
     for (int64_t i = 0; i < lanes; i++, walk_skip(&w, 1)) {
         view lane = { .data = w.p[0], .dtype = src->dtype, .ndim = 1, .sizes = { n }, .strides = { steps[0] / size } };
         status = sort_run(NULL, &sorted, &lane, 0, false, TIES_NAN_APART);

@@ -339,7 +339,8 @@ typedef struct copy {
 static void copy_piece(void *arg, int64_t begin, int64_t end)
 {
     const copy *c = arg;
-    walk w = walk_start((const view *const[]){ c->dst, c->src }, 2, begin);
+    walk w;
+    walk_start(&w, (const view *const[]){ c->dst, c->src }, 2, begin);
     for (int64_t i = begin, n; i < end; i += n, walk_skip(&w, n)) {
         n = walk_run(&w, end - i);
         move_run(c->dst->dtype, w.p[0], walk_step(&w, 0), c->src->dtype, w.p[1], walk_step(&w, 1), n);
@@ -348,7 +349,9 @@ static void copy_piece(void *arg, int64_t begin, int64_t end)
 
 void move_copy(const view *dst, const view *src)
 {
-    view d = *dst, s = *src;
+    view d, s;
+    view_take(&d, dst);
+    view_take(&s, src);
     int64_t n = view_numel(dst);
     if (n == 0)
         return;
@@ -363,9 +366,11 @@ void move_copy(const view *dst, const view *src)
 
 void move_fill(const view *dst, const void *element)
 {
-    view s = *dst;
+    view s;
+    view_take(&s, dst);
     s.data = (char *)(uintptr_t)element;
-    memset(s.strides, 0, sizeof s.strides);
+    for (int d = 0; d < s.ndim; d++)
+        s.strides[d] = 0;
     move_copy(dst, &s);
 }
 
@@ -404,7 +409,8 @@ static bool combs_meet(const view *a, const view *b)
 }
 
 /* Whether offset is a sum of k[d] * strides[d] with |k[d]| < sizes[d]. Inner dimensions reach less than one step of
- * stride d, so that k[d] is one of two neighbours: at most 2^8 tries, and two nearly always. */
+ * stride d, so that k[d] is one of two neighbours: at most 2 to the number of dimensions tries, and two nearly always.
+ */
 static bool reachable(const view *v, int d, int64_t offset)
 {
     if (d == v->ndim)
@@ -417,7 +423,9 @@ static bool reachable(const view *v, int d, int64_t offset)
 /* Equal sizes and strides: the same box moved by an offset. Exact if each stride covers all inner dimensions. */
 static bool boxes_meet(const view *a, const view *b)
 {
-    view va = *a, vb = *b;
+    view va, vb;
+    view_take(&va, a);
+    view_take(&vb, b);
     views_order((view *[]){ &va, &vb }, 2);
     int64_t size = (int64_t)dtype_size(a->dtype), inner = 1;
     int64_t offset = (int64_t)((uintptr_t)vb.data - (uintptr_t)va.data);

@@ -239,27 +239,26 @@ typedef struct tile {
     int64_t rows, columns, column, start; /* start: elements before it in iteration order */
 } tile;
 
-static tile tile_at(const ew_program *p, int64_t number)
+static void tile_at(tile *t, const ew_program *p, int64_t number)
 {
-    tile t = { 0 };
     int64_t row, rows = p->numel / p->inner;
     if (p->rows_per_tile > 1) {
         row = number * p->rows_per_tile;
-        t.rows = rows - row < p->rows_per_tile ? rows - row : p->rows_per_tile;
-        t.columns = p->inner;
+        t->column = 0;
+        t->rows = rows - row < p->rows_per_tile ? rows - row : p->rows_per_tile;
+        t->columns = p->inner;
     } else {
         int64_t per_row = (p->inner + p->columns_per_tile - 1) / p->columns_per_tile;
         row = number / per_row;
-        t.column = number % per_row * p->columns_per_tile;
-        t.rows = 1;
-        t.columns = p->inner - t.column < p->columns_per_tile ? p->inner - t.column : p->columns_per_tile;
+        t->column = number % per_row * p->columns_per_tile;
+        t->rows = 1;
+        t->columns = p->inner - t->column < p->columns_per_tile ? p->inner - t->column : p->columns_per_tile;
     }
-    t.start = row * p->inner + t.column;
+    t->start = row * p->inner + t->column;
     for (int d = p->ndim - 2; d >= 0; d--) {
-        t.index[d] = row % p->sizes[d];
+        t->index[d] = row % p->sizes[d];
         row /= p->sizes[d];
     }
-    return t;
 }
 
 /* From one tile to the next. Within a row it is a matter of columns; divisions are left to the beginnings of rows. */
@@ -267,7 +266,7 @@ static void tile_next(const ew_program *p, tile *t, int64_t number)
 {
     int64_t left = p->inner - t->column - t->columns;
     if (t->rows > 1 || left <= 0) {
-        *t = tile_at(p, number);
+        tile_at(t, p, number);
         return;
     }
     t->column += t->columns;
@@ -307,24 +306,26 @@ static void move_run(const ew_port *port, int64_t rows, int64_t columns, int64_t
 }
 
 /* Moves all rows of the tile between the port's memory and its register. */
-static void move_rows(const ew_program *p, const ew_port *port, tile t, char *memory, char *reg)
+static void move_rows(const ew_program *p, const ew_port *port, const tile *t, char *memory, char *reg)
 {
     const int last = p->ndim - 2;
-    int64_t at = row_offset(p, port, &t);
+    int64_t at = row_offset(p, port, t), index[BK_MAX_NDIM];
     if (last < 0) {
-        move_run(port, 1, t.columns, 0, port->strides[0], memory + at, reg);
+        move_run(port, 1, t->columns, 0, port->strides[0], memory + at, reg);
         return;
     }
-    for (int64_t left = t.rows, run; left > 0; left -= run) {
-        run = p->sizes[last] - t.index[last] < left ? p->sizes[last] - t.index[last] : left;
-        move_run(port, run, t.columns, port->strides[last], port->strides[last + 1], memory + at, reg);
-        reg += run * t.columns * port->size;
+    for (int d = 0; d <= last; d++)
+        index[d] = t->index[d];
+    for (int64_t left = t->rows, run; left > 0; left -= run) {
+        run = p->sizes[last] - index[last] < left ? p->sizes[last] - index[last] : left;
+        move_run(port, run, t->columns, port->strides[last], port->strides[last + 1], memory + at, reg);
+        reg += run * t->columns * port->size;
         at += run * port->strides[last];
-        t.index[last] += run;
-        for (int d = last; d > 0 && t.index[d] == p->sizes[d]; d--) {
+        index[last] += run;
+        for (int d = last; d > 0 && index[d] == p->sizes[d]; d--) {
             at += port->strides[d - 1] - port->strides[d] * p->sizes[d];
-            t.index[d] = 0;
-            t.index[d - 1]++;
+            index[d] = 0;
+            index[d - 1]++;
         }
     }
 }
@@ -355,7 +356,7 @@ static void show_ports(const ew_program *p, char *const *bases, const tile *t, c
             } else {
                 address[i] = reg;
                 if (!port->writes)
-                    move_rows(p, port, *t, bases[i], reg);
+                    move_rows(p, port, t, bases[i], reg);
             }
         }
     }
@@ -366,7 +367,7 @@ static void store_ports(const ew_program *p, char *const *bases, const tile *t, 
     for (int i = 0; i < p->ports; i++) {
         const ew_port *port = &p->port[i];
         if (port->writes && port->mode == PORT_GATHER && !shows_memory(p, port, t))
-            move_rows(p, port, *t, bases[i], address[i]);
+            move_rows(p, port, t, bases[i], address[i]);
     }
 }
 
@@ -429,7 +430,12 @@ static void open_bench(const ew_program *p, int64_t elements, char *const *bases
         address[p->ports + i] = registers + i * p->register_bytes;
     for (int i = 0; i < EMIT_AHEAD; i++)
         address[p->ports + p->registers + i] = registers;
-    tile all = { .rows = rows < p->rows_per_tile ? rows : p->rows_per_tile, .columns = p->columns_per_tile };
+    tile all;
+    all.rows = rows < p->rows_per_tile ? rows : p->rows_per_tile;
+    all.columns = p->columns_per_tile;
+    all.column = 0;
+    for (int d = 0; d < p->ndim - 1; d++)
+        all.index[d] = 0;
     for (int i = 0; i < p->ports; i++) {
         const ew_port *port = &p->port[i];
         if (port->mode != PORT_FIXED)
@@ -438,7 +444,7 @@ static void open_bench(const ew_program *p, int64_t elements, char *const *bases
         if (emit_runs(p) && port->repeated)
             address[i] = bases[i];
         else
-            move_rows(p, port, all, bases[i], address[i]);
+            move_rows(p, port, &all, bases[i], address[i]);
     }
 }
 
@@ -550,13 +556,18 @@ static void run_tiles(void *arg, int64_t begin, int64_t end)
     if (is_straight(p)) {
         int64_t rows = p->numel / p->inner, per_row = (p->inner + p->columns_per_tile - 1) / p->columns_per_tile;
         int64_t tiles = p->rows_per_tile > 1 ? (rows + p->rows_per_tile - 1) / p->rows_per_tile : rows * per_row;
-        run_straight(p, r->bases, tile_at(p, begin).start, end == tiles ? p->numel : tile_at(p, end).start, NULL);
+        tile first, next;
+        tile_at(&first, p, begin);
+        if (end < tiles)
+            tile_at(&next, p, end);
+        run_straight(p, r->bases, first.start, end < tiles ? next.start : p->numel, NULL);
         return;
     }
     char registers[p->registers * p->register_bytes + 64] __attribute__((aligned(64)));
     char *address[p->ports + p->registers + EMIT_AHEAD];
     open_bench(p, p->numel, r->bases, registers, address);
-    tile t = tile_at(p, begin);
+    tile t;
+    tile_at(&t, p, begin);
     for (int64_t number = begin; number < end; number++) {
         if (number > begin)
             tile_next(p, &t, number);

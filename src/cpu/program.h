@@ -72,7 +72,6 @@ static inline ew_step ew_step_at(ew_step s, int32_t to, int32_t x, int32_t y, in
 
 typedef struct ew_program {
     int ndim; /* collapsed; the last dimension is the inner one */
-    int64_t sizes[BK_MAX_NDIM];
     int64_t numel, inner;
     int64_t rows_per_tile, columns_per_tile; /* one of them is 1 or the whole inner dimension */
     int registers, ports, steps;
@@ -83,6 +82,7 @@ typedef struct ew_program {
     double work_ns;
     struct emitted *emitted; /* its machine code (emit.h); NULL: the steps are interpreted */
     bool straight;           /* with code: runs over whole rows where they lie, no registers between */
+    int64_t sizes[BK_MAX_NDIM];
 } ew_program;
 
 /* Fills in the iteration space and the port modes from the views that the ports will be bound to (data unset), all of

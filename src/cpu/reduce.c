@@ -117,9 +117,11 @@ static void join(const reduction *r, char *a, char *b, const char *c, const char
 
 static void reduce_chunk(const reduction *r, char *p, int64_t begin, int64_t end, char *a, char *b)
 {
-    view reduced = r->reduced;
+    view reduced;
+    view_take(&reduced, &r->reduced);
     reduced.data = p;
-    walk w = walk_start((const view *const[]){ &reduced }, 1, begin);
+    walk w;
+    walk_start(&w, (const view *const[]){ &reduced }, 1, begin);
     int64_t first = begin;
     for (int64_t n; begin < end; begin += n, walk_skip(&w, n)) {
         n = walk_run(&w, end - begin);
@@ -137,7 +139,8 @@ static void row_chunks(void *arg, int64_t begin, int64_t end)
     const reduction *r = arg;
     for (int64_t t = begin; t < end; t++) {
         int64_t output = t / r->chunks, c = t % r->chunks, at = (c * r->outputs + output) * 8;
-        walk w = walk_start((const view *const[]){ &r->kept }, 1, output);
+        walk w;
+        walk_start(&w, (const view *const[]){ &r->kept }, 1, output);
         reduce_chunk(r, w.p[0], c * r->chunk, least((c + 1) * r->chunk, r->count), r->a + at, r->b + at);
     }
 }
@@ -147,7 +150,8 @@ static void row_runs(void *arg, int64_t begin, int64_t end)
 {
     const reduction *r = arg;
     int64_t step = r->reduced.ndim ? r->reduced.strides[0] * (int64_t)dtype_size(r->reduced.dtype) : 0;
-    walk w = walk_start((const view *const[]){ &r->kept }, 1, begin);
+    walk w;
+    walk_start(&w, (const view *const[]){ &r->kept }, 1, begin);
     for (int64_t n; begin < end; begin += n, walk_skip(&w, n)) {
         n = walk_run(&w, end - begin);
         r->rows(w.p[0], n, walk_step(&w, 0), r->count, step, 0, r->a + begin * 8, r->b + begin * 8);
@@ -197,10 +201,13 @@ static void column_task(const reduction *r, int64_t outer, int64_t tile, int64_t
 {
     int64_t first = tile * REDUCE_TILE, n = least(REDUCE_TILE, r->width - first), output = outer * r->width + first;
     int64_t at = (c * r->outputs + output) * 8, begin = c * r->chunk, end = least(begin + r->chunk, r->count);
-    walk start = walk_start((const view *const[]){ &r->kept }, 1, output);
-    view reduced = r->reduced;
+    walk start;
+    walk_start(&start, (const view *const[]){ &r->kept }, 1, output);
+    view reduced;
+    view_take(&reduced, &r->reduced);
     reduced.data = start.p[0];
-    walk w = walk_start((const view *const[]){ &reduced }, 1, begin);
+    walk w;
+    walk_start(&w, (const view *const[]){ &reduced }, 1, begin);
     for (int64_t i = begin, rows; i < end; i += rows, walk_skip(&w, rows)) {
         rows = walk_run(&w, end - i);
         column_rows(r, w.p[0], rows, walk_step(&w, 0), n, i - begin, r->a + at, r->b + at);
@@ -259,15 +266,16 @@ static void split(reduction *r, const view *src, uint32_t dims)
     r->line = line_of(src);
 }
 
-static view kept_part(const view *dst, uint32_t dims)
+static void kept_part(view *to, const view *dst, uint32_t dims)
 {
-    view v = { .data = dst->data, .dtype = dst->dtype };
+    to->data = dst->data;
+    to->dtype = dst->dtype;
+    to->ndim = 0;
     for (int d = 0; d < dst->ndim; d++)
         if (!(dims >> d & 1)) {
-            v.sizes[v.ndim] = dst->sizes[d];
-            v.strides[v.ndim++] = dst->strides[d];
+            to->sizes[to->ndim] = dst->sizes[d];
+            to->strides[to->ndim++] = dst->strides[d];
         }
-    return v;
 }
 
 /* Sorts the dimensions; the kept parts of the destinations go along. Turning a reduced dimension moves the address,
@@ -372,14 +380,18 @@ static void deliver(const view *dst, char *to, char *data, bk_dtype dtype)
         *(float *)to = (float)*(const double *)data;
         return;
     }
-    view from = { .data = data, .dtype = dtype, .ndim = dst->ndim };
+    view from;
+    from.data = data;
+    from.dtype = dtype;
+    from.ndim = dst->ndim;
     int64_t stride = 1;
     for (int d = dst->ndim - 1; d >= 0; d--) {
         from.sizes[d] = dst->sizes[d];
         from.strides[d] = stride;
         stride *= dst->sizes[d];
     }
-    view there = *dst;
+    view there;
+    view_take(&there, dst);
     there.data = to;
     move_copy(&there, &from);
 }
@@ -417,7 +429,11 @@ static int reduce(reduce_kind kind, const view *a_dst, const view *b_dst, const 
     split(&r, src, dims);
     if (r.outputs == 0)
         return 0;
-    view a = a_dst ? kept_part(a_dst, dims) : (view){ 0 }, b = b_dst ? kept_part(b_dst, dims) : (view){ 0 };
+    view a, b;
+    if (a_dst)
+        kept_part(&a, a_dst, dims);
+    if (b_dst)
+        kept_part(&b, b_dst, dims);
     if (r.count > 0)
         order(&r, a_dst ? &a : NULL, b_dst ? &b : NULL);
     bool columns = r.count > 0 && by_columns(&r);
@@ -568,10 +584,13 @@ static void stream_column_task(const reduce_stream *s, int64_t output, int64_t n
 {
     const reduction *r = &s->sink->r;
     int64_t begin = c * r->chunk, end = least(begin + r->chunk, r->count);
-    walk start = walk_start((const view *const[]){ &r->kept }, 1, output);
-    view reduced = r->reduced;
+    walk start;
+    walk_start(&start, (const view *const[]){ &r->kept }, 1, output);
+    view reduced;
+    view_take(&reduced, &r->reduced);
     reduced.data = start.p[0];
-    walk w = walk_start((const view *const[]){ &reduced }, 1, begin);
+    walk w;
+    walk_start(&w, (const view *const[]){ &reduced }, 1, begin);
     for (int64_t i = begin, rows; i < end; i += rows, walk_skip(&w, rows)) {
         rows = walk_run(&w, end - i);
         int64_t row_step = walk_step(&w, 0) / item_size(r), first = elements_from(r, w.p[0]);
@@ -606,7 +625,8 @@ static void stream_columns(void *arg, int64_t begin, int64_t end)
 bool reduce_streams(const view *src, uint32_t dims)
 {
     reduction r = { .kind = REDUCE_SUM };
-    view made_up = *src;
+    view made_up;
+    view_take(&made_up, src);
     made_up.data = MADE_UP;
     split(&r, &made_up, dims);
     if (r.outputs == 0 || r.count == 0)
@@ -615,9 +635,11 @@ bool reduce_streams(const view *src, uint32_t dims)
     return by_columns(&r) ? r.kept.sizes[r.kept.ndim - 1] >= NARROW : r.reduced.ndim <= 1;
 }
 
-static bool stream_begin(reduction *r, const reduce_sink *sink, uint32_t dims, view *dst)
+/* `at` is where the destination counts as lying. */
+static bool stream_begin(reduction *r, const reduce_sink *sink, uint32_t dims, view *dst, char *at)
 {
-    view src = sink->src;
+    view src;
+    view_take(&src, &sink->src);
     src.data = MADE_UP;
     r->kind = sink->kind;
     r->floating = dtype_is_float(src.dtype);
@@ -625,7 +647,8 @@ static bool stream_begin(reduction *r, const reduce_sink *sink, uint32_t dims, v
     r->rows = table()->rows[src.dtype][sink->kind];
     r->columns = table()->columns[src.dtype][sink->kind];
     split(r, &src, dims);
-    *dst = kept_part(&sink->dst, dims);
+    kept_part(dst, &sink->dst, dims);
+    dst->data = at;
     order(r, dst, NULL);
     bool columns = by_columns(r);
     cut(r, columns);
@@ -639,9 +662,7 @@ reduce_stream *reduce_stream_new(const reduce_sink *sinks, int count, uint32_t d
         return NULL;
     s->count = count;
     for (int i = 0; i < count; i++) {
-        reduce_sink sink = sinks[i];
-        sink.dst.data = MADE_UP;
-        s->columns = stream_begin(&s->sink[i].r, &sink, dims, &s->sink[i].dst); /* of one all */
+        s->columns = stream_begin(&s->sink[i].r, &sinks[i], dims, &s->sink[i].dst, MADE_UP); /* of one all */
         s->sink[i].from = sinks[i].from;
         s->sink[i].mean = sinks[i].mean;
     }
@@ -710,7 +731,7 @@ reduce_feed *reduce_feed_open(const reduce_sink *sink, uint32_t dims)
 {
     reduction r;
     view dst;
-    bool columns = stream_begin(&r, sink, dims, &dst);
+    bool columns = stream_begin(&r, sink, dims, &dst, sink->dst.data);
     size_t bytes = (sizeof(reduce_feed) + 63) / 64 * 64, all = bytes + (size_t)(r.outputs * r.chunks) * 8;
     reduce_feed *f = pool_take(all);
     if (!f)

@@ -44,7 +44,8 @@ static row_moments moments_of(const rows *r, int64_t first, double spare[2][ROWS
 static void run_rows(void *arg, int64_t begin, int64_t end)
 {
     const rows *r = arg;
-    walk w = walk_start((const view *const[]){ &r->v[0], &r->v[1], &r->v[2] }, VIEWS, begin);
+    walk w;
+    walk_start(&w, (const view *const[]){ &r->v[0], &r->v[1], &r->v[2] }, VIEWS, begin);
     void *row[VIEWS][ROWS_TOGETHER];
     double spare[2][ROWS_TOGETHER];
     while (begin < end) {
@@ -69,16 +70,15 @@ static bool rows_are_dense(const view *v, int dims)
 }
 
 /* The same sizes in memory of its own, row-major. */
-static view dense_like(const view *v)
+static void dense_like(view *to, const view *v)
 {
-    view made = *v;
     int64_t step = 1;
+    view_take(to, v);
     for (int d = v->ndim - 1; d >= 0; d--) {
-        made.strides[d] = step;
+        to->strides[d] = step;
         step *= v->sizes[d];
     }
-    made.data = pool_take((size_t)step * dtype_size(v->dtype));
-    return made;
+    to->data = pool_take((size_t)step * dtype_size(v->dtype));
 }
 
 int rows_run(row_op op, const view *to, const view *x, const view *g, int dims, double eps, const row_moments *moments)
@@ -94,7 +94,7 @@ int rows_run(row_op op, const view *to, const view *x, const view *g, int dims, 
                .run = (to->dtype == BK_FLOAT64 ? table()->wide : table()->single)[op] };
     bool good = true;
     for (int i = 0; i < VIEWS; i++) {
-        r.v[i] = rows_are_dense(given[i], dims) ? *given[i] : dense_like(given[i]);
+        (rows_are_dense(given[i], dims) ? view_take : dense_like)(&r.v[i], given[i]);
         good = good && r.v[i].data;
         if (i && good && r.v[i].data != given[i]->data)
             move_copy(&r.v[i], given[i]);
@@ -103,7 +103,8 @@ int rows_run(row_op op, const view *to, const view *x, const view *g, int dims, 
         r.n *= to->sizes[d];
     r.together = TOGETHER_BYTES / (r.n * (int64_t)dtype_size(to->dtype));
     r.together = r.together < 1 ? 1 : r.together > ROWS_TOGETHER ? ROWS_TOGETHER : r.together;
-    view whole = r.v[0];
+    view whole;
+    view_take(&whole, &r.v[0]);
     for (int i = 0; i < VIEWS; i++)
         r.v[i].ndim -= dims;
     if (good)

@@ -164,7 +164,8 @@ static const scan_fn scans[BK_DTYPE_COUNT][SCAN_KINDS] = { ELEMENT_FLOATS(FLOAT_
 static void scan_lanes(void *arg, int64_t begin, int64_t end)
 {
     const scan *s = arg;
-    walk w = walk_start((const view *const[]){ &s->v[0], &s->v[1], &s->v[2] }, s->count, begin);
+    walk w;
+    walk_start(&w, (const view *const[]){ &s->v[0], &s->v[1], &s->v[2] }, s->count, begin);
     for (int64_t lanes; begin < end; begin += lanes, walk_skip(&w, lanes)) {
         lanes = walk_run(&w, end - begin);
         lanes = !s->abreast ? 1 : lanes < LANES ? lanes : LANES;

@@ -59,7 +59,8 @@ static void lanes_piece(void *arg, int64_t begin, int64_t end)
     bool same = s->to.dtype == s->compute, dense = same && s->to_step == size && s->from_step == size;
     size_t bytes = (size_t)s->n * dtype_size(s->compute);
     char *buffer = NULL;
-    walk w = walk_start((const view *const[]){ &s->to, &s->from }, 2, begin);
+    walk w;
+    walk_start(&w, (const view *const[]){ &s->to, &s->from }, 2, begin);
     for (int64_t lanes; begin < end; begin += lanes, walk_skip(&w, lanes)) {
         lanes = walk_run(&w, end - begin);
         bool neighbours = same && walk_step(&w, 0) == size && walk_step(&w, 1) == size && lanes > 1;

@@ -271,7 +271,8 @@ static void order_lanes(void *arg, int64_t begin, int64_t end)
         return;
     }
     int64_t results = o->task == TASK_SORT ? o->n : o->task == TASK_TOPK ? o->k : 1;
-    walk w = walk_start((const view *const[]){ &o->v[0], &o->v[1], &o->v[2] }, 3, begin);
+    walk w;
+    walk_start(&w, (const view *const[]){ &o->v[0], &o->v[1], &o->v[2] }, 3, begin);
     for (int64_t i = begin; i < end; i++, walk_skip(&w, 1)) {
         make_entries(o->v[0].dtype, w.p[0], o->dim_step[0], o->n, o->descending, entries);
         char *e = arrange(o, entries, entries + bytes, w.p[0]);
@@ -442,7 +443,8 @@ static int64_t search(const searching *s, const char *row, uint64_t key)
 static void search_piece(void *arg, int64_t begin, int64_t end)
 {
     const searching *s = arg;
-    walk w = walk_start((const view *const[]){ &s->dst, &s->values, &s->rows }, 3, begin);
+    walk w;
+    walk_start(&w, (const view *const[]){ &s->dst, &s->values, &s->rows }, 3, begin);
     for (int64_t i = begin; i < end; i++, walk_skip(&w, 1))
         *(int64_t *)w.p[0] = search(s, w.p[2], key_at(s->values.dtype, w.p[1]));
 }
@@ -470,7 +472,8 @@ void searchsorted_run(const view *dst, const view *sorted, const view *values, b
 void histc_run(const view *dst, const view *src, double low, double high)
 {
     int64_t bins = view_numel(dst), n = view_numel(src), unit = dst->strides[0] * (int64_t)dtype_size(dst->dtype);
-    walk w = walk_start(&src, 1, 0);
+    walk w;
+    walk_start(&w, &src, 1, 0);
     for (int64_t i = 0; i < n; i++, walk_skip(&w, 1)) {
         double x = dtype_load_double(src->dtype, w.p[0]);
         if (!(x >= low && x <= high))

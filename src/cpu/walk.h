@@ -15,23 +15,27 @@ typedef struct walk {
     char *p[WALK_VIEWS];
 } walk;
 
-static inline walk walk_start(const view *const *views, int count, int64_t first)
+static inline void walk_start(walk *w, const view *const *views, int count, int64_t first)
 {
-    walk w = { .ndim = views[0]->ndim ? views[0]->ndim : 1, .count = count, .sizes = { 1 } };
+    w->ndim = views[0]->ndim ? views[0]->ndim : 1; /* field by field: what lies beyond ndim is never looked at */
+    w->count = count;
+    w->sizes[0] = 1;
     for (int i = 0; i < count; i++) {
-        w.p[i] = views[i]->data;
-        for (int d = 0; d < views[i]->ndim; d++)
-            w.step[i][d] = views[i]->strides[d] * (int64_t)dtype_size(views[i]->dtype);
+        w->p[i] = views[i]->data;
+        for (int d = 0; d < w->ndim; d++)
+            w->step[i][d] = d < views[i]->ndim ? views[i]->strides[d] * (int64_t)dtype_size(views[i]->dtype) : 0;
     }
     for (int d = 0; d < views[0]->ndim; d++)
-        w.sizes[d] = views[0]->sizes[d];
-    for (int d = w.ndim - 1; d >= 0 && first > 0; d--) {
-        w.at[d] = first % w.sizes[d];
-        first /= w.sizes[d];
+        w->sizes[d] = views[0]->sizes[d];
+    for (int d = w->ndim - 1; d >= 0; d--) {
+        w->at[d] = 0;
+        if (first <= 0)
+            continue;
+        w->at[d] = first % w->sizes[d];
+        first /= w->sizes[d];
         for (int i = 0; i < count; i++)
-            w.p[i] += w.at[d] * w.step[i][d];
+            w->p[i] += w->at[d] * w->step[i][d];
     }
-    return w;
 }
 
 /* How many elements follow in the last dimension, at most `left`. */

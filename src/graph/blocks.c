@@ -59,8 +59,7 @@ static int64_t trailing(const layout *l, uint32_t dims)
     int first = l->ndim;
     while (first > 0 && dims >> (first - 1) & 1)
         first--;
-    return dims && dims == (((1u << l->ndim) - 1) & ~((1u << first) - 1)) ? product(l->sizes + first, l->ndim - first)
-                                                                          : 0;
+    return dims && dims == (dims_below(l->ndim) & ~dims_below(first)) ? product(l->sizes + first, l->ndim - first) : 0;
 }
 
 int64_t reduced_row(const layout *l, uint32_t dims, int64_t width)
@@ -119,20 +118,10 @@ static int64_t asked_width(const planner *p, const draft *d)
     int kept = 0;
     while (dims >> kept & 1)
         kept++;
-    return dims && kept < l->ndim && dims == (1u << kept) - 1 ? product(l->sizes + kept, l->ndim - kept) : 0;
+    return dims && kept < l->ndim && dims == dims_below(kept) ? product(l->sizes + kept, l->ndim - kept) : 0;
 }
 
 /* --- whether it may join -------------------------------------------------------------------------------------- */
-
-static view view_like(const layout *l, bk_dtype dtype)
-{
-    view v = { .dtype = dtype, .ndim = l->ndim };
-    for (int d = 0; d < l->ndim; d++) {
-        v.sizes[d] = l->sizes[d];
-        v.strides[d] = l->strides[d];
-    }
-    return v;
-}
 
 static use *use_of(finder *f, int32_t buffer)
 {
@@ -198,7 +187,8 @@ static bool reduces(finder *f, const plan_view *out, const layout *from, bk_dtyp
     int64_t row = reduced_row(from, dims, f->width);
     if (row)
         return out->layout->contiguous && touches_rows(f, out, f->width / row, true);
-    view src = view_like(from, dtype);
+    view src;
+    layout_view(&src, from, dtype, NULL);
     return reduce_feeds(&src, dims, f->width) && writes_late(f, out);
 }
 

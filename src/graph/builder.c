@@ -245,12 +245,14 @@ static bool build_stream(plan_program *out)
     for (int i = 0; i < out->sink_count; i++) {
         const plan_sink *s = &out->sinks[i];
         const plan_view *from = &out->ports[s->port];
-        const view dst = layout_view(s->out.layout, s->out.dtype, NULL);
-        sinks[i] = (reduce_sink){ .kind = s->kind,
-                                  .mean = s->mean,
-                                  .src = layout_view(from->layout, from->dtype, NULL),
-                                  .dst = kept_dims(&dst, from->layout->ndim, out->dims),
-                                  .from = s->from };
+        reduce_sink *sink = &sinks[i];
+        view dst;
+        layout_view(&dst, s->out.layout, s->out.dtype, NULL);
+        layout_view(&sink->src, from->layout, from->dtype, NULL);
+        kept_dims(&sink->dst, &dst, from->layout->ndim, out->dims);
+        sink->kind = s->kind;
+        sink->mean = s->mean;
+        sink->from = s->from;
     }
     out->stream = out->sink_count ? reduce_stream_new(sinks, out->sink_count, out->dims) : NULL;
     return out->stream || !out->sink_count;
@@ -324,7 +326,8 @@ static bool is_addend(const planner *p, const draft *d, int32_t v, int64_t *row)
     const value *x = &p->values[v];
     if (v == d->record || x->buffer < 0 || x->group == p->values[d->record].group || x->dtype != d->out.dtype)
         return false;
-    const view rows = port_view(view_of(p, v), d->plain);
+    view rows;
+    port_view(&rows, view_of(p, v), d->plain);
     *row = rows.strides[0];
     return rows.strides[1] == 1 && (d->out.dtype == BK_FLOAT32 || d->out.dtype == BK_FLOAT64);
 }

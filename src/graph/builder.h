@@ -72,6 +72,8 @@ enum { SUM_NONE, SUM_TERM, SUM_INNER, SUM_END };
 typedef struct sum_part {
     uint8_t role;
     bool first;     /* SUM_END: nothing was added up before */
+    bool is_factor; /* of a term of a sum that has been cut into stretches */
+    bool cuts;      /* with that term a stretch ends: see settle */
     int32_t length; /* terms up to here */
     int32_t before; /* the addition that this one adds to, or the first term; -1 at that */
     int32_t term;   /* what it adds */
@@ -199,7 +201,7 @@ typedef struct program_table {
 
 /* The program of this text, made or found among the plan's; NULL when memory is out. */
 const ew_program *program_for(program_table *t, plan *made, const program_text *text);
-view port_view(plan_view v, const layout *plain);
+void port_view(view *to, plan_view v, const layout *plain);
 plan_view *plan_views(plan *made, int count); /* memory for so many; NULL when there is none */
 
 /* The plan; NULL when memory is out. */

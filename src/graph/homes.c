@@ -157,20 +157,8 @@ static int32_t rows_behind(const planner *p, int32_t term, int k)
     return v < p->key->records && p->homes[v].within ? p->homes[v].within - 1 : v;
 }
 
-static bool settle_stretch(planner *p, int32_t end, int k)
+static bool slab_new(planner *p, int64_t bytes)
 {
-    int64_t bytes = 0;
-    int count = 0;
-    const layout *alike = NULL;
-    for (int32_t t = p->sums[end].terms; t >= 0; t = p->sums[t].terms, count++) {
-        int32_t v = rows_behind(p, t, k);
-        if (!is_homeless(p, v) || (alike && p->values[v].layout != alike))
-            return true;
-        alike = p->values[v].layout;
-        bytes += bytes_of(p, v);
-    }
-    if (count < 2)
-        return true;
     if (p->slab_count == p->slab_capacity) {
         int capacity = p->slab_capacity ? p->slab_capacity * 2 : 16;
         slab *grown = desk_grow(p->slabs, (size_t)p->slab_count * sizeof *grown, (size_t)capacity * sizeof *grown);
@@ -180,14 +168,42 @@ static bool settle_stretch(planner *p, int32_t end, int k)
         p->slab_capacity = capacity;
     }
     p->slabs[p->slab_count++] = (slab){ .buffer = -1, .bytes = bytes };
+    return true;
+}
+
+/* Terms from `first` to `end` whose factors are alike and have no home yet get one together. The first step of a loop
+ * is often different from the others: it should not keep them apart. */
+static bool settle_run(planner *p, int32_t first, int32_t end, int k, int64_t bytes)
+{
     int64_t at = 0;
-    for (int32_t t = p->sums[end].terms; t >= 0; t = p->sums[t].terms) {
+    if (!slab_new(p, bytes))
+        return false;
+    for (int32_t t = first; t != end; t = p->sums[t].terms) {
         int32_t v = rows_behind(p, t, k);
         if (p->homes[v].owner) /* twice in this sum */
             continue;
         p->homes[v].owner = -p->slab_count;
         p->homes[v].offset = at;
         at += p->values[v].layout->numel;
+    }
+    return true;
+}
+
+static bool settle_stretch(planner *p, int32_t end, int k)
+{
+    for (int32_t first = p->sums[end].terms, t; first >= 0; first = t) {
+        const layout *alike = p->values[rows_behind(p, first, k)].layout;
+        int64_t bytes = 0;
+        int count = 0;
+        for (t = first; t >= 0; t = p->sums[t].terms, count++) {
+            int32_t v = rows_behind(p, t, k);
+            if (!is_homeless(p, v) || p->values[v].layout != alike)
+                break;
+            bytes += bytes_of(p, v);
+        }
+        if (count > 1 && !settle_run(p, first, t, k, bytes))
+            return false;
+        t = count ? t : p->sums[first].terms;
     }
     return true;
 }

@@ -32,7 +32,8 @@ int run_matmul(const kernel_call *call)
     task.packed_b = call->packed;
     if (c->ndim == 2)
         return gemm_run(&task);
-    gemm_batch batch = { .ndim = c->ndim - 2 };
+    gemm_batch batch;
+    batch.ndim = c->ndim - 2;
     for (int d = 0; d < batch.ndim; d++) {
         batch.sizes[d] = c->sizes[d];
         batch.a[d] = a->sizes[d] == 1 ? 0 : a->strides[d];

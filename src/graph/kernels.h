@@ -15,6 +15,8 @@ int run_gather(const struct kernel_call *call);
 int run_scatter(const struct kernel_call *call);
 int run_index_get(const struct kernel_call *call);
 int run_index_put(const struct kernel_call *call);
+int run_index_sum(const struct kernel_call *call);
+int run_index_keep(const struct kernel_call *call);
 int run_mask_select(const struct kernel_call *call);
 int run_mask_scatter(const struct kernel_call *call);
 int run_accumulate(const struct kernel_call *call);
@@ -46,6 +48,6 @@ int run_solve_triangular(const struct kernel_call *call);
 int run_lu_solve(const struct kernel_call *call);
 
 /* A result recorded without its reduced dimensions, with size 1 at them. */
-view kept_dims(const view *v, int ndim, uint32_t dims);
+void kept_dims(view *to, const view *v, int ndim, uint32_t dims);
 
 #endif

@@ -15,36 +15,39 @@
 #include "graph/plan.h"
 #include "ops/index.h"
 
-static view region_of(const kernel_call *call)
+static void region_of(view *to, const kernel_call *call)
 {
     const int64_t at = call->attr->index.offset * (int64_t)dtype_size(call->out.dtype);
-    return layout_view(call->attr->index.layout, call->out.dtype, call->out.data + at);
+    layout_view(to, call->attr->index.layout, call->out.dtype, call->out.data + at);
 }
 
 /* A constant, which has no dimensions, repeated to the sizes of another view. */
-static view sized_like(const view *v, const view *like)
+static void sized_like(view *to, const view *v, const view *like)
 {
-    view r = *v;
-    if (v->ndim || !like->ndim)
-        return r;
-    r.ndim = like->ndim;
-    memcpy(r.sizes, like->sizes, sizeof r.sizes);
-    memset(r.strides, 0, sizeof r.strides);
-    return r;
+    view_take(to, v->ndim ? v : like);
+    if (!v->ndim) {
+        to->data = v->data;
+        to->dtype = v->dtype;
+        for (int d = 0; d < like->ndim; d++)
+            to->strides[d] = 0;
+    }
 }
 
 /* --- along one dimension -------------------------------------------------------------------------------------- */
 
 int run_gather(const kernel_call *call)
 {
-    view index = sized_like(&call->in[1], &call->out);
+    view index;
+    sized_like(&index, &call->in[1], &call->out);
     index_gather(&call->out, &call->in[0], (int)call->attr->index.dims, &index);
     return 0;
 }
 
 int run_scatter(const kernel_call *call)
 {
-    view to = region_of(call), value = sized_like(&call->in[1], &call->in[2]);
+    view to, value;
+    region_of(&to, call);
+    sized_like(&value, &call->in[1], &call->in[2]);
     index_scatter(&to, (int)call->attr->index.dims, &call->in[2], &value, (scatter_mode)call->attr->index.mode);
     return 0;
 }
@@ -52,18 +55,19 @@ int run_scatter(const kernel_call *call)
 /* --- several dimensions ----------------------------------------------------------------------------------------- */
 
 /* The dimensions of v that `first` names, then the others. */
-static view dims_first(const view *v, uint32_t first)
+static void dims_first(view *to, const view *v, uint32_t first)
 {
-    view r = *v;
     int n = 0;
+    to->data = v->data;
+    to->dtype = v->dtype;
+    to->ndim = v->ndim;
     for (int pass = 0; pass < 2; pass++)
         for (int d = 0; d < v->ndim; d++) {
             if ((first >> d & 1) != (pass == 0))
                 continue;
-            r.sizes[n] = v->sizes[d];
-            r.strides[n++] = v->strides[d];
+            to->sizes[n] = v->sizes[d];
+            to->strides[n++] = v->strides[d];
         }
-    return r;
 }
 
 /* The first `count` dimensions as one; false when they do not lie in each other. */
@@ -90,7 +94,7 @@ static void split_index(const view *joint, const view *indexed, int count, int64
 {
     int64_t n = view_numel(joint), step = 1;
     for (int k = count - 1; k >= 0; k--) {
-        parts[k] = *joint;
+        view_take(&parts[k], joint);
         parts[k].data = (char *)(room + k * n);
         step = 1;
         for (int d = joint->ndim - 1; d >= 0; d--) {
@@ -98,7 +102,8 @@ static void split_index(const view *joint, const view *indexed, int count, int64
             step *= joint->sizes[d];
         }
     }
-    walk w = walk_start(&joint, 1, 0);
+    walk w;
+    walk_start(&w, &joint, 1, 0);
     for (int64_t i = 0; i < n; i++, walk_skip(&w, 1)) {
         int64_t at = *(const int64_t *)w.p[0];
         for (int k = count - 1; k >= 0; k--) {
@@ -143,17 +148,18 @@ static int access_run(access *a, int count)
     return 0;
 }
 
-static uint32_t bits_from(int first, int count) { return ((1u << count) - 1) << first; }
+static uint32_t bits_from(int first, int count) { return dims_below(count) << first; }
 
 static int access_dims(const view *indexed, const view *plain, const view *index, int64_t dims, bool putting,
                        bool adding)
 {
     uint32_t bits = index_dims_bits(dims);
-    access a = { .indexed = dims_first(indexed, bits),
-                 .plain = dims_first(plain, bits_from(index_dims_at(dims), index->ndim)),
-                 .index = *index,
-                 .putting = putting,
-                 .adding = adding };
+    access a;
+    dims_first(&a.indexed, indexed, bits);
+    dims_first(&a.plain, plain, bits_from(index_dims_at(dims), index->ndim));
+    view_take(&a.index, index);
+    a.putting = putting;
+    a.adding = adding;
     return access_run(&a, __builtin_popcount(bits));
 }
 
@@ -182,19 +188,23 @@ static int slices_along(view *index, view *plain, int64_t dims)
     const int d = __builtin_ctz(bits);
     if (!index->ndim || bits != 1u << d || index_dims_at(dims) != d)
         return -1;
-    view one = *index, merged = *plain;
+    view one, merged;
+    view_take(&one, index);
+    view_take(&merged, plain);
     if (index->ndim > 1) {
         if (!merge_dims(&one, 0, index->ndim) || !merge_dims(&merged, d, index->ndim))
             return -1;
-        *index = one;
-        *plain = merged;
+        view_take(index, &one);
+        view_take(plain, &merged);
     }
     return d;
 }
 
 int run_index_get(const kernel_call *call)
 {
-    view index = call->in[1], out = call->out;
+    view index, out;
+    view_take(&index, &call->in[1]);
+    view_take(&out, &call->out);
     const int dim = slices_along(&index, &out, call->attr->index.dims);
     if (dim < 0)
         return access_dims(&call->in[0], &call->out, &call->in[1], call->attr->index.dims, false, false);
@@ -203,28 +213,30 @@ int run_index_get(const kernel_call *call)
 }
 
 /* The sizes of x[index]. */
-static view result_sizes(const view *indexed, const view *index, int64_t dims)
+static void result_sizes(view *r, const view *indexed, const view *index, int64_t dims)
 {
-    view r = { .ndim = 0 };
+    r->ndim = 0;
     uint32_t bits = index_dims_bits(dims);
     int at = index_dims_at(dims), rest = 0;
     for (int d = 0; d <= indexed->ndim; d++) {
-        if (rest == at && r.ndim == at)
+        if (rest == at && r->ndim == at)
             for (int k = 0; k < index->ndim; k++)
-                r.sizes[r.ndim++] = index->sizes[k];
+                r->sizes[r->ndim++] = index->sizes[k];
         if (d < indexed->ndim && !(bits >> d & 1)) {
-            r.sizes[r.ndim++] = indexed->sizes[d];
+            r->sizes[r->ndim++] = indexed->sizes[d];
             rest++;
         }
     }
-    return r;
 }
 
 int run_index_put(const kernel_call *call)
 {
     int64_t dims = call->attr->index.dims;
-    view to = region_of(call);
-    view index = call->in[2], result = result_sizes(&to, &index, dims), value = sized_like(&call->in[1], &result);
+    view to, index, result, value;
+    region_of(&to, call);
+    view_take(&index, &call->in[2]);
+    result_sizes(&result, &to, &index, dims);
+    sized_like(&value, &call->in[1], &result);
     const int dim = call->attr->index.mode ? slices_along(&index, &value, dims) : -1;
     if (dim < 0)
         return access_dims(&to, &value, &index, dims, true, call->attr->index.mode != 0);
@@ -232,18 +244,24 @@ int run_index_put(const kernel_call *call)
     return 0;
 }
 
+int run_index_sum(const kernel_call *call) { return index_sum(&call->out, &call->in[1], &call->in[0]); }
+int run_index_keep(const kernel_call *call) { return index_keep(&call->out, &call->in[1], &call->in[0]); }
+
 /* --- masks ---------------------------------------------------------------------------------------------------------
  */
 
 int run_mask_select(const kernel_call *call)
 {
-    view mask = sized_like(&call->in[1], &call->in[0]);
+    view mask;
+    sized_like(&mask, &call->in[1], &call->in[0]);
     return mask_select(&call->out, &call->in[0], &mask);
 }
 
 int run_mask_scatter(const kernel_call *call)
 {
-    view to = region_of(call), mask = sized_like(&call->in[2], &to);
+    view to, mask;
+    region_of(&to, call);
+    sized_like(&mask, &call->in[2], &to);
     return mask_scatter(&to, &mask, &call->in[1]);
 }
 
@@ -278,12 +296,16 @@ typedef struct accumulation {
 /* Indices [begin, end) of the first dimension. */
 static void accumulate_piece(void *arg, int64_t begin, int64_t end)
 {
-    accumulation a = *(const accumulation *)arg;
+    const accumulation *all = arg;
+    accumulation a;
+    view_take(&a.to, &all->to);
+    view_take(&a.from, &all->from);
     a.to.data += begin * a.to.strides[0] * (int64_t)dtype_size(a.to.dtype);
     a.from.data += begin * a.from.strides[0] * (int64_t)dtype_size(a.from.dtype);
     a.to.sizes[0] = a.from.sizes[0] = end - begin;
     int64_t left = view_numel(&a.to);
-    walk w = walk_start((const view *const[]){ &a.to, &a.from }, 2, 0);
+    walk w;
+    walk_start(&w, (const view *const[]){ &a.to, &a.from }, 2, 0);
     for (int64_t n; left > 0; left -= n, walk_skip(&w, n)) {
         n = walk_run(&w, left);
         add_run(a.to.dtype, w.p[0], walk_step(&w, 0), w.p[1], walk_step(&w, 1), n);
@@ -301,8 +323,9 @@ static bool first_is_apart(const view *v)
 
 int run_accumulate(const kernel_call *call)
 {
-    accumulation a = { .to = region_of(call) };
-    a.from = sized_like(&call->in[1], &a.to);
+    accumulation a;
+    region_of(&a.to, call);
+    sized_like(&a.from, &call->in[1], &a.to);
     int64_t elements = view_numel(&a.to);
     if (!elements)
         return 0;
@@ -321,7 +344,8 @@ int run_accumulate(const kernel_call *call)
 /* attr.i[0]: the dimensions that are turned around, a bit each. */
 int run_flip(const kernel_call *call)
 {
-    view from = call->in[0];
+    view from;
+    view_take(&from, &call->in[0]);
     if (!view_numel(&from))
         return 0;
     for (int d = 0; d < from.ndim; d++) {

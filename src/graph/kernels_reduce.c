@@ -10,42 +10,47 @@
 #include "graph/plan.h"
 
 /* A result recorded without its reduced dimensions, with size 1 at them. */
-view kept_dims(const view *v, int ndim, uint32_t dims)
+void kept_dims(view *to, const view *v, int ndim, uint32_t dims)
 {
-    view kept = *v;
-    if (v->ndim == ndim)
-        return kept;
-    kept.ndim = ndim;
+    if (v->ndim == ndim) {
+        view_take(to, v);
+        return;
+    }
+    to->data = v->data;
+    to->dtype = v->dtype;
+    to->ndim = ndim;
     for (int d = 0, from = 0; d < ndim; d++) {
         bool reduced = dims >> d & 1;
-        kept.sizes[d] = reduced ? 1 : v->sizes[from];
-        kept.strides[d] = reduced ? 0 : v->strides[from];
+        to->sizes[d] = reduced ? 1 : v->sizes[from];
+        to->strides[d] = reduced ? 0 : v->strides[from];
         from += !reduced;
     }
-    return kept;
 }
 
-static view kept_out(const kernel_call *call)
+static void kept_out(view *to, const kernel_call *call)
 {
-    return kept_dims(&call->out, call->in[0].ndim, (uint32_t)call->attr->reduce.dims);
+    kept_dims(to, &call->out, call->in[0].ndim, (uint32_t)call->attr->reduce.dims);
 }
 
 int run_reduce(const kernel_call *call)
 {
-    view dst = kept_out(call);
+    view dst;
+    kept_out(&dst, call);
     return reduce_run((reduce_kind)call->attr->reduce.kind, &dst, &call->in[0], (uint32_t)call->attr->reduce.dims);
 }
 
 int run_mean(const kernel_call *call)
 {
-    view dst = kept_out(call);
+    view dst;
+    kept_out(&dst, call);
     return reduce_mean(&dst, &call->in[0], (uint32_t)call->attr->reduce.dims);
 }
 
 /* attr.d[2]: what to divide by. */
 int run_var(const kernel_call *call)
 {
-    view dst = kept_out(call);
+    view dst;
+    kept_out(&dst, call);
     return reduce_variance(NULL, &dst, &call->in[0], (uint32_t)call->attr->reduce.dims, call->attr->d[2],
                            call->op == OP_std);
 }
@@ -54,9 +59,10 @@ int run_extreme(const kernel_call *call)
 {
     bool max = call->attr->reduce.kind == REDUCE_ARGMAX;
     uint32_t dims = (uint32_t)call->attr->reduce.dims;
-    view values = kept_out(call), indices;
+    view values, indices;
+    kept_out(&values, call);
     if (call->has_second)
-        indices = kept_dims(&call->second, call->in[0].ndim, dims);
+        kept_dims(&indices, &call->second, call->in[0].ndim, dims);
     if (call->in[0].ndim == 0) { /* its own extreme, at place 0 */
         move_copy(&values, &call->in[0]);
         if (call->has_second)
@@ -88,7 +94,9 @@ static void turn(view *v, int dim)
 int run_scan(const kernel_call *call)
 {
     const attr *a = call->attr;
-    view dst = call->out, src = call->in[0];
+    view dst, src;
+    view_take(&dst, &call->out);
+    view_take(&src, &call->in[0]);
     if (a->i[2]) {
         turn(&dst, (int)a->i[0]);
         turn(&src, (int)a->i[0]);
@@ -101,10 +109,10 @@ int run_scan(const kernel_call *call)
 int run_scan_extreme(const kernel_call *call)
 {
     const attr *a = call->attr;
-    view places = call->second;
+    view places;
     size_t bytes = (size_t)view_numel(&call->out) * sizeof(int64_t);
+    view_take(&places, call->has_second ? &call->second : &call->out); /* row-major, as recorded */
     if (!call->has_second) {
-        places = call->out; /* row-major, as recorded */
         places.dtype = BK_INT64;
         places.data = pool_take(bytes);
         if (!places.data)

@@ -30,9 +30,10 @@ int run_select(const kernel_call *call)
 {
     const view *src = &call->in[0];
     int dim = (int)call->attr->i[0];
-    view values = kept_dims(&call->out, src->ndim, 1u << dim), places, *indices = NULL;
+    view values, places, *indices = NULL;
+    kept_dims(&values, &call->out, src->ndim, 1u << dim);
     if (call->has_second) {
-        places = kept_dims(&call->second, src->ndim, 1u << dim);
+        kept_dims(&places, &call->second, src->ndim, 1u << dim);
         indices = &places;
     }
     switch (call->op) {
@@ -46,23 +47,21 @@ int run_select(const kernel_call *call)
  * ------------------------------------------------------------------- */
 
 /* A 0-d view as one of one dimension. */
-static view raised(const view *v)
+static void raised(view *to, const view *v)
 {
-    view line = *v;
-    if (v->ndim == 0) {
-        line.ndim = 1;
-        line.sizes[0] = 1;
-        line.strides[0] = 1;
-    }
-    return line;
+    view_take(to, v);
+    if (v->ndim == 0)
+        view_shape(to, 1, (int64_t[VIEW_FEW]){ 1 }, (int64_t[VIEW_FEW]){ 1 });
 }
 
 /* x at places along dim. */
 int run_pick(const kernel_call *call)
 {
     uint32_t dims = (uint32_t)call->attr->reduce.dims;
-    view src = raised(&call->in[0]);
-    view dst = kept_dims(&call->out, src.ndim, dims), places = kept_dims(&call->in[1], src.ndim, dims);
+    view src, dst, places;
+    raised(&src, &call->in[0]);
+    kept_dims(&dst, &call->out, src.ndim, dims);
+    kept_dims(&places, &call->in[1], src.ndim, dims);
     index_gather(&dst, &src, __builtin_ctz(dims), &places);
     return 0;
 }
@@ -71,8 +70,10 @@ int run_pick(const kernel_call *call)
 int run_place(const kernel_call *call)
 {
     uint32_t dims = (uint32_t)call->attr->reduce.dims;
-    view dst = raised(&call->out);
-    view g = kept_dims(&call->in[0], dst.ndim, dims), places = kept_dims(&call->in[1], dst.ndim, dims);
+    view dst, g, places;
+    raised(&dst, &call->out);
+    kept_dims(&g, &call->in[0], dst.ndim, dims);
+    kept_dims(&places, &call->in[1], dst.ndim, dims);
     move_fill(&call->out, &(int64_t){ 0 });
     index_scatter(&dst, __builtin_ctz(dims), &places, &g, SCATTER_ADD);
     return 0;

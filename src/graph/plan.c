@@ -637,7 +637,8 @@ static bool is_streamed(planner *p, int32_t i)
     if (x->group < 0 || p->drafts[x->group].kind != DO_PROGRAM || x->layout != key->attr.reduce.from)
         return false;
     const draft *d = &p->drafts[x->group];
-    const view src = layout_view(x->layout, (bk_dtype)x->dtype, NULL);
+    view src;
+    layout_view(&src, x->layout, (bk_dtype)x->dtype, NULL);
     plan_fact refused = FACT_COUNT;
     if (!x->layout->dense || !reduce_streams(&src, (uint32_t)key->attr.reduce.dims)) {
         refused = FACT_REDUCED_APART;

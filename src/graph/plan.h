@@ -69,15 +69,11 @@ typedef struct plan_view {
     const layout *layout;
 } plan_view;
 
-static inline view layout_view(const layout *l, bk_dtype dtype, char *data)
+static inline void layout_view(view *to, const layout *l, bk_dtype dtype, char *data)
 {
-    view w;
-    w.data = data;
-    w.dtype = dtype;
-    w.ndim = l->ndim;
-    memcpy(w.sizes, l->sizes, sizeof w.sizes);
-    memcpy(w.strides, l->strides, sizeof w.strides);
-    return w;
+    to->data = data;
+    to->dtype = dtype;
+    view_shape(to, l->ndim, l->sizes, l->strides);
 }
 
 /* A reduction of what a program computes, done as it is computed. */
@@ -232,6 +228,22 @@ typedef struct kernel_call {
     int64_t addend_row;
     const struct row_moments *moments; /* of rows that are standardised: see rows.h; or NULL */
 } kernel_call;
+
+/* All but the views. Those that are not used stay unset: clearing them would cost more than all the rest of a call. */
+static inline void call_begin(kernel_call *call, const instruction *in, const attr *a)
+{
+    call->op = in->op;
+    call->inputs = in->kernel.inputs;
+    call->has_second = in->kernel.has_second;
+    call->attr = a;
+    call->epilogue = NULL;
+    call->epilogue_arg = NULL;
+    call->packed = NULL;
+    call->packs = false;
+    call->addend = NULL;
+    call->addend_row = 0;
+    call->moments = NULL;
+}
 
 /* Plans the log of this key; NULL when memory is out. */
 plan *plan_make(const op_log *log, const plan_key *key);

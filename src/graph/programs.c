@@ -24,15 +24,17 @@ typedef struct known_program {
 } known_program;
 
 /* A port's strides over the group's sizes: zero where an operand is repeated, as a constant is everywhere. */
-view port_view(plan_view v, const layout *plain)
+void port_view(view *to, plan_view v, const layout *plain)
 {
     const layout *l = v.layout;
-    view w = { .dtype = v.dtype, .ndim = plain->ndim };
-    memcpy(w.sizes, plain->sizes, sizeof w.sizes);
     int lead = plain->ndim - l->ndim;
-    for (int d = lead < 0 ? -lead : 0; d < l->ndim; d++)
-        w.strides[d + lead] = l->sizes[d] == plain->sizes[d + lead] ? l->strides[d] : 0;
-    return w;
+    to->data = NULL;
+    to->dtype = v.dtype;
+    to->ndim = plain->ndim;
+    for (int d = 0; d < plain->ndim; d++) {
+        to->sizes[d] = plain->sizes[d];
+        to->strides[d] = d >= lead && l->sizes[d - lead] == plain->sizes[d] ? l->strides[d - lead] : 0;
+    }
 }
 
 static int32_t final_place(const program_text *text, int32_t place)
@@ -60,8 +62,9 @@ static ew_program *make(const program_text *text)
                                 final_place(text, t.z));
     }
     for (size_t i = 0; i < ports; i++)
-        views[i] = port_view(text->ports[i], text->plain);
-    view rows = port_view((plan_view){ .layout = text->plain }, text->plain);
+        port_view(&views[i], text->ports[i], text->plain);
+    view rows;
+    port_view(&rows, (plan_view){ .layout = text->plain }, text->plain);
     program_shape(q, views, text->writes, text->leader >= 0 ? &views[text->leader] : text->by_rows ? &rows : NULL);
     return q;
 }

@@ -26,6 +26,7 @@
     FACT(ADDED, "is a sum of products that are one product over all their inner dimensions")                           \
     FACT(NARROWED, "is a product of which only the columns that are read are computed")                                \
     FACT(ROWS, "is computed for the rows of many products with its weight at once")                                    \
+    FACT(LOOKED_UP, "is computed once for each row of the table that its rows were looked up in")                      \
     FACT(PARTS, "is computed part by part, by those who read it")                                                      \
     FACT(SUMMED, "is a sum of products, which are added up many at a time")                                            \
     FACT(REGION, "begins a stretch that each core takes its rows through")                                             \

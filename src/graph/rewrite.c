@@ -9,6 +9,7 @@
  *     cat([x, h]) where x wants none;
  *   - few rows each of many products with one weight, which follow each other in memory, are one product: x[t] W of all
  *     steps, also where it is half of cat([x[t], h]) W (rewrite_rows.c);
+ *   - rows that are looked up many times in a small table are multiplied in the table (rewrite_lookups.c);
  *   - what is large and only read part by part is computed part by part (rewrite_parts.c).
  * A joined weight is made of ordinary records (memory and writes into it), parts of a result are views, and what is to
  * stand side by side is written into its place: planning then finds that it can be computed there.
@@ -360,6 +361,10 @@ static bool decide(rewriter *w, bool *any)
         }
     bool good = !(rewrites_done & REWRITE_rows) || find_runs(w);
     *any |= w->run_count > 0;
+    if (good && rewrites_done & REWRITE_lookups) {
+        *any |= find_lookups(w);
+        good = w->lookups != NULL;
+    }
     *any |= good && rewrites_done & REWRITE_parts && find_parts(w);
     return good;
 }

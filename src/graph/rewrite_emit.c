@@ -5,8 +5,6 @@
 
 #include "graph/desk.h"
 
-enum { NO_RECORD = INT32_MAX }; /* out of memory */
-
 static bool reserve(rewriter *w)
 {
     rewritten *out = w->out;
@@ -21,8 +19,7 @@ static bool reserve(rewriter *w)
     return out->key.record && out->key.bits && out->layouts && out->origin;
 }
 
-/* A record of the new log, which serves record `origin`; its number, or NO_RECORD. */
-static int32_t emit(rewriter *w, record_key key, const layout *l, uint8_t bits, int32_t origin)
+int32_t emit(rewriter *w, record_key key, const layout *l, uint8_t bits, int32_t origin)
 {
     rewritten *out = w->out;
     if (!l || !reserve(w))
@@ -35,10 +32,7 @@ static int32_t emit(rewriter *w, record_key key, const layout *l, uint8_t bits, 
     return out->key.records++;
 }
 
-static int32_t new_input(const rewriter *w, int32_t v)
-{
-    return v < w->key->records ? w->map[v] : -1 - (v - w->key->records);
-}
+int32_t new_input(const rewriter *w, int32_t v) { return v < w->key->records ? w->map[v] : -1 - (v - w->key->records); }
 
 static int32_t emit_empty(rewriter *w, const layout *l, uint8_t dtype, int32_t origin)
 {
@@ -57,8 +51,8 @@ static int32_t emit_update(rewriter *w, int32_t into, const layout *whole, int32
     return emit(w, key, whole, RECORD_NEEDED, origin);
 }
 
-static int32_t emit_view(rewriter *w, int32_t of, const layout *whole, const layout *l, int64_t offset, uint8_t dtype,
-                         int32_t origin)
+int32_t emit_view(rewriter *w, int32_t of, const layout *whole, const layout *l, int64_t offset, uint8_t dtype,
+                  int32_t origin)
 {
     record_key key = { .op = OP_view, .dtype = dtype, .inputs = 1, .in = { of } };
     key.attr.region.layout = whole;
@@ -66,8 +60,8 @@ static int32_t emit_view(rewriter *w, int32_t of, const layout *whole, const lay
     return of == NO_RECORD ? NO_RECORD : emit(w, key, l, RECORD_NEEDED, origin);
 }
 
-static int32_t emit_product(rewriter *w, const record_key *like, int32_t a, const layout *la, int32_t b,
-                            const layout *lb, const layout *l, uint8_t bits, int32_t origin)
+int32_t emit_product(rewriter *w, const record_key *like, int32_t a, const layout *la, int32_t b, const layout *lb,
+                     const layout *l, uint8_t bits, int32_t origin)
 {
     record_key key = *like;
     key.in[0] = a;
@@ -309,6 +303,7 @@ static bool emit_record(rewriter *w, int32_t i)
     case ROLE_TERM: return true;
     case ROLE_SUM: return emit_sum(w, i);
     case ROLE_NARROW: return emit_narrowed(w, i);
+    case ROLE_LOOKUP: return emit_lookup(w, i);
     default: break;
     }
     if (w->marks[i].run)

@@ -1,5 +1,6 @@
 /* rewriter.h: what the parts of the rewriting share: rewrite.c decides, rewrite_rows.c finds runs of rows,
- * rewrite_parts.c what is read part by part, rewrite_emit.c writes the new log. */
+ * rewrite_parts.c what is read part by part, rewrite_lookups.c rows that were looked up, rewrite_emit.c writes the new
+ * log. */
 #ifndef BK_GRAPH_REWRITER_H
 #define BK_GRAPH_REWRITER_H
 #include "graph/rewrite.h"
@@ -13,13 +14,14 @@ enum {
     ROLE_TERM,    /* a product or an addition that a sum of products takes in */
     ROLE_SUM,     /* the addition that ends it */
     ROLE_NARROW,  /* a product of which some columns are made */
+    ROLE_LOOKUP,  /* what a product of looked-up rows becomes is made in its place */
 };
 
 typedef struct mark {
     int32_t uses, elementwise_uses;
     int32_t column_uses; /* reads of some of its columns, from `low` to `high` */
     int32_t low, high;
-    int32_t set;          /* 1 + the set that it is part or the end of */
+    int32_t set;          /* 1 + the set that it is part or the end of; ROLE_LOOKUP: 1 + the lookup */
     int32_t completes;    /* 1 + the sum whose factors are all there once it is made */
     int32_t before, term; /* an addition: what it adds to, the product that it adds; the first adds it to anything */
     int32_t run, place;   /* a product: 1 + the run of rows that it is part of, and which part */
@@ -75,6 +77,26 @@ typedef struct run {
     int next;        /* in its bucket */
 } run;
 
+enum { MOST_LOOKUPS = 64 };
+
+/* Where a table's rows are looked up: an index, in the order of the rows that products read. */
+typedef struct places {
+    int32_t index;       /* a value */
+    const layout *order; /* of its elements, as they would lie without gaps */
+    int32_t record;      /* once it is made */
+    bool made;
+} places;
+
+/* A product of looked-up rows, or of gradients that are added up by an index. */
+typedef struct lookup {
+    uint8_t kind;
+    int places;      /* their number */
+    int32_t product; /* a record */
+    int32_t table;   /* a value: what is looked up in */
+    int32_t other;   /* a value: the rows that are added up */
+    int32_t summed;  /* these, once it is made; -1 */
+} lookup;
+
 enum { BUCKETS = 64 };
 
 typedef struct rewriter {
@@ -93,6 +115,10 @@ typedef struct rewriter {
     run *runs;
     int run_count, run_capacity;
     int run_bucket[BUCKETS];
+    lookup *lookups;
+    int lookup_count;
+    places *places;
+    int places_count;
     plan_report *report;
     /* what is made */
     rewritten *out;
@@ -139,9 +165,22 @@ typedef struct halves {
 /* rewrite_rows.c. False: out of memory. */
 bool find_runs(rewriter *w);
 halves halves_of(const rewriter *w, int32_t product);
+/* rewrite_lookups.c: whether there are any. False with w->lookups NULL: out of memory. */
+bool find_lookups(rewriter *w);
+bool emit_lookup(rewriter *w, int32_t i);
 /* rewrite_parts.c: whether there are any. */
 bool find_parts(rewriter *w);
 /* rewrite_emit.c: the log written anew. */
 bool write_anew(rewriter *w);
+
+/* Records of the new log, which serve record `origin`: their numbers, or NO_RECORD. */
+enum { NO_RECORD = INT32_MAX }; /* out of memory */
+int32_t emit(rewriter *w, record_key key, const layout *l, uint8_t bits, int32_t origin);
+int32_t emit_view(rewriter *w, int32_t of, const layout *whole, const layout *l, int64_t offset, uint8_t dtype,
+                  int32_t origin);
+int32_t emit_product(rewriter *w, const record_key *like, int32_t a, const layout *la, int32_t b, const layout *lb,
+                     const layout *l, uint8_t bits, int32_t origin);
+/* Value v, as records of the new log name it. */
+int32_t new_input(const rewriter *w, int32_t v);
 
 #endif

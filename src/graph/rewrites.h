@@ -14,6 +14,7 @@
     REWRITE(added)     /* few products that are added up, as one (rewrite.c) */                                        \
     REWRITE(narrow)    /* products with the columns that are read (rewrite.c) */                                       \
     REWRITE(rows)      /* rows of many products with one weight, as one (rewrite_rows.c) */                            \
+    REWRITE(lookups)   /* products of looked-up rows, in the table (rewrite_lookups.c) */                              \
     REWRITE(parts)     /* what is read part by part, so computed (rewrite_parts.c) */                                  \
     REWRITE(equal)     /* records that compute the same, once (equal.c) */                                             \
     REWRITE(sums)      /* many products that are added up, by stretches (sums.c) */                                    \

@@ -18,9 +18,9 @@
 #include "graph/run.h"
 #include "graph/run_sum.h"
 
-static view bind_view(const binding *bound, const plan_view *v)
+static void bind_view(view *to, const binding *bound, const plan_view *v)
 {
-    return layout_view(v->layout, v->dtype, address(bound, v));
+    layout_view(to, v->layout, v->dtype, address(bound, v));
 }
 
 /* A program whose values go to reductions piece by piece. */
@@ -65,7 +65,9 @@ static int run_program(const plan_program *in, const binding *bound)
 
 void run_copy(const instruction *in, const binding *bound)
 {
-    view to = bind_view(bound, &in->copy.to), from = bind_view(bound, &in->copy.from);
+    view to, from;
+    bind_view(&to, bound, &in->copy.to);
+    bind_view(&from, bound, &in->copy.from);
     if (in->copy.from.layout->plain == in->copy.to.layout->plain)
         move_copy(&to, &from);
     else
@@ -107,23 +109,17 @@ static int run_product(const plan_program *tail, const binding *bound, kernel_ca
 
 static int run_kernel(const instruction *in, const binding *bound)
 {
-    kernel_call call; /* views that are not used stay unset: clearing them would cost more than all the rest here */
-    call.op = in->op;
-    call.inputs = in->kernel.inputs;
-    call.has_second = in->kernel.has_second;
-    call.attr = &in->kernel.attr;
-    call.epilogue = NULL;
-    call.epilogue_arg = NULL;
+    kernel_call call;
+    call_begin(&call, in, &in->kernel.attr);
     call.packed = reads_packed(in, bound) ? bound[in->kernel.packed].base : NULL;
     call.packs = packs_factor(in, bound);
     call.addend = in->kernel.addend.buffer >= 0 ? address(bound, &in->kernel.addend) : NULL;
     call.addend_row = in->kernel.addend_row;
-    call.moments = NULL;
-    call.out = bind_view(bound, &in->kernel.out);
+    bind_view(&call.out, bound, &in->kernel.out);
     if (call.has_second)
-        call.second = bind_view(bound, &in->kernel.second);
+        bind_view(&call.second, bound, &in->kernel.second);
     for (int k = 0; k < call.inputs; k++)
-        call.in[k] = bind_view(bound, &in->kernel.in[k]);
+        bind_view(&call.in[k], bound, &in->kernel.in[k]);
     return in->kernel.epilogue.program ? run_product(&in->kernel.epilogue, bound, &call) : op_get(in->op)->run(&call);
 }
 
@@ -134,7 +130,7 @@ static int run_terms(const instruction *in, const binding *bound)
     for (int i = 0; i < in->sum.count * factors; i++)
         terms[i] = (sum_rows){ address(bound, &in->sum.terms[i]), in->sum.terms[i].layout };
     sum_call call = { .terms = terms, .count = in->sum.count, .factors = factors, .begins = in->sum.begins };
-    call.out = bind_view(bound, &in->sum.out);
+    bind_view(&call.out, bound, &in->sum.out);
     call.scratch = bound[in->sum.scratch].base;
     return run_sum(&call);
 }

@@ -48,21 +48,28 @@ static int64_t bytes_of(const plan_view *v) { return (int64_t)dtype_size(v->dtyp
 /* --- reductions -------------------------------------------------------------------------------------------------- */
 
 /* A line of rows of the last dimensions of l, `depth` of them. */
-static view row_view(const layout *l, bk_dtype dtype, int depth, int64_t rows, char *data)
+static void row_view(view *to, const layout *l, bk_dtype dtype, int depth, int64_t rows, char *data)
 {
-    view w = { .data = data, .dtype = dtype, .ndim = depth + 1 };
     int64_t step = 1;
+    to->data = data;
+    to->dtype = dtype;
+    to->ndim = depth + 1;
     for (int d = depth; d > 0; d--) {
-        w.sizes[d] = l->sizes[l->ndim - depth + d - 1];
-        w.strides[d] = step;
-        step *= w.sizes[d];
+        to->sizes[d] = l->sizes[l->ndim - depth + d - 1];
+        to->strides[d] = step;
+        step *= to->sizes[d];
     }
-    w.sizes[0] = rows;
-    w.strides[0] = step;
-    return w;
+    to->sizes[0] = rows;
+    to->strides[0] = step;
 }
 
-static int64_t elements(const view *rows) { return rows->strides[0]; }
+static int64_t row_elements(const layout *l, int depth)
+{
+    int64_t n = 1;
+    for (int d = l->ndim - depth; d < l->ndim; d++)
+        n *= l->sizes[d];
+    return n;
+}
 
 /* A reduction of each row, some rows at a time: the outputs of these need no memory. `from` is where the stretch's rows
  * are. */
@@ -71,16 +78,22 @@ static void reduce_rows(const stretch *s, reduce_kind kind, bool mean, uint32_t 
 {
     int depth = __builtin_popcount(dims);
     int64_t width = s->run->region->width;
-    view src = row_view(in->layout, in->dtype, depth, 0, from);
-    int64_t each = elements(&src), rows = (s->end - s->begin) * width / each, first = s->begin * width / each;
+    view src;
+    row_view(&src, in->layout, in->dtype, depth, 0, from);
+    int64_t each = src.strides[0], rows = (s->end - s->begin) * width / each, first = s->begin * width / each;
     char *to = address(s->at->bound, out) + first * bytes_of(out);
     for (int64_t n; rows > 0; rows -= n, src.data += n * each * bytes_of(in), to += n * bytes_of(out)) {
         n = rows < MOST_OUTPUTS ? rows : MOST_OUTPUTS;
         src.sizes[0] = n;
-        view dst = { .data = to, .dtype = out->dtype, .ndim = depth + 1, .sizes = { n }, .strides = { 1 } };
-        for (int d = 1; d <= depth; d++)
-            dst.sizes[d] = 1;
-        uint32_t inner = ((1u << depth) - 1) << 1;
+        view dst;
+        dst.data = to;
+        dst.dtype = out->dtype;
+        dst.ndim = depth + 1;
+        for (int d = 0; d <= depth; d++) {
+            dst.sizes[d] = d ? 1 : n;
+            dst.strides[d] = d ? 0 : 1;
+        }
+        uint32_t inner = dims_below(depth) << 1;
         if (mean)
             reduce_mean(&dst, &src, inner);
         else
@@ -192,10 +205,11 @@ static void run_kernel_rows(const stretch *s, const instruction *in)
     int64_t width = s->run->region->width;
     attr a = in->kernel.attr;
     if (op_get(in->op)->run != run_rows)
-        a.reduce.dims = (int64_t)((1u << depth) - 1) << 1;
-    kernel_call call = { .op = in->op, .inputs = in->kernel.inputs, .attr = &a };
+        a.reduce.dims = (int64_t)dims_below(depth) << 1;
+    kernel_call call;
+    call_begin(&call, in, &a);
     const layout *l = in->kernel.in[0].layout;
-    int64_t each = elements(&(view){ .strides = { row_view(l, BK_FLOAT32, depth, 0, NULL).strides[0] } });
+    int64_t each = row_elements(l, depth);
     bool shrinks = in->kernel.out.layout->numel != l->numel;
     row_moments moments = { .mean = s->at->moments, .scale = s->at->moments + MOST_MOMENTS * MOMENT_BYTES };
     if (has_moments(in) && s->run->block * width / each <= MOST_MOMENTS) {
@@ -207,11 +221,11 @@ static void run_kernel_rows(const stretch *s, const instruction *in)
         n = last - first < most ? last - first : most;
         for (int k = 0; k < call.inputs; k++) {
             const plan_view *v = &in->kernel.in[k];
-            call.in[k] = row_view(l, v->dtype, depth, n, address(s->at->bound, v) + first * each * bytes_of(v));
+            row_view(&call.in[k], l, v->dtype, depth, n, address(s->at->bound, v) + first * each * bytes_of(v));
         }
         const plan_view *out = &in->kernel.out;
         char *to = address(s->at->bound, out) + first * (shrinks ? 1 : each) * bytes_of(out);
-        call.out = row_view(l, out->dtype, shrinks ? 0 : depth, n, to);
+        row_view(&call.out, l, out->dtype, shrinks ? 0 : depth, n, to);
         op_get(in->op)->run(&call); /* takes no memory: cannot fail */
     }
 }
@@ -263,9 +277,11 @@ static bool open_feed(blocks_run *r, const binding *bound, const plan_view *in, 
 {
     if (reduced_row(in->layout, dims, r->region->width))
         return true;
-    reduce_sink sink = { .kind = kind, .mean = mean, .src = layout_view(in->layout, in->dtype, NULL) };
-    view dst = layout_view(out->layout, out->dtype, address(bound, out));
-    sink.dst = kept_dims(&dst, in->layout->ndim, dims);
+    reduce_sink sink = { .kind = kind, .mean = mean };
+    view dst;
+    layout_view(&sink.src, in->layout, in->dtype, NULL);
+    layout_view(&dst, out->layout, out->dtype, address(bound, out));
+    kept_dims(&sink.dst, &dst, in->layout->ndim, dims);
     r->feeds[r->feed_count] = reduce_feed_open(&sink, dims);
     return r->feeds[r->feed_count] && ++r->feed_count;
 }

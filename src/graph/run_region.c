@@ -73,24 +73,22 @@ static void run_program_rows(const plan_program *q, const binding *bound, int64_
 }
 
 /* The rows of a view: its first dimension that is not of size 1. */
-static view rows_of(const plan_view *v, const binding *bound, int64_t begin, int64_t end)
+static void rows_of(view *to, const plan_view *v, const binding *bound, int64_t begin, int64_t end)
 {
-    view w = { .dtype = v->dtype, .ndim = v->layout->ndim, .data = address(bound, v) };
     int d = 0;
-    memcpy(w.sizes, v->layout->sizes, sizeof w.sizes);
-    memcpy(w.strides, v->layout->strides, sizeof w.strides);
-    while (w.sizes[d] == 1)
+    layout_view(to, v->layout, v->dtype, address(bound, v));
+    while (to->sizes[d] == 1)
         d++;
-    w.sizes[d] = end - begin;
-    w.data = (char *)w.data + begin * w.strides[d] * (int64_t)dtype_size(v->dtype);
-    return w;
+    to->sizes[d] = end - begin;
+    to->data += begin * to->strides[d] * (int64_t)dtype_size(v->dtype);
 }
 
 static void run_copy_rows(const instruction *in, const binding *bound, int64_t begin, int64_t end)
 {
-    view to = rows_of(&in->copy.to, bound, begin, end);
+    view to, from;
+    rows_of(&to, &in->copy.to, bound, begin, end);
     if (in->copy.from.layout->plain == in->copy.to.layout->plain) {
-        view from = rows_of(&in->copy.from, bound, begin, end);
+        rows_of(&from, &in->copy.from, bound, begin, end);
         move_copy(&to, &from);
     } else {
         move_fill(&to, address(bound, &in->copy.from));

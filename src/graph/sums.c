@@ -15,8 +15,9 @@
 
 enum {
     SHORTEST = 3, /* terms: two are added as the second is finished */
-    STRETCH_BYTES = 1 << 19,
+    STRETCH_BYTES = 1 << 20,
     STRETCH_ROWS = 256, /* at least: the inner dimension of a product at full speed */
+    MOST_STRETCHES = 4, /* of bytes, where others have cut */
 };
 
 /* --- terms ---------------------------------------------------------------------------------------------------------
@@ -137,6 +138,32 @@ static void take_view(planner *p, int32_t i, int32_t k)
         p->sums[v].role = SUM_INNER;
 }
 
+/* Whether a stretch of so many rows ends before this term. Sums that have a factor in common, as those of a layer's
+ * weight and bias have, are cut at the same terms: then the factor lies in one piece for all of them, and what computes
+ * it is interrupted once. */
+static bool ends_before(const planner *p, int32_t term, int64_t rows)
+{
+    const int64_t bytes = rows * bytes_per_row(p, term);
+    bool known = false, cut = false;
+    for (int k = 0; k < p->key->record[term].inputs; k++) {
+        const int32_t v = input_of(p, term, k);
+        known |= v < p->key->records && p->sums[v].is_factor;
+        cut |= v < p->key->records && p->sums[v].cuts;
+    }
+    return rows >= STRETCH_ROWS && (cut || bytes >= (known ? MOST_STRETCHES : 1) * STRETCH_BYTES);
+}
+
+static void note_factors(planner *p, int32_t term, bool cuts)
+{
+    for (int k = 0; k < p->key->record[term].inputs; k++) {
+        const int32_t v = input_of(p, term, k);
+        if (v < p->key->records) {
+            p->sums[v].is_factor = true;
+            p->sums[v].cuts |= cuts;
+        }
+    }
+}
+
 /* From the last addition to the first term: which terms are added together, and where. */
 static void settle(planner *p, int32_t root)
 {
@@ -146,7 +173,9 @@ static void settle(planner *p, int32_t root)
     p->sums[root].root = root;
     for (int32_t i = root; i >= 0; i = p->sums[i].before) {
         int32_t term = p->sums[i].term;
-        if (i != end && i != term && rows >= STRETCH_ROWS && rows * bytes_per_row(p, term) >= STRETCH_BYTES) {
+        const bool cuts = i != end && i != term && ends_before(p, term, rows);
+        note_factors(p, term, cuts);
+        if (cuts) {
             *link = -1;
             p->sums[i].role = SUM_END;
             p->sums[i].root = root;
@@ -178,9 +207,10 @@ bool find_sums(planner *p)
     for (int32_t i = 0; i < p->key->records; i++)
         if (p->key->bits[i] & RECORD_NEEDED && p->same[i] == i)
             look_at(p, i);
-    for (int32_t i = p->key->records - 1; i >= 0; i--)
-        if (p->sums[i].length >= SHORTEST && !p->sums[i].role)
-            settle(p, i);
+    for (int products = 1; products >= 0; products--) /* which are wider */
+        for (int32_t i = p->key->records - 1; i >= 0; i--)
+            if (p->sums[i].length >= SHORTEST && !p->sums[i].role && is_product(p, p->sums[i].term) == products)
+                settle(p, i);
     return true;
 }
 

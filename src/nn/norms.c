@@ -139,7 +139,7 @@ static int check_channels(const bk_tensor *v, int64_t channels, const char *name
 /* The dimensions over which a channel's statistics are taken: all but the channels, and with `alone` not the samples.*/
 static uint32_t channel_dims(const bk_tensor *x, bool alone)
 {
-    return ((1u << x->layout->ndim) - 1) & ~(alone ? 3u : 2u);
+    return dims_below(x->layout->ndim) & ~(alone ? 3u : 2u);
 }
 
 /* Statistics of the input (which move the running ones) or the running ones. */

@@ -19,9 +19,9 @@ static bk_tensor *fresh(const layout *l, bk_dtype dtype, view *out)
     storage *s = l ? storage_new((size_t)l->numel * dtype_size(dtype)) : NULL;
     if (!s)
         return NULL;
-    *out = (view){ .data = s->data, .dtype = dtype, .ndim = l->ndim };
-    memcpy(out->sizes, l->sizes, sizeof out->sizes);
-    memcpy(out->strides, l->strides, sizeof out->strides);
+    out->data = s->data;
+    out->dtype = dtype;
+    view_shape(out, l->ndim, l->sizes, l->strides);
     return tensor_from_node(node_data(dtype, l, s, s->data));
 }
 
@@ -37,7 +37,8 @@ typedef struct unique_views {
 /* The first n of a scratch line, in memory of their own. */
 static bk_tensor *shortened(const view *scratch, int64_t n)
 {
-    view out, from = *scratch;
+    view out, from;
+    view_take(&from, scratch);
     bk_tensor *t = fresh(line(n), scratch->dtype, &out);
     if (t) {
         from.sizes[0] = n;

@@ -18,6 +18,9 @@
 
 enum { LETTERS = 52, LABELS = LETTERS + BK_MAX_NDIM, ELLIPSIS = -1, MAX_TERM = 64 };
 
+/* A bit for each label: there may be more than 64, where an ellipsis stands for many dimensions. */
+__extension__ typedef unsigned __int128 label_set;
+
 /* The labels of one operand or of the output, as written. */
 typedef struct term {
     int8_t label[MAX_TERM]; /* or ELLIPSIS */
@@ -28,7 +31,7 @@ typedef struct term {
 typedef struct part {
     const bk_tensor *t;
     int8_t label[BK_MAX_NDIM]; /* of each dimension */
-    uint64_t set;
+    label_set set;
     bool contracted;
 } part;
 
@@ -37,13 +40,18 @@ typedef struct sum {
     int position[LABELS]; /* in the output; labels that it does not have come after, in their own order */
     int8_t output[LABELS];
     int output_count;
-    uint64_t output_set;
+    label_set output_set;
     int ellipsis; /* dimensions under the longest one */
     part *parts;
     int count;
 } sum;
 
-static uint64_t bit(int label) { return (uint64_t)1 << label; }
+static label_set bit(int label) { return (label_set)1 << label; }
+static int first_of(label_set set)
+{
+    const uint64_t low = (uint64_t)set;
+    return low ? __builtin_ctzll(low) : 64 + __builtin_ctzll((uint64_t)(set >> 64));
+}
 
 /* --- reading the equation --------------------------------------------------------------------------------------------
  */
@@ -149,10 +157,10 @@ static void implicit_output(sum *s, const term *terms, int count)
             s->output[s->output_count++] = (int8_t)label;
 }
 
-static bool explicit_output(sum *s, const char *equation, const char *at, uint64_t present)
+static bool explicit_output(sum *s, const char *equation, const char *at, label_set present)
 {
     term t = { 0 };
-    uint64_t seen = 0;
+    label_set seen = 0;
     while (*at) {
         if (*at == ' ') {
             at++;
@@ -266,7 +274,7 @@ static bool make_part(sum *s, const bk_tensor *t, const term *written, int opera
 static bool read_equation(sum *s, const char *equation, bk_tensor *const *tensors, int count, term *terms)
 {
     const char *arrow;
-    uint64_t present = 0;
+    label_set present = 0;
     if (!read_operands(equation, count, terms, &arrow))
         return false;
     for (int i = 0; i < count; i++) {
@@ -304,18 +312,17 @@ static bool read_equation(sum *s, const char *equation, bk_tensor *const *tensor
 /* --- order of contraction
  * ------------------------------------------------------------------------------------------------ */
 
-static double cost_of(const sum *s, uint64_t set)
+static double cost_of(const sum *s, label_set set)
 {
     double cost = 1;
-    for (int label = 0; label < LABELS; label++)
-        if (set & bit(label))
-            cost *= (double)s->size[label];
+    for (; set; set &= set - 1)
+        cost *= (double)s->size[first_of(set)];
     return cost;
 }
 
-static uint64_t others(const uint64_t *sets, int count, int i, int j)
+static label_set others(const label_set *sets, int count, int i, int j)
 {
-    uint64_t set = 0;
+    label_set set = 0;
     for (int k = 0; k < count; k++)
         if (k != i && k != j)
             set |= sets[k];
@@ -323,14 +330,14 @@ static uint64_t others(const uint64_t *sets, int count, int i, int j)
 }
 
 /* The cheapest way to contract all, trying every order; the pair that it starts with. */
-static double search(const sum *s, const uint64_t *sets, int count, int pair[2])
+static double search(const sum *s, const label_set *sets, int count, int pair[2])
 {
     double best = INFINITY;
     if (count == 1)
         return 0;
     for (int i = 0; i < count; i++) {
         for (int j = i + 1; j < count; j++) {
-            uint64_t rest[4] = { (sets[i] | sets[j]) & (s->output_set | others(sets, count, i, j)) };
+            label_set rest[4] = { (sets[i] | sets[j]) & (s->output_set | others(sets, count, i, j)) };
             int n = 1, unused[2];
             for (int k = 0; k < count; k++)
                 if (k != i && k != j)
@@ -363,7 +370,7 @@ static void cheapest_pair(const sum *s, int pair[2])
 
 static void choose_pair(const sum *s, int pair[2])
 {
-    uint64_t sets[4];
+    label_set sets[4];
     pair[0] = 0;
     pair[1] = 1;
     if (s->count > 4) {
@@ -379,13 +386,11 @@ static void choose_pair(const sum *s, int pair[2])
  * ----------------------------------------------------------------------------------------------------------- */
 
 /* The labels of a set in the order of the output; how many. */
-static int list_labels(const sum *s, uint64_t set, int8_t out[static LABELS])
+static int list_labels(const sum *s, label_set set, int8_t out[static LABELS])
 {
     int n = 0;
-    for (int label = 0; label < LABELS; label++) {
-        if (!(set & bit(label)))
-            continue;
-        int at = n++;
+    for (; set; set &= set - 1) {
+        int label = first_of(set), at = n++;
         for (; at && s->position[(int)out[at - 1]] > s->position[label]; at--)
             out[at] = out[at - 1];
         out[at] = (int8_t)label;
@@ -414,7 +419,7 @@ static bk_tensor *arrange(const part *p, const int8_t *labels, int n)
 }
 
 /* Sums over the labels that nobody else has. */
-static bool drop(part *p, uint64_t keep)
+static bool drop(part *p, label_set keep)
 {
     uint32_t dims = 0;
     int n = 0;
@@ -446,7 +451,7 @@ typedef struct axes {
     int count;
 } axes;
 
-static axes axes_of(const sum *s, uint64_t set)
+static axes axes_of(const sum *s, label_set set)
 {
     axes x;
     x.count = list_labels(s, set, x.labels);
@@ -474,9 +479,9 @@ static bk_tensor *as_matrices(const sum *s, const part *p, axes batch, axes rows
 }
 
 /* The matrices' rows are what only a has, their columns what only b has. */
-static bool contract(const sum *s, const part *a, const part *b, uint64_t keep, part *out)
+static bool contract(const sum *s, const part *a, const part *b, label_set keep, part *out)
 {
-    uint64_t both = a->set & b->set;
+    label_set both = a->set & b->set;
     axes batch = axes_of(s, both & keep), inner = axes_of(s, both & ~keep);
     axes rows = axes_of(s, a->set & ~b->set), columns = axes_of(s, b->set & ~a->set);
     if (rows.count && columns.count &&
@@ -502,7 +507,7 @@ static bool contract(const sum *s, const part *a, const part *b, uint64_t keep, 
 }
 
 /* A dot product for each element of the result is a product and a sum over it, which fuse. */
-static bool multiply_and_sum(const sum *s, const part *a, const part *b, uint64_t keep, part *out)
+static bool multiply_and_sum(const sum *s, const part *a, const part *b, label_set keep, part *out)
 {
     bk_dtype dtype = tensor_dtype(a->t);
     if (!check_product_dtype(a->t, b->t) || !multiply(s, a, b, out) || !drop(out, keep))
@@ -514,12 +519,12 @@ static bool multiply_and_sum(const sum *s, const part *a, const part *b, uint64_
 static bool join(sum *s, int i, int j)
 {
     part *a = &s->parts[i], *b = &s->parts[j], out = { 0 };
-    uint64_t rest = s->output_set;
+    label_set rest = s->output_set;
     for (int k = 0; k < s->count; k++)
         rest |= k != i && k != j ? s->parts[k].set : 0;
     if (!drop(a, rest | b->set) || !drop(b, rest | a->set))
         return false;
-    uint64_t both = a->set & b->set;
+    label_set both = a->set & b->set;
     out.set = (a->set | b->set) & rest;
     bool good = !(both & ~rest)                   ? multiply(s, a, b, &out)
                 : a->set == b->set && both & rest ? multiply_and_sum(s, a, b, rest, &out)

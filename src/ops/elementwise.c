@@ -225,7 +225,7 @@ static const layout *broadcast_two(const layout *a, const layout *b)
         return a->plain;
     int ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
     int64_t sizes[BK_MAX_NDIM];
-    for (int d = 0; d < ndim; d++) {
+    for (int d = ndim - 1; d >= 0; d--) {
         int da = d - (ndim - a->ndim), db = d - (ndim - b->ndim);
         int64_t sa = da < 0 ? 1 : a->sizes[da], sb = db < 0 ? 1 : b->sizes[db];
         if (sa != sb && sa != 1 && sb != 1)
@@ -480,7 +480,8 @@ bool fits_under(const layout *l, const layout *first)
     return first->decides;
 }
 
-static node *apply_any(int op, const operand *in)
+/* Never inlined, as its tables would take record_alike the registers that its loops are unrolled into. */
+static __attribute__((noinline)) node *apply_any(int op, const operand *in)
 {
     bk_dtype want[MAX_INPUTS], result = BK_FLOAT32;
     int arity = ew_infos[op].arity;

@@ -150,7 +150,8 @@ int index_range(const bk_tensor *index, int64_t *low, int64_t *high)
     int64_t left = view_numel(&v), least = INT64_MAX, most = INT64_MIN;
     if (!left)
         return 0;
-    walk w = walk_start((const view *const[]){ &v }, 1, 0);
+    walk w;
+    walk_start(&w, (const view *const[]){ &v }, 1, 0);
     for (int64_t n; left > 0; left -= n, walk_skip(&w, n)) {
         n = walk_run(&w, left);
         int64_t step = walk_step(&w, 0);
@@ -169,7 +170,8 @@ int64_t index_first_bad(const bk_tensor *index, int64_t low, int64_t high)
 {
     view v;
     int64_t left = tensor_view(index, &v) < 0 ? 0 : view_numel(&v);
-    walk w = walk_start((const view *const[]){ &v }, 1, 0);
+    walk w;
+    walk_start(&w, (const view *const[]){ &v }, 1, 0);
     for (; left > 0; left--, walk_skip(&w, 1)) {
         int64_t at = *(const int64_t *)w.p[0];
         if (at < low || at >= high)
@@ -600,7 +602,7 @@ static bk_tensor *flat_index(const bk_tensor *index, int64_t numel)
     return low < 0 ? bk_where(bk_lt_s(i, 0), bk_add_s(i, (double)numel), i) : i;
 }
 
-static uint32_t all_dims(const bk_tensor *x) { return (1u << x->layout->ndim) - 1; }
+static uint32_t all_dims(const bk_tensor *x) { return dims_below(x->layout->ndim); }
 
 bk_tensor *bk_take(const bk_tensor *t, const bk_tensor *index)
 {

@@ -7,9 +7,9 @@
 #define BK_OPS_INDEX_H
 #include "core/tensor.h"
 
-static inline int64_t index_dims(uint32_t bits, int at) { return (int64_t)bits | (int64_t)at << 8; }
-static inline uint32_t index_dims_bits(int64_t dims) { return (uint32_t)dims & 0xff; }
-static inline int index_dims_at(int64_t dims) { return (int)(dims >> 8); }
+static inline int64_t index_dims(uint32_t bits, int at) { return (int64_t)((uint64_t)bits | (uint64_t)at << 32); }
+static inline uint32_t index_dims_bits(int64_t dims) { return (uint32_t)dims; }
+static inline int index_dims_at(int64_t dims) { return (int)(dims >> 32); }
 
 /* x at the indices; op is OP_index_get or one of its names for the tape. The result has the layout `l`. */
 bk_tensor *index_read(int op, const bk_tensor *x, const bk_tensor *index, int64_t dims, const layout *l);

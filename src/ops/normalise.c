@@ -90,7 +90,7 @@ bk_tensor *standardised_again(const node *n, const bk_tensor *x)
 uint32_t row_dims(const node *n)
 {
     int count = (int)n->attr.i[0];
-    return ((1u << count) - 1) << (n->layout->ndim - count);
+    return count ? dims_below(count) << (n->layout->ndim - count) : 0;
 }
 
 bk_tensor *row_scale(const node *n, const bk_tensor *x)

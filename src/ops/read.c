@@ -16,9 +16,9 @@ int tensor_view(const bk_tensor *t, view *out)
     char *data = tensor_data(t);
     if (!data)
         return -1;
-    *out = (view){ .data = data, .dtype = tensor_dtype(t), .ndim = t->layout->ndim };
-    memcpy(out->sizes, t->layout->sizes, sizeof out->sizes);
-    memcpy(out->strides, t->layout->strides, sizeof out->strides);
+    out->data = data;
+    out->dtype = tensor_dtype(t);
+    view_shape(out, t->layout->ndim, t->layout->sizes, t->layout->strides);
     return 0;
 }
 

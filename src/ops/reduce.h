@@ -6,7 +6,7 @@
 #include "cpu/reduce.h"
 
 /* A bit for each dimension of l. */
-static inline uint32_t all_dims(const layout *l) { return (1u << l->ndim) - 1; }
+static inline uint32_t all_dims(const layout *l) { return dims_below(l->ndim); }
 /* dims == 0 stands for all of them. */
 static inline uint32_t some_dims(const layout *l, uint32_t dims) { return dims ? dims & all_dims(l) : all_dims(l); }
 /* How many elements each result is made of. */

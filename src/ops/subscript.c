@@ -268,11 +268,11 @@ static bool join(const subscript *s, const layout *l, joint *out)
         parts[k] = places(p, l, p->dim, s->pick_count > 1);
         if (!parts[k])
             return false;
-        bits |= ((1u << p->count) - 1) << p->dim;
+        bits |= dims_below(p->count) << p->dim;
         number += p->count;
     }
     int first = __builtin_ctz(bits);
-    bool neighbours = bits >> first == (1u << number) - 1;
+    bool neighbours = bits >> first == dims_below(number);
     out->dims = index_dims(bits, neighbours ? first : 0);
     out->index = join_parts(s, l, parts);
     return out->index != NULL;

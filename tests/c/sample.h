@@ -75,7 +75,7 @@ static inline sample sample_make(bk_dtype t, int ndim, const int64_t *sizes, boo
     int64_t stride = 1, first = 0;
     for (int i = ndim - 1; i >= 0; i--) {
         int d = order[i];
-        if (!contiguous && sample_int(0, 2) == 0)
+        if (!contiguous && sizes[d] > 1 && sample_int(0, 2) == 0)
             stride += sample_int(0, 2) * stride + (i < ndim - 1 ? sample_int(0, 3) : 0);
         s.v.strides[d] = stride;
         if (!contiguous && sizes[d] > 0 && sample_int(0, 2) == 0) {
@@ -92,14 +92,15 @@ static inline sample sample_make(bk_dtype t, int ndim, const int64_t *sizes, boo
     return s;
 }
 
-/* Random sizes: now and then empty, of size 1, or long in one dimension. */
+/* Random sizes: now and then empty, of size 1, long in one dimension, or of many dimensions. */
 static inline int sample_sizes(int64_t *sizes)
 {
     int ndim = (int)sample_int(0, 5);
-    if (sample_int(0, 19) == 0)
-        ndim = BK_MAX_NDIM;
+    bool many = sample_int(0, 19) == 0;
+    if (many)
+        ndim = sample_int(0, 1) ? BK_MAX_NDIM : 9;
     for (int d = 0; d < ndim; d++)
-        sizes[d] = sample_int(1, ndim == BK_MAX_NDIM ? 3 : 5);
+        sizes[d] = !many ? sample_int(1, 5) : 1 + (sample_int(0, ndim - 1) < 7);
     if (ndim && sample_int(0, 2) == 0)
         sizes[sample_int(0, ndim - 1)] = sample_int(0, 200);
     return ndim;

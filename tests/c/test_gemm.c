@@ -580,11 +580,11 @@ static bool check_batch(bk_dtype type, int64_t m, int64_t n, int64_t k, bool sha
     const int64_t size = (int64_t)bk_dtype_size(type);
     gemm_task task = task_of(&a, &b, &c);
     task.m = m;
-    const gemm_batch batch = { .ndim = 2,
-                               .sizes = { OUTER, INNER },
-                               .a = { INNER * m * k, m * k },
-                               .b = { shared_b ? 0 : INNER * k * n, shared_b ? 0 : k * n },
-                               .c = { INNER * m * n, m * n } };
+    gemm_batch batch = { .ndim = 2,
+                         .sizes = { OUTER, INNER },
+                         .a = { INNER * m * k, m * k },
+                         .b = { shared_b ? 0 : INNER * k * n, shared_b ? 0 : k * n },
+                         .c = { INNER * m * n, m * n } };
     bool right = gemm_run_batch(&task, &batch) == 0;
     for (int64_t i = 0; i < COUNT; i++) {
         matrix x = a, y = b, z = c;

@@ -462,6 +462,54 @@ static void in_parts(void)
     cache_clear();
 }
 
+/* Characters and the gradients of their table and of what multiplies it: 20 rows, in which 18 are looked up 384 times,
+ * in another order than the product reads them. */
+static bk_tensor *characters(bk_dtype dtype)
+{
+    enum { V = 20, K = 64, N = 48, B = 16, T = 24 };
+    bk_tensor *places = bk_remainder_s(bk_reshape(bk_arange(0, B * T, 1, BK_INT64), 2, (int64_t[]){ B, T }), V - 2);
+    bk_tensor *table = sample(2, (int64_t[]){ V, K }, dtype, 1, 1), *w = sample(2, (int64_t[]){ N, K }, dtype, 2, 0.2),
+              *b = sample(1, (int64_t[]){ N }, dtype, 3, 1);
+    for (int k = 0; k < 3; k++)
+        bk_set_requires_grad((bk_tensor *[]){ table, w, b }[k], true);
+    bk_sync();
+    bk_tensor *y = bk_linear(bk_transpose(bk_embedding(table, places), 0, 1), w, b);
+    bk_backward(bk_sum(bk_square(y), 0, false), NULL, false, false);
+    report = report_last();
+    bk_tensor *all[] = { y, bk_grad_of(table), bk_grad_of(w), bk_grad_of(b) };
+    for (int k = 0; k < 4; k++)
+        all[k] = bk_reshape(all[k], 1, (int64_t[]){ -1 });
+    return bk_cat(all, 4, 0);
+}
+
+static bk_tensor *characters_of(bk_dtype dtype)
+{
+    bk_scope_push();
+    return scope_return(characters(dtype));
+}
+
+static void looked_up(void)
+{
+    const bool was = log_is_eager;
+    const int threads = bk_get_num_threads();
+    for (bk_dtype dtype = BK_FLOAT32; dtype <= BK_FLOAT64; dtype++) {
+        bk_scope_push();
+        cache_clear();
+        bk_tensor *lazy = characters_of(dtype);
+        tap_ok(was || report.count[FACT_LOOKED_UP] == 3,
+               "products of looked-up rows, and gradients, are made in the table");
+        bk_set_num_threads(3);
+        bk_tensor *others = characters_of(dtype);
+        bk_set_num_threads(threads);
+        tap_ok(!memcmp(bk_data(lazy), bk_data(others), (size_t)bk_numel(lazy) * bk_dtype_size(dtype)),
+               "their bits do not depend on the number of threads");
+        log_is_eager = true;
+        tap_ok(close_to(lazy, characters_of(dtype)), "they are those of eager mode");
+        log_is_eager = was;
+        bk_scope_pop();
+    }
+}
+
 int main(void)
 {
     fires();
@@ -470,5 +518,6 @@ int main(void)
     keeps_bits();
     writes_between();
     in_parts();
+    looked_up();
     return tap_done();
 }
