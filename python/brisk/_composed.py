@@ -15,6 +15,8 @@ def looks_like(function, arguments=1, first=0):
                 return fn(*args, **kwargs)
             start = _C._tape_position()
             result = fn(*args, **kwargs)
+            if isinstance(result, _C.Tensor):
+                result = _C._as_own(result)
             one = result[0] if type(result) is tuple else result
             given = args[first : first + arguments]
             if all(isinstance(t, _C.Tensor) for t in (one, *given)) and len(given) == arguments:

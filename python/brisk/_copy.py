@@ -29,7 +29,8 @@ def _deepcopy(self, memo):
     if not self.is_leaf:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
-            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage"
+            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
+            "see https://github.com/pytorch/pytorch/pull/103001"
         )
     new = _rebuild(type(self), copy.deepcopy(self.untyped_storage(), memo), *_parts(self))
     memo[id(self)] = new

@@ -3,6 +3,7 @@
 The modified Bessel functions are computed in float64: their power series up to 30, where every term is positive, and
 from there on the asymptotic one, of which 16 terms are below the last bit."""
 
+import itertools
 import math
 
 from brisk import _C
@@ -143,22 +144,34 @@ def xlog1py(input, other, *, out=None):
 # --- modified Bessel functions of the first kind ---------------------------------------------------------------------
 
 
+def _products(count, factor):
+    """1, factor(1), factor(1) factor(2) ..."""
+    return list(itertools.accumulate(range(1, count), lambda product, k: product * factor(k), initial=1.0))
+
+
+# By order: the power series in x^2 (of order 1 divided by x), and the asymptotic series in 1 / x.
+_POWERS = [
+    _products(60, lambda k: 0.25 / (k * k)),
+    [0.5 * c for c in _products(60, lambda k: 0.25 / (k * (k + 1)))],
+]
+_FALLING = [_products(17, lambda k, n=order: ((2 * k - 1) ** 2 - 4 * n) / (8 * k)) for order in (0, 1)]
+
+
+def _horner(x, coefficients):
+    value = x * coefficients[-1] + coefficients[-2]
+    for c in coefficients[-3::-1]:
+        value = value * x + c
+    return value
+
+
 def _scaled_bessel(x, order):
     """exp(-|x|) I(x) of order 0 or 1, in float64."""
     size = x.to(_C.float64).abs()
     small = size.clamp(max=30.0)
-    quarter = small.square() / 4
-    term = _C.ones_like(small) if order == 0 else small / 2
-    series = term
-    for k in range(1, 60):
-        term = term * quarter / (k * (k + order))
-        series = series + term
+    series = _horner(small.square(), _POWERS[order])
+    series = series if order == 0 else series * small
     large = size.clamp(min=30.0)
-    part = _C.ones_like(large)
-    tail = part
-    for k in range(1, 17):
-        part = part * ((2 * k - 1) ** 2 - 4 * order) / (8 * k * large)
-        tail = tail + part
+    tail = _horner(large.reciprocal(), _FALLING[order])
     value = _C.where(size < 30, series * (-small).exp(), tail / (2 * math.pi * large).sqrt())
     return value if order == 0 else value * x.to(_C.float64).sign()
 

@@ -21,11 +21,27 @@ static PyObject *backward_into(const arg *a)
 {
     PyObject *module = PyImport_ImportModule("brisk.autograd");
     PyObject *gradient = a[1].object ? a[1].object : Py_None, *retain = a[2].object ? a[2].object : Py_None;
-    PyObject *answer = module ? PyObject_CallMethod(module, "backward", "OOOOO", a[0].object, gradient, retain,
-                                                    a[3].b ? Py_True : Py_False, a[4].object)
+    PyObject *answer = module ? PyObject_CallMethod(module, "backward", "OOOOOO", a[0].object, gradient, retain,
+                                                    a[3].b ? Py_True : Py_False, Py_None, a[4].object)
                               : NULL;
     Py_XDECREF(module);
     return answer;
+}
+
+/* Leaves will hold gradients whose tape leads to them. */
+static int warn_of_cycle(void)
+{
+    static bool warned;
+    if (warned)
+        return 0;
+    warned = true;
+    return PyErr_WarnEx(
+        PyExc_UserWarning,
+        "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
+        "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you "
+        "have to use this function, make sure to reset the .grad fields of your parameters to None after use to break "
+        "the cycle and avoid the leak.",
+        1);
 }
 
 static PyObject *py_backward(const arg *a)
@@ -43,7 +59,7 @@ static PyObject *py_backward(const arg *a)
     }
     if (walk_tape(&call) < 0)
         return py_raise();
-    if (py_flush() < 0)
+    if (py_flush() < 0 || (call.create_graph && warn_of_cycle() < 0))
         return NULL;
     Py_RETURN_NONE;
 }
@@ -80,6 +96,8 @@ static PyObject *py_run_backward(const arg *a)
                            .retain_graph = a[3].b,
                            .create_graph = a[4].b,
                            .inputs_are_ends = a[6].b };
+    if (accumulate && call.create_graph && warn_of_cycle() < 0)
+        return NULL;
     if (walk_tape(&call) < 0)
         return py_raise();
     PyObject *tuple = accumulate ? Py_NewRef(Py_None) : results_tuple(results, count);
@@ -345,6 +363,10 @@ static int set_requires_grad(PyObject *self, PyObject *value, void *unused)
         return -1;
     }
     bool on = value == Py_True;
+    if (on && !dtype_is_float(tensor_dtype(((py_tensor *)self)->t))) {
+        PyErr_SetString(PyExc_RuntimeError, "only Tensors of floating point and complex dtype can require gradients");
+        return -1;
+    }
     if (bk_set_requires_grad(((py_tensor *)self)->t, on) < 0) {
         py_raise();
         return -1;
@@ -352,13 +374,26 @@ static int set_requires_grad(PyObject *self, PyObject *value, void *unused)
     return 0;
 }
 
+/* What is no leaf has none, unless it was asked to keep it. */
+static __attribute__((noinline)) PyObject *no_grad_there(const bk_tensor *t)
+{
+    bool in_vain = !bk_is_leaf(t) && !bk_retains_grad(t) && py_asks_gradient(t);
+    const char *text =
+        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+        "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
+        "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure "
+        "you access the leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information.";
+    if (in_vain && PyErr_WarnEx(PyExc_UserWarning, text, 1) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *get_grad(PyObject *self, void *unused)
 {
     (void)unused;
-    bk_tensor *g = bk_grad_of(((py_tensor *)self)->t);
-    if (!g)
-        Py_RETURN_NONE;
-    return py_wrap(bk_retain(g));
+    const bk_tensor *t = ((py_tensor *)self)->t;
+    bk_tensor *g = bk_grad_of(t);
+    return g ? py_wrap(bk_retain(g)) : no_grad_there(t);
 }
 
 static int set_grad(PyObject *self, PyObject *value, void *unused)

@@ -307,7 +307,7 @@ static void on_free_saved(void *data)
 {
     context *c = data;
     gil_state gil = gil_take();
-    c->freed = c->saved_count > 0;
+    c->freed = true;
     context_drop_saved(c);
     gil_give(gil);
 }
@@ -331,7 +331,7 @@ static int begin_forward(context *c, arguments args)
         if (!py_is_tensor(args.item[i]))
             continue;
         const bk_tensor *t = handle_of(args.item[i]);
-        c->inputs[i] = (meta){ layout_hold(t->layout), tensor_dtype(t), tensor_tracked(t) };
+        c->inputs[i] = (meta){ layout_hold(t->layout), tensor_dtype(t), bk_requires_grad(t) };
         if (c->inputs[i].taped)
             forward_reads(c->forward, t);
     }
@@ -419,6 +419,12 @@ static int check_dirty(const context *c, arguments args, PyObject *const *output
                          py_type_name(o));
             return -1;
         }
+        if (!is_input(args, o) &&
+            PyErr_WarnEx(PyExc_UserWarning,
+                         "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been "
+                         "mutated should be passed to ctx.mark_dirty().",
+                         1) < 0)
+            return -1;
         if (!returned && is_input(args, o)) {
             PyErr_SetString(PyExc_RuntimeError,
                             "Some elements marked as dirty during the forward method were not returned as output. The "

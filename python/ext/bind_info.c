@@ -287,7 +287,7 @@ static PyObject *get_none(PyObject *self, void *c) { return (void)self, (void)c,
 /* Of a copy that nobody else has, a view is no view to PyTorch. */
 static bool is_view(const bk_tensor *t)
 {
-    return t->flags & TENSOR_VIEW && t->made_by != VIEW_unsafe_view && t->made_by != VIEW_squeeze_own;
+    return t->flags & (TENSOR_VIEW | TENSOR_PART) && t->made_by != VIEW_unsafe_view && t->made_by != VIEW_squeeze_own;
 }
 
 static PyObject *get_view_base(PyObject *self, void *c)

@@ -161,11 +161,16 @@ static PyObject *py_transpose_(const arg *a)
     return become(&a[0], bk_transpose(a[0].tensor, (int)a[1].i, (int)a[2].i));
 }
 static PyObject *py_unsqueeze_(const arg *a) { return become(&a[0], bk_unsqueeze(a[0].tensor, (int)a[1].i)); }
-static PyObject *py_squeeze_all_(const arg *a) { return become(&a[0], bk_squeeze(a[0].tensor, BK_MAX_NDIM)); }
+static PyObject *py_squeeze_all_(const arg *a)
+{
+    return become(&a[0], made_by(bk_squeeze(a[0].tensor, BK_MAX_NDIM), VIEW_squeeze_all_));
+}
 static PyObject *py_squeeze_(const arg *a)
 {
-    int dims[BK_MAX_NDIM];
-    return become(&a[0], bk_squeeze_dims(a[0].tensor, a[1].ints.n, dims_of(&a[1], dims)));
+    int dims[BK_MAX_NDIM] = { 0 };
+    bool several = a[1].object && PySequence_Check(a[1].object);
+    bk_tensor *r = bk_squeeze_dims(a[0].tensor, a[1].ints.n, dims_of(&a[1], dims));
+    return become(&a[0], made_by(r, several ? VIEW_squeeze_dims_ : VIEW_squeeze_own));
 }
 
 static PyObject *py_squeeze_all(const arg *a) { return py_wrap(bk_squeeze(a[0].tensor, BK_MAX_NDIM)); }

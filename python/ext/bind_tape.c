@@ -189,6 +189,13 @@ static PyObject *py_tape_saved(const arg *a)
     return py_raise();
 }
 
+/* A result that was reshaped on the way, as a tensor of its own. */
+static PyObject *py_as_own(const arg *a)
+{
+    bk_tensor *own = tensor_as_own(a[0].tensor);
+    return own == a[0].tensor ? Py_NewRef(a[0].object) : py_wrap(own);
+}
+
 /* A tensor at self's place. */
 static PyObject *py_stand_in_for(const arg *a)
 {
@@ -314,6 +321,7 @@ const binding tape_rows[] = {
     { AS_FUNCTION, "_placed_at(Tensor self, Tensor place)", py_placed_at, NULL },
     { AS_FUNCTION, "_looks_like(str function, int position, Tensor result, Tensor[] arguments)", py_looks_like, NULL },
     { AS_FUNCTION, "_tape_ends(Tensor[] tensors, int position)", py_tape_ends, NULL },
+    { AS_FUNCTION, "_as_own(Tensor self)", py_as_own, NULL },
     { AS_FUNCTION, "_tape_saved(Tensor[] tensors, int position)", py_tape_saved, NULL },
     { AS_FUNCTION, "_set_anomaly_check(Object? check)", py_set_anomaly_check, NULL },
 };

@@ -268,6 +268,8 @@ PyObject *py_tensor_getitem(PyObject *self, PyObject *key)
         if (!r)
             py_raise();
     }
+    if (r && PySlice_Check(key) && r->made_by == VIEW_alias) /* x[:], unlike x[:, :] */
+        made_by(r, VIEW_slice);
     if (r && !(r->flags & TENSOR_VIEW) && bk_requires_grad(r)) { /* by tensors */
         static int row;
         row = row ? row : composed_find("__getitem__") + 1;

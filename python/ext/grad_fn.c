@@ -45,6 +45,17 @@ static PyGetSetDef leaf_attributes[] = {
     { NULL, NULL, NULL, NULL, NULL },
 };
 
+/* To PyTorch's users these are built in: messages have the bare name. */
+static int type_renamed(PyObject *type, const char *name)
+{
+    PyObject *own = PyUnicode_FromString(name), *module = PyUnicode_FromString("builtins");
+    bool good = own && module && PyObject_SetAttrString(type, "__name__", own) == 0 &&
+                PyObject_SetAttrString(type, "__module__", module) == 0;
+    Py_XDECREF(own);
+    Py_XDECREF(module);
+    return good ? 0 : -1;
+}
+
 /* The type of this name, made at the first call. Borrowed. */
 static PyTypeObject *type_named(const char *name, bool leaf)
 {
@@ -56,7 +67,7 @@ static PyTypeObject *type_named(const char *name, bool leaf)
     PyType_Spec spec = { dotted ? PyUnicode_AsUTF8(dotted) : NULL, sizeof(grad_fn), 0,
                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots };
     type = spec.name ? PyType_FromSpecWithBases(&spec, (PyObject *)node_type) : NULL;
-    if (!type || PyDict_SetItemString(types, name, type) < 0) {
+    if (!type || type_renamed(type, name) < 0 || PyDict_SetItemString(types, name, type) < 0) {
         Py_XDECREF(type);
         return NULL;
     }
@@ -109,7 +120,7 @@ static PyObject *step_new(node *place, int step, const char *name)
     f->step = step;
     place->tape_refs++;
     lock_give();
-    f->name = strrchr(type->tp_name, '.') + 1;
+    f->name = type->tp_name;
     if (remember(f) < 0)
         Py_CLEAR(f);
     return (PyObject *)f;
@@ -197,7 +208,7 @@ static PyObject *function_pair(node *edge)
     int number = 0;
     while (edge && edge->op == OP_expand) /* operands that are repeated: no function of PyTorch's */
         edge = edge->edge[0];
-    node *to = edge ? function_at(edge, &number) : NULL;
+    node *to = edge && edge->op != OP_nowhere ? function_at(edge, &number) : NULL;
     PyObject *f = to ? grad_fn_new(to, NULL) : Py_NewRef(Py_None);
     return f ? Py_BuildValue("(Ni)", f, number) : NULL;
 }
@@ -268,6 +279,21 @@ static PyObject *next_of_composed(node *n, int step)
     return all;
 }
 
+/* An op in place of a view is one function with the write: it has the base where the op had the view. */
+static PyObject *next_of_part(const node *n)
+{
+    node *op = n->edge[1], **edges = NULL;
+    node *const *own;
+    int count = op->composed ? composed_edges(op, &edges) : place_edges(op, &own);
+    node **all = count > 0 ? mem_alloc((size_t)count * sizeof *all) : NULL;
+    for (int k = 0; all && k < count; k++)
+        all[k] = k == 0 ? n->edge[0] : edges ? edges[k] : own[k];
+    PyObject *list = all ? functions_at(all, count, NULL) : PyErr_NoMemory();
+    mem_free(all);
+    mem_free(edges); /* borrowed places */
+    return list;
+}
+
 /* ((function, number of its output), ...): one for each input; (None, 0) where no gradient goes. */
 static PyObject *grad_fn_next(PyObject *self, void *unused)
 {
@@ -280,6 +306,9 @@ static PyObject *grad_fn_next(PyObject *self, void *unused)
     while (n->op == OP_view && n->attr.region.add && n->attr.region.tape >> REGION_OP_SHIFT == WRITE_part &&
            n->edge[0]->op != OP_leaf)
         n = n->edge[0]; /* the op whose result a tensor took in place */
+    if (n->op == OP_update && n->attr.region.tape >> REGION_OP_SHIFT == WRITE_through && n->edge[1] &&
+        n->edge[1]->op != OP_function && n->edge[1]->op != OP_output && n->edge[1]->op != OP_leaf)
+        return next_of_part(n);
     int count = place_edges(n, &own);
     if (f->step + 1 < index_steps(n)) {
         PyObject *pair = step_pair(n, f->step + 1), *all = pair ? PyTuple_Pack(1, pair) : NULL;

@@ -82,6 +82,9 @@ PyObject *py_make_subclass(const arg *a)
     PyTypeObject *type = (PyTypeObject *)a[0].object;
     if (!PyType_Check(a[0].object) || !PyType_IsSubtype(type, py_tensor_type))
         return PyErr_Format(PyExc_TypeError, "cls must be a subclass of Tensor (got %s)", py_type_name(a[0].object));
+    if (a[2].b && !dtype_is_float(tensor_dtype(a[1].tensor)))
+        return PyErr_Format(PyExc_RuntimeError,
+                            "Only Tensors of floating point and complex dtype can require gradients");
     bk_tensor *t = bk_detach(a[1].tensor);
     if (t && a[2].b && bk_set_requires_grad(t, true) < 0) {
         bk_release(t);

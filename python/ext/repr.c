@@ -24,7 +24,7 @@ static const char *grad_suffix(const bk_tensor *t, char text[static 80])
     if (bk_is_leaf(t))
         return "requires_grad=True";
     PyObject *f = py_grad_fn(t);
-    snprintf(text, 80, "grad_fn=<%s>", f ? strrchr(Py_TYPE(f)->tp_name, '.') + 1 : "");
+    snprintf(text, 80, "grad_fn=<%s>", f ? Py_TYPE(f)->tp_name : "");
     Py_XDECREF(f);
     return text;
 }

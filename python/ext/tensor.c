@@ -561,15 +561,28 @@ static PyObject *tensor_item(PyObject *self, PyObject *unused)
     return d == BK_FLOAT32 ? PyFloat_FromDouble(*(const float *)p) : py_item(d, p); /* element loops end here */
 }
 
+/* The number forgets where it came from. */
+static int warn_of_number(PyObject *self)
+{
+    static bool warned;
+    if (warned || !bk_requires_grad(((py_tensor *)self)->t))
+        return 0;
+    warned = true;
+    return PyErr_WarnEx(PyExc_UserWarning,
+                        "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+                        "Consider using tensor.detach() first.",
+                        1);
+}
+
 static PyObject *nb_float(PyObject *self)
 {
-    const char *p = python_element(self);
+    const char *p = warn_of_number(self) < 0 ? NULL : python_element(self);
     return p ? PyFloat_FromDouble(dtype_load_double(tensor_dtype(((py_tensor *)self)->t), p)) : NULL;
 }
 
 static PyObject *nb_int(PyObject *self)
 {
-    const char *p = python_element(self);
+    const char *p = warn_of_number(self) < 0 ? NULL : python_element(self);
     if (!p)
         return NULL;
     bk_dtype d = tensor_dtype(((py_tensor *)self)->t);

@@ -7,6 +7,7 @@
 #include "autograd/backward.h"
 #include "autograd/function.h"
 #include "autograd/hooks.h"
+#include "autograd/periods.h"
 #include "autograd/replay.h"
 #include "autograd/rules.h"
 #include "core/error.h"
@@ -93,8 +94,8 @@ static void pass_free(pass *p)
     }
     places_free(p->outputs, p->call->output_count);
     places_free(p->inputs, p->call->input_count);
-    lock_give();
     pass_forget(p);
+    lock_give();
 }
 
 /* --- sending -------------------------------------------------------------------------------------------------------
@@ -576,6 +577,7 @@ static int run_step(pass *p, step *s)
     switch (s->node->op) {
     case OP_leaf: return s->grad ? send_leaf(s, h, create_graph) : 0;
     case OP_forward: return s->grad && p->tangents ? send(p, s->node->edge[0], s->grad) : 0;
+    case OP_nowhere: return 0;
     case OP_output: return s->grad ? collect_output(p, s) : 0;
     case OP_function: return send_function(p, s);
     case OP_view:
@@ -608,7 +610,15 @@ static void free_saved(node *n)
         node_drop_input(n, k);
 }
 
-static int run_steps(pass *p, int from, int to)
+/* Nothing is left to be done at a step. */
+static inline void leave(const pass *p, step *s)
+{
+    step_clear(s);
+    if (!p->call->retain_graph && !p->call->create_graph && s->leads)
+        free_saved(s->node);
+}
+
+int pass_run(pass *p, int from, int to)
 {
     for (int i = from; i < to; i++) {
         step *s = &p->steps[i];
@@ -620,12 +630,17 @@ static int run_steps(pass *p, int from, int to)
         if (status < 0)
             return -1;
         lock_take();
-        step_clear(s);
-        if (!p->call->retain_graph && !p->call->create_graph && s->leads)
-            free_saved(s->node);
+        leave(p, s);
         lock_give();
     }
     return 0;
+}
+
+void pass_skip(pass *p, int from, int to)
+{
+    for (int i = from; i < to; i++)
+        if (p->steps[i].wanted)
+            leave(p, &p->steps[i]);
 }
 
 /* --- the entry -----------------------------------------------------------------------------------------------------
@@ -704,7 +719,11 @@ static int run_again(pass *p, int inner)
 
 static int run_rules(pass *p, int inner, replay_way way)
 {
-    int status = start(p) < 0 ? -1 : run_steps(p, 0, inner);
+    int status = start(p);
+    if (status == 0)
+        status = way == REPLAY_PERIODS ? periods_run(p, inner) : pass_run(p, 0, inner);
+    if (way == REPLAY_PERIODS)
+        lock_give();
     return way == REPLAY_LEARN && replay_learnt(p, status == 0) < 0 ? -1 : status;
 }
 
@@ -712,7 +731,7 @@ static int run_pass(pass *p, replay_way way)
 {
     int inner = way == REPLAY_NONE ? p->count : pass_first_leaf(p);
     int status = way == REPLAY_KNOWN ? run_again(p, inner) : run_rules(p, inner, way);
-    return status < 0 ? -1 : run_steps(p, inner, p->count);
+    return status < 0 ? -1 : pass_run(p, inner, p->count);
 }
 
 bool backward_for_tangents(void) { return running && running->tangents; }

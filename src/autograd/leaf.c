@@ -4,7 +4,15 @@
 #include "core/tensor.h"
 #include "ops/numbers.h"
 
-bool bk_requires_grad(const bk_tensor *t) { return t->track && (t->track->place || t->track->requires_grad); }
+bool bk_requires_grad(const bk_tensor *t)
+{
+    const track *k = t->track;
+    if (!k)
+        return false;
+    if (k->place || k->requires_grad)
+        return true;
+    return tensor_rejoin((bk_tensor *)t);
+}
 
 /* Whether t is only a view of what its track stands for. */
 static bool is_view(const bk_tensor *t)
@@ -12,10 +20,21 @@ static bool is_view(const bk_tensor *t)
     return t->flags & TENSOR_VIEW || t->track->layout != t->layout || t->track->offset != t->offset;
 }
 
+/* Of a track without a place. */
+static __attribute__((noinline)) bool view_is_leaf(const bk_tensor *t)
+{
+    bool rejoined = t->flags & TENSOR_PART && tensor_rejoin((bk_tensor *)t);
+    return !rejoined && (t->flags & TENSOR_PART || !t->track->requires_grad);
+}
+
 bool bk_is_leaf(const bk_tensor *t)
 {
     const track *k = t->track;
-    return !k || (!k->place && (!k->requires_grad || !is_view(t)));
+    if (!k || k->place)
+        return !k;
+    if (t->flags & (TENSOR_VIEW | TENSOR_PART))
+        return view_is_leaf(t);
+    return !k->requires_grad || (k->layout == t->layout && k->offset == t->offset);
 }
 
 int bk_set_requires_grad(bk_tensor *t, bool on)
@@ -36,7 +55,7 @@ int bk_set_requires_grad(bk_tensor *t, bool on)
         status = error_int(BK_RUNTIME_ERROR,
                            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
     else if (on && t->track && is_view(t))
-        track_leave(t); /* a view of a tensor without gradients becomes a leaf of its own */
+        status = track_part(t); /* a view of a tensor without gradients becomes a leaf of its own */
     if (status == 0 && bk_is_leaf(t) && (on || t->track)) {
         status = tensor_track(t) ? 0 : -1;
         if (status == 0)
@@ -53,7 +72,7 @@ int bk_detach_(bk_tensor *t)
         return -1;
     lock_take();
     int status = 0;
-    if (t->track && is_view(t))
+    if (t->track && (is_view(t) || t->track->part))
         status = error_int(
             BK_RUNTIME_ERROR,
             "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "

@@ -35,7 +35,11 @@ typedef struct pass {
 
 /* Collects the places under the outputs, and finds which of them are wanted. False: out of memory. */
 bool pass_collect(pass *p);
-void pass_forget(pass *p); /* gives the array of steps back */
+int pass_first_leaf(const pass *p);      /* the first leaf's step, where leaves are last */
+void pass_forget(pass *p);               /* gives the array of steps back */
+int pass_run(pass *p, int from, int to); /* takes the steps of this range */
+/* Leaves the steps of this range as if they had been taken: what their rules record is there. With the lock. */
+void pass_skip(pass *p, int from, int to);
 /* What a track makes of its gradient: a tensor of its own that is all of its memory, that of a leaf in the leaf's
  * strides, else as it came. Owned. */
 bk_tensor *track_gradient(const track *k, const bk_tensor *g);

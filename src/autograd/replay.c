@@ -15,6 +15,8 @@
 #include <string.h>
 
 #include "autograd/function.h"
+#include "autograd/periods.h"
+#include "autograd/tape_keys.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -24,208 +26,6 @@
 #include "graph/plan.h"
 #include "graph/rewrites.h"
 #include "ops/elementwise.h"
-
-/* --- keys ----------------------------------------------------------------------------------------------------------
- */
-
-enum { /* the state of a value or a place: flags of the node, and in other bits */
-       SHOWN_FLAGS = NODE_PENDING | NODE_CONSTANT | NODE_FREED,
-       HAS_DATA = 4,
-       IS_WANTED = 16,
-       LEADS = 32,
-       IS_ASKED = 64,
-       TAKES = 128,
-};
-_Static_assert(!(SHOWN_FLAGS & (HAS_DATA | IS_WANTED | LEADS | IS_ASKED | TAKES)), "the bits of a state are apart");
-
-/* A place of the tape, or a value that one of them holds. Values are numbered: the places by their steps, the others
- * as they are met. */
-typedef struct value_key {
-    uint16_t op;
-    uint8_t dtype;
-    uint8_t state;
-    uint32_t layout;
-    int32_t in[MAX_INPUTS], edge[MAX_INPUTS]; /* numbers; -1: none */
-    attr attr;
-} value_key;
-
-enum { ANY_OP = 0xffff, CALL = 0xfffe, MAX_STEPS = 1 << 17 };
-
-/* The values of the pass that is looked at, by number. Grows with the longest tape and stays. Who gets no memory here
- * can do without. */
-static struct {
-    node **nodes;
-    value_key *keys;
-    int count, capacity;
-    uint64_t hash;
-} values;
-
-static bool values_reserve(int count)
-{
-    if (count <= values.capacity)
-        return true;
-    int capacity = count + count / 2 + 64;
-    node **nodes = mem_try((size_t)capacity * sizeof *nodes);
-    value_key *keys = mem_try((size_t)capacity * sizeof *keys);
-    if (!nodes || !keys) {
-        mem_free(nodes);
-        mem_free(keys);
-        return false;
-    }
-    if (values.count) {
-        memcpy(nodes, values.nodes, (size_t)values.count * sizeof *nodes);
-        memcpy(keys, values.keys, (size_t)values.count * sizeof *keys);
-    }
-    mem_free(values.nodes);
-    mem_free(values.keys);
-    values.nodes = nodes;
-    values.keys = keys;
-    values.capacity = capacity;
-    return true;
-}
-
-static int number_of(const node *n)
-{
-    bool known = n->visit >= 0 && n->visit < values.count && values.nodes[n->visit] == n;
-    return known ? n->visit : -1;
-}
-
-static inline int add_value(node *n)
-{
-    n->visit = values.count;
-    values.nodes[values.count] = n;
-    return values.count++;
-}
-
-/* There is room: see values_reserve. */
-static inline int value_of(node *n)
-{
-    int number = n ? number_of(n) : -1;
-    return number >= 0 || !n ? number : add_value(n);
-}
-
-static inline uint8_t state_of(const node *n) { return (uint8_t)((n->flags & SHOWN_FLAGS) | (n->data ? HAS_DATA : 0)); }
-
-/* Whether the gradient that comes to a step will be that of a leaf, as it stands. */
-static inline bool takes(const pass *p, const step *s)
-{
-    if (s->node->op != OP_leaf || !s->wanted || p->call->results)
-        return false;
-    const track *k = s->node->extra;
-    return !k->grad && !k->place && !k->hooks;
-}
-
-static inline void describe_step(const pass *p, const step *s, value_key *key)
-{
-    node *n = s->node;
-    key->op = n->op;
-    key->dtype = n->dtype;
-    key->state = (uint8_t)(state_of(n) | (s->wanted ? IS_WANTED : 0) | (s->leads ? LEADS : 0) |
-                           (s->asked ? IS_ASKED : 0) | (takes(p, s) ? TAKES : 0));
-    key->layout = n->layout->id;
-    for (int k = 0; k < MAX_INPUTS; k++) {
-        key->in[k] = value_of(n->in[k]);
-        key->edge[k] = n->edge[k] ? number_of(n->edge[k]) : -1;
-    }
-    key->attr = n->attr;
-}
-
-/* Of a value that is no place, rules see no more than its sizes, unless it is a view or a constant. */
-static void describe_value(const node *n, value_key *key)
-{
-    bool view = n->flags & NODE_PENDING && op_get(n->op)->kind == KIND_VIEW;
-    bool shown = view || n->flags & NODE_CONSTANT;
-    *key = (value_key){ .op = shown ? n->op : ANY_OP,
-                        .dtype = n->dtype,
-                        .state = state_of(n),
-                        .layout = n->layout->id,
-                        .in = { view ? value_of(n->in[0]) : -1, -1, -1 },
-                        .edge = { -1, -1, -1 } };
-    if (shown)
-        key->attr = n->attr;
-}
-
-/* Where the walk begins, and with which gradients. False: not in a way that is remembered. */
-static bool describe_call(const pass *p, value_key *key)
-{
-    const backward_call *c = p->call;
-    *key = (value_key){ .op = CALL, .in = { -1, -1, -1 }, .edge = { -1, -1, -1 } };
-    if (c->output_count > MAX_INPUTS)
-        return false;
-    for (int i = 0; i < c->output_count; i++) {
-        const bk_tensor *g = c->gradients ? c->gradients[i] : NULL;
-        if (g && (!tensor_whole(g) || tensor_dtype(g) != p->outputs[i]->dtype))
-            return false;
-        key->in[i] = number_of(p->outputs[i]);
-        key->edge[i] = g ? value_of(g->cell->value) : -1;
-    }
-    return true;
-}
-
-/* Keys are compared: a sample will do of a long tape, and of each key what tells most. */
-static uint64_t hash_keys(const value_key *keys, int count)
-{
-    enum { SAMPLE = 64 };
-    uint64_t what = 1, where = (uint64_t)count, words[2];
-    for (int i = 0; i < count; i += 1 + count / SAMPLE) {
-        memcpy(words, &keys[i], sizeof words); /* op, dtype, state, layout, two inputs */
-        what = (what ^ words[0]) * 0x9E3779B97F4A7C15ull;
-        const int64_t *a = keys[i].attr.i;
-        where =
-            (where ^ words[1] ^ ((uint64_t)a[0] + 7 * (uint64_t)a[1] + 31 * (uint64_t)a[2])) * 0xBF58476D1CE4E5B9ull;
-        what ^= what >> 32;
-        where ^= where >> 29;
-    }
-    uint64_t h = (what ^ where) * 0x9E3779B97F4A7C15ull;
-    return h ^ h >> 31;
-}
-
-int pass_first_leaf(const pass *p)
-{
-    int i = p->count;
-    while (i > 0 && p->steps[i - 1].node->op == OP_leaf)
-        i--;
-    return i;
-}
-
-/* Whether no code of the user runs before the leaves, and nobody asks what a place there gets. */
-static bool is_plain(const pass *p, int inner)
-{
-    for (int i = 0; i < inner; i++) {
-        const node *n = p->steps[i].node;
-        if (n->op == OP_function || n->op == OP_output || n->op == OP_leaf || n->extra || p->steps[i].asked)
-            return false;
-    }
-    return true;
-}
-
-/* Numbers the values of the tape and describes them. False: this tape is not for us. */
-static bool make_keys(const pass *p)
-{
-    int inner = pass_first_leaf(p);
-    values.count = 0;
-    if (!inner || p->count > MAX_STEPS || !is_plain(p, inner) || !values_reserve(p->count + 2 * MAX_INPUTS))
-        return false;
-    value_key call;
-    values.count = p->count;
-    for (int i = 0; i < p->count; i++)
-        values.nodes[i] = p->steps[i].node;
-    if (!describe_call(p, &call))
-        return false;
-    for (int i = 0; i < values.count; i++) {
-        if (values.count + MAX_INPUTS >= values.capacity && !values_reserve(values.count + MAX_INPUTS + 1))
-            return false;
-        if (i + NODES_AHEAD < values.count)
-            node_expect(values.nodes[i + NODES_AHEAD]);
-        if (i < p->count)
-            describe_step(p, &p->steps[i], &values.keys[i]);
-        else
-            describe_value(values.nodes[i], &values.keys[i]);
-    }
-    values.nodes[values.count] = NULL;
-    values.keys[values.count++] = call;
-    return true;
-}
 
 /* --- what is remembered ----------------------------------------------------------------------------------------------
  */
@@ -267,7 +67,7 @@ typedef struct memo {
     uint64_t hash;
     size_t bytes;
     int keys, recipes, leaves, named, watches;
-    value_key *key;
+    tape_key *key;
     recipe *recipe;
     excerpt records;
     leaf_gradient *leaf;
@@ -321,7 +121,7 @@ void replay_keep_layouts(void)
 
 static bool has_key(const memo *m)
 {
-    return m && m->keys == values.count && !memcmp(m->key, values.keys, (size_t)m->keys * sizeof *m->key);
+    return m && m->keys == tape.count && !memcmp(m->key, tape.keys, (size_t)m->keys * sizeof *m->key);
 }
 
 /* NULL: nothing is remembered, and the keys have their hash. */
@@ -329,9 +129,9 @@ static memo *find(void)
 {
     if (has_key(memory.latest))
         return memory.latest;
-    values.hash = hash_keys(values.keys, values.count);
-    memo *m = *slot_of(values.hash);
-    if (!m || m->hash != values.hash || !has_key(m))
+    tape.hash = tape_hash(tape.keys, tape.count);
+    memo *m = *slot_of(tape.hash);
+    if (!m || m->hash != tape.hash || !has_key(m))
         return NULL;
     return memory.latest = m;
 }
@@ -415,16 +215,25 @@ static void learn_end(void)
     learning.capacity = 0;
 }
 
+void replay_watch(void) { learn_begin(NULL); }
+
+bool replay_unwatch(void)
+{
+    const bool none = !learning.count && !learning.spoiled;
+    learn_end();
+    return none;
+}
+
 /* The number of a value that stands before the records; a constant that is met gets a recipe. -1: its making is
  * unknown. */
 static int number_outside(memo *m, node *n)
 {
-    int number = number_of(n);
+    int number = tape_number(n);
     if (number >= 0 || !(n->flags & NODE_CONSTANT))
         return number;
     m->recipe[m->recipes++] =
         (recipe){ .dtype = n->dtype, .making = MADE_CONSTANT, .layout = n->layout, .attr.i[0] = n->attr.i[0] };
-    return add_value(n);
+    return tape_add(n);
 }
 
 static bool learn_made(memo *m, const made *made)
@@ -445,7 +254,7 @@ static bool learn_made(memo *m, const made *made)
         if ((r.in[k] = number_outside(m, made->in[k])) < 0)
             return false;
     m->recipe[m->recipes++] = r;
-    add_value(n);
+    tape_add(n);
     return !(n->flags & NODE_TAPED);
 }
 
@@ -563,7 +372,7 @@ static void *part(memo *m, size_t *at, size_t bytes)
 static size_t lay_out(memo *m, int records, int inputs, int recipes, int leaves)
 {
     size_t at = (sizeof *m + 15) & ~(size_t)15, n = (size_t)leaves;
-    m->key = part(m, &at, (size_t)values.count * sizeof *m->key);
+    m->key = part(m, &at, (size_t)tape.count * sizeof *m->key);
     m->recipe = part(m, &at, (size_t)recipes * sizeof *m->recipe);
     m->records.keys = part(m, &at, (size_t)records * sizeof *m->records.keys);
     m->records.layouts = part(m, &at, (size_t)records * sizeof *m->records.layouts);
@@ -586,11 +395,11 @@ static memo *memo_new(const pass *p)
         }
     memo probe, *m;
     size_t bytes = lay_out(&probe, records, inputs, recipes, leaves);
-    if (bytes > MAX_MEMO || !values_reserve(values.count + recipes) || !(m = mem_try(bytes)))
+    if (bytes > MAX_MEMO || !tape_reserve(tape.count + recipes) || !(m = mem_try(bytes)))
         return NULL;
-    *m = (memo){ .hash = values.hash, .bytes = bytes, .keys = values.count, .records.records = records };
+    *m = (memo){ .hash = tape.hash, .bytes = bytes, .keys = tape.count, .records.records = records };
     lay_out(m, records, inputs, recipes, leaves);
-    memcpy(m->key, values.keys, (size_t)values.count * sizeof *m->key);
+    memcpy(m->key, tape.keys, (size_t)tape.count * sizeof *m->key);
     return m;
 }
 
@@ -657,7 +466,7 @@ static bool shape_gradients(pass *p)
 {
     for (int i = pass_first_leaf(p); i < p->count; i++) {
         step *s = &p->steps[i];
-        if (!s->grad || !takes(p, s))
+        if (!s->grad || !step_takes(p, s))
             continue;
         bk_tensor *g = track_gradient(s->node->extra, s->grad);
         if (!g)
@@ -691,12 +500,12 @@ replay_way replay_look(pass *p)
 {
     const backward_call *c = p->call;
     if (!(rewrites_done & REWRITE_replay) || c->create_graph || anomaly_check || p->around || forwards_under_way ||
-        log_eager() || inference_enabled() || !make_keys(p))
+        log_eager() || inference_enabled() || !tape_describe(p))
         return REPLAY_NONE;
     chosen = find();
     if (chosen && leaves_stand(p, chosen)) {
         if (log_look() < 0 || !log_has_room(chosen->records.records, chosen->records.bytes) ||
-            !values_reserve(values.count + chosen->recipes + chosen->named))
+            !tape_reserve(tape.count + chosen->recipes + chosen->named))
             return REPLAY_NONE;
         lock_take();
         if (!flush_checks())
@@ -704,10 +513,14 @@ replay_way replay_look(pass *p)
         learn_begin(chosen);
         return REPLAY_LEARN;
     }
-    uint64_t *seen = &memory.seen[values.hash % SEEN];
-    bool again = !chosen && *seen == values.hash;
+    uint64_t *seen = &memory.seen[tape.hash % SEEN];
+    bool again = !chosen && *seen == tape.hash;
     if (!chosen)
-        *seen = values.hash;
+        *seen = tape.hash;
+    if (!again && !chosen && rewrites_done & REWRITE_repeats && log_look() == 0 && periods_find(p)) {
+        lock_take();
+        return REPLAY_PERIODS;
+    }
     if (!again)
         return REPLAY_NONE;
     lock_take();
@@ -720,7 +533,7 @@ static node *make(const recipe *r)
 {
     node *in[MAX_INPUTS], *n;
     for (int k = 0; k < r->inputs; k++)
-        in[k] = values.nodes[r->in[k]];
+        in[k] = tape.nodes[r->in[k]];
     switch ((making)r->making) {
     case MADE_AT_ONCE: return elementwise_now(r->op, (bk_dtype)r->dtype, in, r->layout);
     case MADE_VIEW:
@@ -741,7 +554,7 @@ static node *make(const recipe *r)
 static bool own(node *n)
 {
     if (n)
-        values.nodes[values.count++] = n;
+        tape.nodes[tape.count++] = n;
     return n != NULL;
 }
 
@@ -752,7 +565,7 @@ static bool record_again(const memo *m)
     for (int i = 0; good && i < m->recipes; i++)
         good = own(make(&m->recipe[i]));
     int first = the_log.count;
-    good = good && excerpt_append(&m->records, values.nodes);
+    good = good && excerpt_append(&m->records, tape.nodes);
     for (int i = 0; good && i < m->named; i++)
         good = own(log_name(first + m->name[i]));
     return good;
@@ -763,8 +576,8 @@ static bool give_leaf(pass *p, const leaf_gradient *l, node *const *named)
     if (l->value < 0 && l->record < 0)
         return true;
     step *s = &p->steps[l->step];
-    node *n = l->record < 0 ? values.nodes[l->value] : named[l->record];
-    if (takes(p, s)) {
+    node *n = l->record < 0 ? tape.nodes[l->value] : named[l->record];
+    if (step_takes(p, s)) {
         track *k = s->node->extra;
         s->wanted = false; /* nothing is left to be done there */
         k->grad = tensor_own_at(n, NULL);
@@ -780,12 +593,12 @@ static bool give_leaf(pass *p, const leaf_gradient *l, node *const *named)
 int replay_run(pass *p)
 {
     const memo *m = memory.used = chosen;
-    const int tape = values.count;
+    const int known = tape.count;
     bool good = record_again(m);
     for (int i = 0; good && i < m->leaves; i++)
-        good = give_leaf(p, &m->leaf[i], values.nodes + tape + m->recipes);
-    for (int i = tape; i < values.count; i++)
-        node_release(values.nodes[i]);
+        good = give_leaf(p, &m->leaf[i], tape.nodes + known + m->recipes);
+    for (int i = known; i < tape.count; i++)
+        node_release(tape.nodes[i]);
     if (good && log_due())
         good = log_flush() == 0;
     memory.used = NULL;

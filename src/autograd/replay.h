@@ -4,13 +4,14 @@
 #include "autograd/pass.h"
 
 typedef enum replay_way {
-    REPLAY_NONE,  /* run the rules */
-    REPLAY_LEARN, /* run the rules, and remember what they record */
-    REPLAY_KNOWN  /* append what is remembered */
+    REPLAY_NONE,    /* run the rules */
+    REPLAY_PERIODS, /* run the rules of some periods of a tape that repeats itself (periods.h) */
+    REPLAY_LEARN,   /* run the rules, and remember what they record */
+    REPLAY_KNOWN    /* append what is remembered */
 } replay_way;
 
-/* How the steps of p before its leaves are to be done. The lock is held from here to the end of replay_learnt or
- * replay_run, by one of which LEARN and KNOWN are followed. */
+/* How the steps of p before its leaves are to be done. The lock is held from here to the end of replay_learnt,
+ * replay_run or periods_run, by one of which LEARN, KNOWN and PERIODS are followed. */
 replay_way replay_look(pass *p);
 /* The rules of the steps before the first leaf have run, and the leaves have their gradients. good: none has failed. */
 int replay_learnt(pass *p, bool good);
@@ -23,8 +24,6 @@ typedef struct replay_counts {
     int64_t learnt, replayed;
 } replay_counts;
 replay_counts replay_count(void);
-/* The first leaf's step. */
-int pass_first_leaf(const pass *p);
 
 /* --- for who makes values that are not records ---------------------------------------------------------------------
  */
@@ -39,6 +38,9 @@ static inline void replay_made(node *n, int op, int inputs, node *const *in)
     if (__builtin_expect(replay_learning, 0))
         replay_saw(n, op, inputs, in);
 }
+/* From here on it is seen whether values are made that are no records, or data is looked at; whether none were. */
+void replay_watch(void);
+bool replay_unwatch(void);
 /* Something looks at data. */
 static inline void replay_reads_data(void)
 {

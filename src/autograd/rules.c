@@ -16,6 +16,21 @@
 /* --- the rows of ops.def -------------------------------------------------------------------------------------------
  */
 
+/* y x^(y - 1), and 0 where y is 0. Of a number that is known: its power may cost less than pow. The base under a mask
+ * is made 1: what is only masked afterwards comes back in the second derivative. */
+static const bk_tensor *power_gradient(const bk_tensor *g, const bk_tensor *x, const bk_tensor *y)
+{
+    const node *number = y->cell->value;
+    if (number->flags & NODE_CONSTANT) {
+        double p = dtype_load_double((bk_dtype)number->dtype, number->data);
+        operand in[MAX_INPUTS] = { [1] = number_float(p - 1) };
+        const bk_tensor *lower = p != 0 && tensor_read(x, &in[0]) ? ew_apply_python(EW_pow, in) : NULL;
+        return p == 0 ? bk_zeros_like(g) : lower ? bk_mul(g, bk_mul_s(lower, p)) : NULL;
+    }
+    bk_tensor *none = bk_eq_s(y, 0), *base = bk_where(none, bk_ones_like(g), x);
+    return bk_where(none, bk_zeros_like(g), bk_mul(g, bk_mul(y, bk_pow(base, bk_sub_s(y, 1)))));
+}
+
 #define NONDIFF NULL
 #define UNARY(name, rule, types, f, i, b, lo, hi, gx)                                                                  \
     case EW_##name: return gx;
@@ -273,7 +288,8 @@ int grad_update(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
             return -1;
     }
     write_op op = (write_op)(a->region.tape >> REGION_OP_SHIFT);
-    bool part = op == WRITE_part || op == WRITE_part_filled; /* through a view: its zeros are no constant */
+    bool part = op == WRITE_part || op == WRITE_through ||
+                op == WRITE_part_filled; /* through a view: its zeros are no constant */
     if (n->edge[0] && below && a->region.layout == n->layout && !(part && grad_enabled())) {
         grads[0] = rule_zeros(n->layout, tensor_dtype(g)); /* nothing of the old value is left */
         return grads[0] ? 0 : -1;

@@ -10,21 +10,60 @@
 #include "autograd/pass.h"
 #include "core/memory.h"
 
+/* The arrays of the last passes, which stay: between two passes somebody may have taken memory for good (a plan), so
+ * that fresh arrays would be fresh pages. With the lock. */
+enum { KEPT_STEPS = 1 << 14 };
+static struct {
+    step *steps;
+    int capacity;
+} kept[2];
+
+static step *steps_take(int *capacity)
+{
+    for (int i = 0; i < 2; i++)
+        if (kept[i].steps && kept[i].capacity >= *capacity) {
+            step *steps = kept[i].steps;
+            *capacity = kept[i].capacity;
+            kept[i].steps = NULL;
+            return steps;
+        }
+    return mem_alloc((size_t)*capacity * sizeof(step));
+}
+
+static void steps_give(step *steps, int capacity)
+{
+    for (int i = 0; i < 2 && capacity <= KEPT_STEPS; i++)
+        if (!kept[i].steps || kept[i].capacity < capacity) {
+            mem_free(kept[i].steps);
+            kept[i].steps = steps;
+            kept[i].capacity = capacity;
+            return;
+        }
+    mem_free(steps);
+}
+
 void pass_forget(pass *p)
 {
     if (p->steps != p->few)
-        mem_free(p->steps);
+        steps_give(p->steps, p->capacity);
+}
+
+int pass_first_leaf(const pass *p)
+{
+    int i = p->count;
+    while (i > 0 && p->steps[i - 1].node->op == OP_leaf)
+        i--;
+    return i;
 }
 
 static __attribute__((noinline)) bool grow(pass *p)
 {
-    bool first = p->steps == p->few;
-    int capacity = first ? 256 : p->capacity * 2;
-    step *steps = mem_resize(first ? NULL : p->steps, (size_t)capacity * sizeof *steps);
+    int capacity = p->steps == p->few ? 256 : p->capacity * 2;
+    step *steps = steps_take(&capacity);
     if (!steps)
         return false;
-    if (first)
-        memcpy(steps, p->few, (size_t)p->count * sizeof *steps);
+    memcpy(steps, p->steps, (size_t)p->count * sizeof *steps);
+    pass_forget(p);
     p->steps = steps;
     p->capacity = capacity;
     return true;
@@ -74,8 +113,8 @@ static int order_by_table(pass *p)
     if (!high || high - low > 16 * (uint64_t)p->count)
         return -1;
     int32_t *table = mem_alloc_zero((high - low + 1) * sizeof *table);
-    step *steps = table ? mem_alloc((size_t)p->capacity * sizeof *steps) : NULL;
-    int count = 0;
+    int capacity = p->capacity, count = 0;
+    step *steps = table ? steps_take(&capacity) : NULL;
     for (int i = 0; steps && i < p->count; i++)
         if (p->steps[i].sequence)
             table[high - p->steps[i].sequence] = i + 1;
@@ -90,6 +129,7 @@ static int order_by_table(pass *p)
         return -1;
     pass_forget(p);
     p->steps = steps;
+    p->capacity = capacity;
     return 0;
 }
 
@@ -138,13 +178,13 @@ static bool in_turn(const pass *p, int first)
  * Steps are numbered, leaves last. What fails for want of memory leaves the steps as they are. */
 static void leaves_in_turn(pass *p)
 {
-    int first = p->count, at = 0, count;
+    int first = p->count, at = 0, count, capacity = p->capacity;
     while (first > 0 && p->steps[first - 1].node->op == OP_leaf)
         first--;
     if (in_turn(p, first))
         return;
     int32_t *last = mem_alloc_zero((size_t)(p->count - first + 1) * sizeof *last); /* of a leaf's readers; 0: none */
-    step *steps = last ? mem_alloc((size_t)p->capacity * sizeof *steps) : NULL;
+    step *steps = last ? steps_take(&capacity) : NULL;
     for (int i = 0; steps && i < first; i++) {
         node *const *edges = edges_of(p, p->steps[i].node, &count);
         for (int k = 0; k < count; k++)
@@ -168,6 +208,7 @@ static void leaves_in_turn(pass *p)
         return;
     pass_forget(p);
     p->steps = steps;
+    p->capacity = capacity;
     for (int i = 0; i < p->count; i++)
         p->steps[i].node->visit = i;
 }

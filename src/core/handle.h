@@ -30,6 +30,9 @@ int edge_straight(bk_tensor *t, node *value);
 void track_move(track *k, node *place); /* to a tape node, or (NULL) off the tape */
 void track_cell(track *k, cell *c); /* a leaf knows its memory: who reads its value later can ask what became of it */
 
+void track_whole(bk_tensor *t);     /* t's track is a part of no other tensor from here on */
+void tensor_go_under(bk_tensor *t); /* of a part: its track is that of the tensor below from here on */
+
 /* What a handle remembers: the view that it last read, its place on the tape, the track that keeps its gradient. */
 void handle_forget(bk_tensor *t);
 void handle_forget_edge(bk_tensor *t);

@@ -128,6 +128,7 @@ enum { REGION_FRESH = 1, REGION_OP_SHIFT = 1 };
 #define WRITE_OPS(X)                                                                                                   \
     X(part, "CopySlices")                                                                                              \
     X(slice, "CopySlices")                                                                                             \
+    X(through, "CopySlices") /* an op in place of a view */                                                            \
     X(part_filled, "CopySlices")                                                                                       \
     X(copy, "CopyBackwards")                                                                                           \
     X(fill, "FillBackward2")                                                                                           \

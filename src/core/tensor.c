@@ -115,10 +115,26 @@ static void track_drop(bk_tensor *t)
 
 void track_leave(bk_tensor *t)
 {
-    t->flags &= (uint8_t)~TENSOR_VIEW;
+    t->flags &= (uint8_t)~(TENSOR_VIEW | TENSOR_PART);
     handle_drop_keeper(t);
     if (t->track)
         track_drop(t);
+}
+
+int track_part(bk_tensor *t)
+{
+    track *base = t->track->part ? t->track->under : t->track;
+    track *own = track_new(t);
+    if (!own)
+        return -1;
+    own->part = true;
+    own->under = base;
+    base->refs++;
+    track_cell(own, t->cell);
+    track_leave(t);
+    t->track = own;
+    t->flags |= TENSOR_PART;
+    return 0;
 }
 
 static void place_release(track *k)
@@ -164,7 +180,9 @@ void track_release(track *k)
         bk_release(k->grad);
     if (k->hooks)
         hooks_free(k->hooks);
-    if (k->cell) { /* a leaf's, and every leaf of forward mode has one */
+    if (k->cell) {   /* a leaf's, and every part and every leaf of forward mode has one */
+        if (k->part) /* what is under it is none */
+            track_release(k->under);
         tangent_leaves -= k->tangents;
         cell_release(k->cell);
     }
@@ -229,6 +247,39 @@ static void edge_keep(bk_tensor *t, node *n, node *place)
 static bool edge_kept(const bk_tensor *t, const node *place)
 {
     return t->own_edge && t->own_edge_place == place && t->own_edge_version == t->cell->version;
+}
+
+void track_whole(bk_tensor *t)
+{
+    track *k = t->track;
+    t->flags &= (uint8_t)~TENSOR_PART;
+    if (k->part)
+        track_release(k->under);
+    k->part = false;
+    k->under = NULL;
+}
+
+void tensor_go_under(bk_tensor *t)
+{
+    track *k = t->track, *base = k->under;
+    base->refs++;
+    if (t->flags & TENSOR_PART && k->grad && (t->keeps = track_new(t))) /* no leaf any more, it has its gradient */
+        t->keeps->grad = bk_retain(k->grad);
+    t->flags = (uint8_t)((t->flags & ~TENSOR_PART) | TENSOR_VIEW);
+    handle_forget_edge(t);
+    track_drop(t);
+    t->track = base;
+}
+
+bool tensor_rejoin(bk_tensor *t)
+{
+    const track *k = t->track;
+    if (!k || !k->part || t->made_version == t->cell->version || !(k->under->place || k->under->requires_grad))
+        return false;
+    lock_take();
+    tensor_go_under(t);
+    lock_give();
+    return true;
 }
 
 /* Where gradients of t's track go. A leaf node that nobody has yet is kept by the handle. */
@@ -388,7 +439,7 @@ bk_tensor *apart_open(const bk_tensor *t)
 
 bk_tensor *apart_close(bk_tensor *v, const bk_tensor *again)
 {
-    if (again && v->from) { /* else no gradient goes this way */
+    if (again && v->track) { /* else no gradient goes this way */
         v->apart = again->layout;
         v->apart_offset = again->offset;
     }
@@ -407,6 +458,8 @@ static bk_tensor *owner_of(track *k, cell *c)
     bk_tensor *t = handle_new(c, k, k->layout, k->offset);
     if (!t)
         return NULL;
+    t->flags |= k->part ? TENSOR_PART : 0;
+    t->made_version = c->version;
     c->refs++;
     k->refs++;
     k->owner = t;
@@ -414,7 +467,7 @@ static bk_tensor *owner_of(track *k, cell *c)
 }
 
 bk_tensor *track_tensor(track *k) { return owner_of(k, k->cell); }
-bk_tensor *tensor_base(const bk_tensor *t) { return owner_of(t->track, t->cell); }
+bk_tensor *tensor_base(const bk_tensor *t) { return owner_of(t->track->part ? t->track->under : t->track, t->cell); }
 
 bk_tensor *cell_tensor(cell *c, const layout *l, int64_t offset)
 {
@@ -675,13 +728,25 @@ static node *place_view(bk_dtype dtype, node *place, const layout *whole, const 
     return n;
 }
 
+/* Whether t is a view of a leaf that is itself a view, and was written to since: a view of what is below the leaf. */
+static bool is_lost(const bk_tensor *t)
+{
+    return t->track->part && t->flags & TENSOR_VIEW && t->made_version != t->cell->version;
+}
+
 /* A tape node for t without a value: a view of the gradient that `place` has, which lies as `whole`: `l` from `at` on.
  */
 static node *view_edge(bk_tensor *t, node *place, const layout *whole, const layout *l, int64_t at)
 {
     if (edge_kept(t, place))
         return t->own_edge;
-    node *n = place_view(tensor_dtype(t), place, whole, l, at, view_tape(t)); /* own_edge may be what keeps `place` */
+    node *lost = is_lost(t) ? node_new(OP_nowhere, tensor_dtype(t), whole) : NULL;
+    if (is_lost(t) && !lost)
+        return NULL;
+    node *to = lost ? lost : place; /* own_edge may be what keeps it */
+    node *n = place_view(tensor_dtype(t), to, whole, l, at, view_tape(t));
+    if (lost)
+        node_release(lost);
     if (!n)
         return NULL;
     next_sequence += may_go_straight(t);
@@ -737,6 +802,8 @@ static node *edge_apart(bk_tensor *t, node *place, bk_tensor *above)
             return view_edge(t, through, above->layout->plain, t->apart, t->apart_offset);
         return view_edge(t, through, above->layout, t->layout, t->offset - above->offset);
     }
+    if (t->apart && !t->from && t->made_version == t->cell->version) /* of a leaf */
+        return view_edge(t, place, t->track->layout->plain, t->apart, t->apart_offset);
     return view_edge(t, place, t->track->layout, t->layout, t->offset - t->track->offset);
 }
 
@@ -744,6 +811,7 @@ static bool read_with(bk_tensor *t, bool with_edge, operand *out)
 {
     if (log_look() < 0)
         return false;
+    tensor_rejoin(t);
     node *place = with_edge ? track_place(t) : NULL;
     if (with_edge && t->track && t->track->requires_grad && !place)
         return false;
@@ -753,7 +821,7 @@ static bool read_with(bk_tensor *t, bool with_edge, operand *out)
     if (apart)
         keep_place(t, place);
     bool kept = edge_kept(t, place);
-    bool together = apart && !above && !kept && !is_extent(t) && covers_cell(t); /* one node is value and place */
+    bool together = apart && !above && !kept && !is_extent(t) && covers_cell(t) && !is_lost(t); /* one node for both */
     out->value = tensor_whole(t) ? t->cell->value : see(t, together ? place : NULL);
     if (!out->value)
         return false;
@@ -823,7 +891,8 @@ static __attribute__((noinline)) bool read_any(bk_tensor *t, operand *out)
 bool tensor_read_slow(const bk_tensor *t, operand *out)
 {
     const track *k = t->track;
-    if (!k || t->keeps || t->flags & TENSOR_VIEW || no_grad == GRAD_FOR_TANGENTS || !tensor_whole(t) || !is_extent(t))
+    if (!k || t->keeps || t->flags & (TENSOR_VIEW | TENSOR_PART) || no_grad == GRAD_FOR_TANGENTS || !tensor_whole(t) ||
+        !is_extent(t))
         return read_any((bk_tensor *)t, out);
     out->value = t->cell->value; /* a result, or a leaf */
     out->edge = NULL;

@@ -27,21 +27,26 @@ typedef struct track {
     int32_t refs;
     bool requires_grad; /* a leaf that wants a gradient */
     bool retain_grad;
-    bool tangents;        /* a leaf that forward mode made: it stands for a tangent, nobody asked for its gradient */
+    bool tangents; /* a leaf that forward mode made: it stands for a tangent, nobody asked for its gradient */
+    bool part;     /* a leaf that was made a view of another tensor, of whose track `under` tells; has no place */
     const layout *layout; /* its extent within the cell: that of the handle it was made for. Gradients have its sizes */
     int64_t offset;
     node *place;             /* the tape node that made the current value (owned); NULL for a leaf */
     node *leaf;              /* a leaf's tape node while one exists (not owned: it owns the track) */
-    cell *cell;              /* a leaf's, once the tape has read it (owned) */
+    cell *cell;              /* a part's; a leaf's, once the tape has read it (owned) */
     struct bk_tensor *owner; /* the handle that it was made for, while that lives; not owned */
     struct bk_tensor *grad;
-    struct hooks *hooks;       /* a leaf's (autograd/hooks.h) */
-    struct track *next_keeper; /* in the list of those that keep the gradient of one place */
+    struct hooks *hooks; /* a leaf's (autograd/hooks.h) */
+    union {
+        struct track *next_keeper; /* in the list of those that keep the gradient of one place */
+        struct track *under;       /* of a part (owned) */
+    };
 } track;
 
 enum {
     TENSOR_VIEW = 1,     /* made as a differentiable view of another handle: shares its track, is no leaf of it */
     TENSOR_DATA = 2,     /* PyTorch's .data, or a view of it: the tape is not to know of writes through it */
+    TENSOR_PART = 4,     /* a view that was made a leaf: it may become a view again (tensor_rejoin) */
     TENSOR_INFERENCE = 8 /* made in inference mode: not to be written outside of it, nor read by a gradient */
 };
 
@@ -60,7 +65,9 @@ enum {
     X(squeeze, "SqueezeBackward0")                                                                                     \
     X(squeeze_dim, "SqueezeBackward1")                                                                                 \
     X(squeeze_dims, "SqueezeBackward2")                                                                                \
-    X(squeeze_own, "SqueezeBackward4") /* of a result that nobody has seen: in place to PyTorch */                     \
+    X(squeeze_own, "SqueezeBackward4")  /* of a result that nobody has seen: in place to PyTorch */                    \
+    X(squeeze_all_, "SqueezeBackward3") /* in place */                                                                 \
+    X(squeeze_dims_, "SqueezeBackward5")                                                                               \
     X(t, "TBackward0")                                                                                                 \
     X(transpose, "TransposeBackward0")                                                                                 \
     X(unbind, "UnbindBackward0")                                                                                       \
@@ -93,7 +100,7 @@ struct bk_tensor {
     uint64_t made_at;          /* the sequence of nodes then, which its first place takes; 0: taken */
     track *keeps;              /* a view that keeps its gradient: a track of its own, which holds it. NULL: none */
     struct bk_tensor *from; /* the view that this is a view of (owned); NULL: it is one of what its track stands for */
-    const layout *apart; /* a view of a view whose elements share memory: t's elements among those, numbered; or NULL */
+    const layout *apart;    /* a view of a tensor whose elements share memory: its own among those, numbered; or NULL */
     int64_t apart_offset;
     struct bk_tensor *next_seer, **seer_link; /* in the cell's list while `seen` is set */
     void *front;                              /* the front end's object for this handle, not owned */
@@ -183,10 +190,7 @@ static inline bool tensor_tracked(const bk_tensor *t)
 {
     return t->track && (t->track->place || t->track->requires_grad);
 }
-static inline bool tensor_shares(const bk_tensor *t)
-{
-    return t->layout->overlapping && t->flags & TENSOR_VIEW && tensor_tracked(t);
-}
+static inline bool tensor_shares(const bk_tensor *t) { return t->layout->overlapping && tensor_tracked(t); }
 /* Whether writing to t in place is allowed: to each of its elements its own value, or (tensor_check_leaf) to all of
  * them the same one, which may be done where elements share memory. */
 int tensor_check_write(const bk_tensor *t);
@@ -216,6 +220,12 @@ bk_tensor *tensor_base(const bk_tensor *t);
 track *tensor_track(bk_tensor *t);
 void track_release(track *k);
 void track_leave(bk_tensor *t); /* t is on no tape from here on */
+/* t, a view of a tensor without gradients, is about to become a leaf. PyTorch does not forget what it was: when that
+ * tensor comes onto the tape by a write, so does t. Until then views of t that were made before a write lead nowhere.
+ */
+int track_part(bk_tensor *t);
+/* A leaf that was a view, or a view of one, is a view of the tensor below where PyTorch takes it for that. Whether. */
+bool tensor_rejoin(bk_tensor *t);
 void node_extra_release(node *n);
 void tensors_keep_layouts(void); /* the roots of a layout_sweep that are handles and tracks */
 

@@ -18,11 +18,13 @@
 
 int tensor_check_write(const bk_tensor *t)
 {
-    if (t->layout->overlapping)
-        return error_int(BK_RUNTIME_ERROR,
-                         "unsupported operation: more than one element of the written-to tensor refers to a single "
-                         "memory location. Please clone() the tensor before performing the operation.");
-    return tensor_check_leaf(t);
+    if (tensor_check_leaf(t) < 0)
+        return -1;
+    return !t->layout->overlapping
+               ? 0
+               : error_int(BK_RUNTIME_ERROR,
+                           "unsupported operation: more than one element of the written-to tensor refers to a single "
+                           "memory location. Please clone() the tensor before performing the operation.");
 }
 
 int tensor_check_leaf(const bk_tensor *t)
@@ -31,11 +33,12 @@ int tensor_check_leaf(const bk_tensor *t)
         return error_int(BK_RUNTIME_ERROR, "Inplace update to inference tensor outside InferenceMode is not allowed."
                                            "You can make a clone to get a normal tensor before doing inplace update."
                                            "See https://github.com/pytorch/rfcs/pull/17 for more details.");
-    if (grad_enabled() && grad_mode() && tensor_tracked(t) && t->track->requires_grad && !t->track->place)
-        return error_int(BK_RUNTIME_ERROR,
-                         "a %sleaf Variable that requires grad is being used in an in-place operation.",
-                         bk_is_leaf(t) ? "" : "view of a ");
-    return 0;
+    if (!(grad_enabled() && grad_mode() && tensor_tracked(t) && t->track->requires_grad && !t->track->place))
+        return 0;
+    if (tensor_rejoin((bk_tensor *)t))
+        return tensor_check_leaf(t);
+    return error_int(BK_RUNTIME_ERROR, "a %sleaf Variable that requires grad is being used in an in-place operation.",
+                     bk_is_leaf(t) && !t->track->part ? "" : "view of a ");
 }
 
 /* What was recorded before this has read what was there before. */
@@ -144,10 +147,18 @@ static node *update_edge(const bk_tensor *t, node *place, node *edge, bool add, 
     return n;
 }
 
+/* The track that a write to t moves: of one that was a leaf for a while, that of the tensor which it is a view of. */
+static track *track_written(bk_tensor *t)
+{
+    if (t->track && t->track->part)
+        tensor_go_under(t);
+    return tensor_track(t);
+}
+
 int tensor_set_place(bk_tensor *t, node *place)
 {
     bool first = !t->track; /* t is all that it will stand for */
-    track *k = tensor_track(t);
+    track *k = track_written(t);
     if (first && k && is_new(place) && !(t->flags & TENSOR_VIEW)) {
         k->place = node_retain(place);
         place->tape_refs++;
@@ -204,6 +215,8 @@ static int write(bk_tensor *t, operand value, bool add, bool over)
     if (!add && write_now(t, value))
         return 0;
     bool taped = grad_enabled();
+    if (taped && t->track && t->track->part && (value.edge || t->track->under->place))
+        tensor_go_under(t);
     node *place = taped && t->track ? t->track->place : NULL;
     node *edge = taped ? value.edge : NULL;
     if ((place || edge) && !tensor_track(t))
@@ -225,6 +238,8 @@ static int write(bk_tensor *t, operand value, bool add, bool over)
             node_release(n);
             return -1;
         }
+        if (!over && t->flags & TENSOR_VIEW && moved->op == OP_update)
+            moved->attr.region.tape = WRITE_through << REGION_OP_SHIFT;
         track_move(t->track, moved);
         node_release(moved);
     }
@@ -245,6 +260,20 @@ void tensor_written_by(const bk_tensor *t, write_op op)
         place->attr.region.tape = (place->attr.region.tape & REGION_FRESH) | (int64_t)op << REGION_OP_SHIFT;
 }
 
+/* What t has become is all that its track stands for, where it was that before and has no views but the one that showed
+ * it what to become: writes to t then have names of their own. */
+static void become_own(bk_tensor *t, const bk_tensor *view)
+{
+    track *k = t->track;
+    bool alone = k && k->place && k->refs == 1 + (view->track == k) && !(t->flags & TENSOR_VIEW);
+    node *place = alone ? tensor_edge(t) : NULL;
+    if (!place)
+        return;
+    track_move(k, place);
+    k->layout = t->layout;
+    k->offset = t->offset;
+}
+
 int tensor_become(bk_tensor *t, const bk_tensor *view)
 {
     if (!view)
@@ -260,6 +289,7 @@ int tensor_become(bk_tensor *t, const bk_tensor *view)
     t->offset = view->offset;
     t->made_by = view->made_by;
     t->apart = NULL;
+    become_own(t, view);
     lock_give();
     return 0;
 }
@@ -283,6 +313,8 @@ int bk_set_data(bk_tensor *t, const bk_tensor *from)
     int status = 0;
     if (t->track && (t->flags & TENSOR_VIEW || !is_extent(t)))
         track_leave(t);
+    if (t->track)
+        track_whole(t);
     take_memory(t, from);
     if (t->track) { /* its gradients look like the new memory from here on */
         t->track->layout = t->layout;
@@ -328,12 +360,12 @@ int bk_copy_out(bk_tensor *out, const bk_tensor *result)
     return status;
 }
 
-bool tensor_covers_cell(bk_tensor *t) { return tensor_track(t) && covers_cell(t); }
+bool tensor_covers_cell(bk_tensor *t) { return track_written(t) && covers_cell(t); }
 
 int tensor_move(bk_tensor *t, node *n)
 {
     if (n->flags & NODE_TAPED) {
-        if (!tensor_track(t)) {
+        if (!track_written(t)) {
             node_release(n);
             return -1;
         }

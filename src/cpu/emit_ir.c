@@ -25,6 +25,9 @@ static const uint8_t latency[IR_OP_COUNT] = {
     [IR_NEGATIVE_ADD] = 4,
     [IR_MULTIPLY_SUBTRACT] = 4,
     [IR_FLOAT_OF_INT] = 4,
+    [IR_EXPONENT] = 4,
+    [IR_MANTISSA] = 4,
+    [IR_SCALE] = 4,
     [IR_COMPARE] = 4,
     [IR_SELECT] = 2,
     [IR_WIDEN] = 7,
@@ -44,7 +47,7 @@ void ir_begin(ir_code *code, isa_level level)
 {
     code->count = code->deepest = 0;
     code->full = code->masks = code->types[IR_F32] = code->types[IR_F64] = false;
-    code->picks_bits = level == ISA_AVX512;
+    code->avx512 = level == ISA_AVX512;
 }
 
 static int add_node(ir_code *code, ir_node n)
@@ -131,8 +134,8 @@ int ir_abs(ir_code *c, int x)
 int ir_copysign(ir_code *c, int x, int sign)
 {
     int bit = sign_bit(c, type_of(c, x));
-    return c->picks_bits ? ir_ternary(c, IR_PICK_BITS, x, sign, bit)
-                         : ir_binary(c, IR_OR, ir_abs(c, x), ir_binary(c, IR_AND, sign, bit));
+    return c->avx512 ? ir_ternary(c, IR_PICK_BITS, x, sign, bit)
+                     : ir_binary(c, IR_OR, ir_abs(c, x), ir_binary(c, IR_AND, sign, bit));
 }
 
 /* vmath.h's min and max: the processor's give b for NaN and ties; where it is a that is NaN, a it is. */
@@ -161,6 +164,7 @@ ROW(row_sign)
     return ir_select(c, is(c, x, IR_GT, zero), number(c, t, 1), below);
 }
 ROW(row_square) { return mul(c, x, x); }
+ROW(row_cube) { return mul(c, mul(c, x, x), x); }
 ROW(row_reciprocal) { return quotient(c, number(c, t, 1), x); }
 ROW(row_sqrt) { return ir_unary(c, IR_SQRT, x); }
 ROW(row_rsqrt) { return quotient(c, number(c, t, 1), ir_unary(c, IR_SQRT, x)); }
@@ -241,6 +245,7 @@ static const ir_row float_rows[EW_COUNT] = {
     [EW_abs] = row_abs,
     [EW_sign] = row_sign,
     [EW_square] = row_square,
+    [EW_cube] = row_cube,
     [EW_reciprocal] = row_reciprocal,
     [EW_sqrt] = row_sqrt,
     [EW_rsqrt] = row_rsqrt,
@@ -292,7 +297,9 @@ static const ir_row function_rows[EW_COUNT][2] = {
     [EW_selu] = { ir_selu, NULL },      [EW_softplus] = { ir_softplus, NULL },
     [EW_log2] = { ir_log2, NULL },      [EW_log10] = { ir_log10, NULL },
     [EW_atan] = { ir_atan, NULL },      [EW_asin] = { ir_asin, NULL },
-    [EW_acos] = { ir_acos, NULL },
+    [EW_acos] = { ir_acos, NULL },      [EW_exp2] = { ir_exp2, NULL },
+    [EW_erfinv] = { ir_erfinv, NULL },  [EW_logit] = { ir_logit, NULL },
+    [EW_xlogy] = { ir_xlogy, NULL },
 };
 
 static const ir_row bool_rows[EW_COUNT] = {

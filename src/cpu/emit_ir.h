@@ -36,6 +36,10 @@ typedef enum ir_op {
     IR_SHIFT_RIGHT,
     IR_SHIFT_ARITHMETIC, /* 32 bits only */
     IR_FLOAT_OF_INT,     /* 32 bits only */
+    /* parts of a number; AVX-512 only */
+    IR_EXPONENT, /* as a float: -infinity of 0, infinity of infinities */
+    IR_MANTISSA, /* in [3/4, 3/2); of a negative number NaN */
+    IR_SCALE,    /* a 2^b, b an integer, rounded once */
     /* masks */
     IR_COMPARE, /* of a and b; how: ir_comparison in `detail` */
     IR_SELECT,  /* a ? b : c */
@@ -67,9 +71,9 @@ typedef struct ir_code {
     ir_node node[IR_MOST];
     int16_t depth[IR_MOST]; /* cycles from the first operands to the result, about */
     int count, deepest;
-    bool picks_bits; /* the level has IR_PICK_BITS */
-    bool full;       /* there were more nodes than fit */
-    bool masks;      /* there are nodes of IR_MASK */
+    bool avx512; /* the level has what is marked so */
+    bool full;   /* there were more nodes than fit */
+    bool masks;  /* there are nodes of IR_MASK */
     bool types[2];
 } ir_code;
 

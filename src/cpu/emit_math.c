@@ -1,9 +1,12 @@
 /* emit_math.c: exp, sigmoid, tanh and log, of float32 also atan, erf, gelu and the like, as nodes, as vmath.h computes
- * them where there is a fused multiply-add: the same operations in the same order, so the same bits. Names are those of
- * vmath.h, where the reasons stand; who changes a formula there changes it here, and test_emit.c tells who forgot. */
+ * them where there is a fused multiply-add: the same roundings, so the same bits. AVX-512 has instructions of its own
+ * for the parts of a number, which stand here for what vmath.h does with integers. Names are those of vmath.h, where
+ * the reasons stand; who changes a formula there changes it here, and test_emit.c tells who forgot. */
 #include "cpu/emit_math.h"
 
 #include <string.h>
+
+#include "cpu/vmath_series.h"
 
 #define LN2   0.69314718055994530942
 #define LOG2E 1.44269504088896340736
@@ -39,6 +42,19 @@ static int polynomial(ir_code *c, int x, int degree, const float *coefficient)
     return r;
 }
 
+/* The same as two short chains, of even and of odd powers. */
+static int split_polynomial(ir_code *c, int x, int degree, const float *coefficient)
+{
+    int z = mul(c, x, x), part[2];
+    for (int odd = 0; odd < 2; odd++) {
+        int i = degree - (degree % 2 != odd);
+        part[odd] = k(c, coefficient[i]);
+        for (i -= 2; i >= 0; i -= 2)
+            part[odd] = madd(c, part[odd], z, k(c, coefficient[i]));
+    }
+    return madd(c, part[1], x, part[0]);
+}
+
 /* --- exp ------------------------------------------------------------------------------------------------------------
  */
 
@@ -65,33 +81,52 @@ static int reduce_ln2(ir_code *c, int x, int n)
 static int pow2(ir_code *c, int n) { return ir_shift(c, IR_SHIFT_LEFT, ir_binary(c, IR_INT_ADD, n, u(c, 127)), 23); }
 static int pow2_of_rounded(ir_code *c, int t) { return ir_shift(c, IR_SHIFT_LEFT, t, 23); }
 
-static int exp_bounded(ir_code *c, int x)
+/* 2^n (1 + p), rounded as (s p + s) 2^(n - half) is with s = 2^half; n in two forms: a float, and t, in whose bits it
+ * is added to those of ROUNDER. */
+static int scaled_by_pow2(ir_code *c, int p, int n, int t)
 {
-    int t = madd(c, x, k(c, (float)LOG2E), k(c, ROUNDER));
-    int p = expm1_coarse(c, reduce_ln2(c, x, sub(c, t, k(c, ROUNDER))));
-    int n = ir_binary(c, IR_INT_SUB, t, u(c, bits_of(ROUNDER))), half = ir_shift(c, IR_SHIFT_ARITHMETIC, n, 1);
+    if (c->avx512)
+        return ir_binary(c, IR_SCALE, add(c, p, k(c, 1)), n);
+    int whole = ir_binary(c, IR_INT_SUB, t, u(c, bits_of(ROUNDER))), half = ir_shift(c, IR_SHIFT_ARITHMETIC, whole, 1);
     int s = pow2(c, half);
-    return mul(c, madd(c, p, s, s), pow2(c, ir_binary(c, IR_INT_SUB, n, half)));
+    return mul(c, madd(c, p, s, s), pow2(c, ir_binary(c, IR_INT_SUB, whole, half)));
+}
+
+/* x, but 0 below the least of interest, and the largest above: exponentials of the latter are infinite. */
+static int within(ir_code *c, int x, float least, float largest, int *vanishes)
+{
+    *vanishes = ir_compare(c, IR_LT, x, k(c, least));
+    return ir_binary(c, IR_LEAST, k(c, largest), ir_select(c, *vanishes, k(c, 0), x));
 }
 
 int ir_exp(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    int zero = k(c, 0), vanishes = ir_compare(c, IR_LT, x, k(c, -104));
-    int r = exp_bounded(c, ir_select(c, vanishes, zero, x));
-    r = ir_select(c, vanishes, zero, r);
-    return ir_select(c, ir_compare(c, IR_GT, x, k(c, 89)), k(c, INFINITY), r);
+    int vanishes, a = within(c, x, -104, 89, &vanishes), t = madd(c, a, k(c, (float)LOG2E), k(c, ROUNDER));
+    int n = sub(c, t, k(c, ROUNDER)), p = expm1_coarse(c, reduce_ln2(c, a, n));
+    return ir_select(c, vanishes, k(c, 0), scaled_by_pow2(c, p, n, t));
+}
+
+int ir_exp2(ir_code *c, ir_type type, int x, int y, int z)
+{
+    (void)type, (void)y, (void)z;
+    int vanishes, a = within(c, x, -151, 129, &vanishes), t = add(c, a, k(c, ROUNDER)), n = sub(c, t, k(c, ROUNDER));
+    int r = sub(c, a, n), w = mul(c, r, r), low = madd(c, k(c, 0.24022648f), r, k(c, 0.6931472f));
+    int middle = madd(c, k(c, 0.009618437f), r, k(c, 0.055503324f));
+    int high = madd(c, k(c, 1.535336e-4f), r, k(c, 0.0013398875f));
+    int p = mul(c, r, madd(c, madd(c, high, w, middle), w, low));
+    return ir_select(c, vanishes, k(c, 0), scaled_by_pow2(c, p, n, t));
 }
 
 int ir_sigmoid(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    const float rounder = ROUNDER + 127 + 64;
-    int a = ir_binary(c, IR_GREATEST, k(c, -104), ir_binary(c, IR_OR, x, k(c, -0.0f)));
-    int t = madd(c, a, k(c, (float)LOG2E), k(c, rounder)), s = pow2_of_rounded(c, t);
-    int p = expm1_coarse(c, reduce_ln2(c, a, sub(c, t, k(c, rounder))));
-    int e = mul(c, madd(c, p, s, s), k(c, 0x1p-64f));
-    return quotient(c, where_less(c, x, 0, e, k(c, 1)), add(c, k(c, 1), e));
+    const float rounder = ROUNDER + 127 - 64;
+    int a = ir_binary(c, IR_LEAST, k(c, 24), ir_binary(c, IR_GREATEST, k(c, -104), x)), one = k(c, 0x1p-64f);
+    int t = madd(c, a, k(c, (float)-LOG2E), k(c, rounder)), s = pow2_of_rounded(c, t), n = sub(c, k(c, rounder), t);
+    int first = ir_ternary(c, IR_MULTIPLY_SUBTRACT, n, k(c, 0x1.62e4p-1f), a);
+    int p = expm1_coarse(c, madd(c, n, k(c, 1.42860682030941723212e-6f), first));
+    return quotient(c, one, add(c, s, madd(c, p, s, one)));
 }
 
 int ir_silu(ir_code *c, ir_type type, int x, int y, int z)
@@ -143,31 +178,33 @@ int ir_tanh(ir_code *c, ir_type type, int x, int y, int z)
     (void)type, (void)y, (void)z;
     const float rounder = ROUNDER + 127;
     int a = ir_binary(c, IR_LEAST, k(c, 9.1f), ir_abs(c, x));
-    a = add(c, a, a);
-    int t = madd(c, a, k(c, (float)LOG2E), k(c, rounder)), s = pow2_of_rounded(c, t);
-    int p = expm1_reduced(c, madd(c, sub(c, t, k(c, rounder)), k(c, (float)-LN2), a));
-    int e = madd(c, p, s, sub(c, s, k(c, 1)));
-    return ir_copysign(c, quotient(c, e, add(c, e, k(c, 2))), x);
+    int t = madd(c, a, k(c, (float)(2 * LOG2E)), k(c, rounder)), s = pow2_of_rounded(c, t);
+    int r = madd(c, sub(c, t, k(c, rounder)), k(c, (float)(-0.5 * LN2)), a), w = mul(c, r, r);
+    int low = madd(c, k(c, 4 * 0.16666667f), r, k(c, 2 * 0.5f));
+    int middle = madd(c, k(c, 16 * 0.0083333108f), r, k(c, 8 * 0.041666463f));
+    int high = madd(c, k(c, 64 * 0.0001989118f), r, k(c, 32 * 0.001393382f));
+    int p = madd(c, w, madd(c, madd(c, high, w, middle), w, low), r);
+    int v = madd(c, p, s, madd(c, s, k(c, 0.5f), k(c, -0.5f)));
+    return ir_copysign(c, quotient(c, v, add(c, v, k(c, 1))), x);
 }
 
 /* --- log ------------------------------------------------------------------------------------------------------------
  */
 
-static int log_rest(ir_code *c, int f)
+enum { LEAST_MANTISSA = 0x3f400000 };
+
+static int log_rest(ir_code *c, int f, int z)
 {
-    int z = mul(c, f, f), a0 = madd(c, k(c, -0.250008196f), f, k(c, 0.333333313f));
-    int a1 = madd(c, k(c, -0.166234076f), f, k(c, 0.200012401f));
-    int a2 = madd(c, k(c, -0.131596833f), f, k(c, 0.142016277f));
-    int a3 = madd(c, k(c, -0.0763575062f), f, k(c, 0.127618611f));
-    int p = madd(c, madd(c, a3, z, a2), mul(c, z, z), madd(c, a1, z, a0));
-    return madd(c, f, p, k(c, -0.5f));
+    int a0 = madd(c, k(c, 0.33333534f), f, k(c, -0.50000066f)), a1 = madd(c, k(c, 0.19977683f), f, k(c, -0.24993171f));
+    int a2 = madd(c, k(c, 0.14982618f), f, k(c, -0.1682958f)), a3 = madd(c, k(c, 0.0534675f), f, k(c, -0.120129995f));
+    return madd(c, madd(c, a3, z, a2), mul(c, z, z), madd(c, a1, z, a0));
 }
 
 /* 2^n (1 + f) */
 static int log_of_parts(ir_code *c, int n, int f)
 {
-    int r = madd(c, mul(c, f, f), log_rest(c, f), f);
-    return madd(c, n, k(c, 0.693359375f), madd(c, n, k(c, -2.12194440e-4f), r));
+    int z = mul(c, f, f), r = madd(c, z, log_rest(c, f, z), f);
+    return madd(c, n, k(c, 0x1.62e4p-1f), madd(c, n, k(c, 1.42860682030941723212e-6f), r));
 }
 
 int ir_log1p(ir_code *c, ir_type type, int x, int y, int z)
@@ -175,9 +212,9 @@ int ir_log1p(ir_code *c, ir_type type, int x, int y, int z)
     (void)type, (void)y, (void)z;
     int one = k(c, 1), sum = add(c, one, x), back = sub(c, sum, one);
     int lost = add(c, sub(c, one, sub(c, sum, back)), sub(c, x, back));
-    int bits = ir_binary(c, IR_INT_ADD, sum, u(c, 0x3f800000u - 0x3f3504f3u));
+    int bits = ir_binary(c, IR_INT_ADD, sum, u(c, 0x3f800000u - LEAST_MANTISSA));
     int n = ir_binary(c, IR_INT_SUB, ir_shift(c, IR_SHIFT_RIGHT, bits, 23), u(c, 127));
-    int m = ir_binary(c, IR_INT_ADD, ir_binary(c, IR_AND, bits, u(c, 0x7fffff)), u(c, 0x3f3504f3u));
+    int m = ir_binary(c, IR_INT_ADD, ir_binary(c, IR_AND, bits, u(c, 0x7fffff)), u(c, LEAST_MANTISSA));
     int f = madd(c, mul(c, lost, k(c, 0.5f)), pow2(c, ir_binary(c, IR_INT_SUB, u(c, 1), n)), sub(c, m, one));
     int r = ir_copysign(c, log_of_parts(c, ir_unary(c, IR_FLOAT_OF_INT, n), f), x);
     r = ir_select(c, ir_compare(c, IR_EQ, x, k(c, -1)), k(c, -INFINITY), r);
@@ -197,19 +234,31 @@ int ir_logsigmoid(ir_code *c, ir_type type, int x, int y, int z)
     return sub(c, where_less(c, x, 0, x, k(c, 0)), ir_log1p(c, type, e, y, z));
 }
 
+/* Of what is no positive number the exponent is infinite and so the logarithm, or the mantissa not a number. */
+static int log_parts_512(ir_code *c, int x, int *f)
+{
+    int m = ir_unary(c, IR_MANTISSA, x);
+    *f = sub(c, m, k(c, 1));
+    return sub(c, ir_unary(c, IR_EXPONENT, x), ir_unary(c, IR_EXPONENT, m));
+}
+
 static int log_parts(ir_code *c, int x, int *f)
 {
+    if (c->avx512)
+        return log_parts_512(c, x, f);
     int denormal = ir_compare(c, IR_LT, x, k(c, 0x1p-126f));
     int scaled = ir_select(c, denormal, mul(c, x, k(c, 0x1p23f)), x);
-    int least = ir_select(c, denormal, u(c, 0x3f3504f3u + (23u << 23)), u(c, 0x3f3504f3u));
+    int least = ir_select(c, denormal, u(c, LEAST_MANTISSA + (23u << 23)), u(c, LEAST_MANTISSA));
     int bits = ir_binary(c, IR_INT_SUB, scaled, least);
-    int m = ir_binary(c, IR_INT_ADD, ir_binary(c, IR_AND, bits, u(c, 0x7fffff)), u(c, 0x3f3504f3u));
+    int m = ir_binary(c, IR_INT_ADD, ir_binary(c, IR_AND, bits, u(c, 0x7fffff)), u(c, LEAST_MANTISSA));
     *f = sub(c, m, k(c, 1));
     return ir_unary(c, IR_FLOAT_OF_INT, ir_shift(c, IR_SHIFT_ARITHMETIC, bits, 23));
 }
 
 static int log_special(ir_code *c, int x, int r)
 {
+    if (c->avx512)
+        return r;
     r = ir_select(c, ir_compare(c, IR_EQ, x, k(c, 0)), k(c, -INFINITY), r);
     r = where_less(c, x, 0, k(c, NAN), r);
     return where_less(c, x, INFINITY, r, x);
@@ -224,8 +273,20 @@ int ir_log(ir_code *c, ir_type type, int x, int y, int z)
 
 static int log_to_base(ir_code *c, int f, float high, float low)
 {
-    int rest = mul(c, mul(c, mul(c, f, f), log_rest(c, f)), k(c, high));
-    return madd(c, f, k(c, high), madd(c, f, k(c, low), rest));
+    int z = mul(c, f, f), rest = mul(c, z, log_rest(c, f, z));
+    return madd(c, f, k(c, high), madd(c, rest, k(c, high), mul(c, f, k(c, low))));
+}
+
+int ir_logit(ir_code *c, ir_type type, int x, int y, int z)
+{
+    return ir_log(c, type, quotient(c, x, sub(c, k(c, 1), x)), y, z);
+}
+
+int ir_xlogy(ir_code *c, ir_type type, int x, int y, int z)
+{
+    int r = mul(c, x, ir_log(c, type, y, y, z));
+    r = ir_select(c, ir_compare(c, IR_EQ, x, k(c, 0)), k(c, 0), r);
+    return ir_select(c, ir_compare(c, IR_NE, y, y), y, r);
 }
 
 int ir_log2(ir_code *c, ir_type type, int x, int y, int z)
@@ -239,7 +300,7 @@ int ir_log10(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
     int f, n = log_parts(c, x, &f), r = log_to_base(c, f, 0x1.bcb7b2p-2f, -0x1.5b235ep-27f);
-    return log_special(c, x, madd(c, n, k(c, 0x1.344136p-2f), madd(c, n, k(c, -0x1.ec10cp-27f), r)));
+    return log_special(c, x, madd(c, n, k(c, 0x1.344p-2f), madd(c, n, k(c, 4.60503898e-6f), r)));
 }
 
 /* --- inverses of trigonometric functions
@@ -336,9 +397,8 @@ static int scaled_down(ir_code *c, int y, int e, int low, int power)
 
 static int erfc_core(ir_code *c, int a, int *lost)
 {
-    static const float series[] = { 0.279471755f,     -0.0364422761f,   -0.0215055924f,  0.00647881813f, 0.00306284358f,
-                                    -0.000839216169f, -0.000595316931f, 5.31310907e-05f, 7.33962952e-05f };
-    int more, u, t = reciprocal(c, a, &u, &more), first = k(c, 0.0215827078f), second = k(c, -0.687160671f);
+    static const float series[] = { ERFC_REST };
+    int more, u, t = reciprocal(c, a, &u, &more), first = k(c, ERFC_FIRST), second = k(c, ERFC_SECOND);
     int s = polynomial(c, u, 8, series), q = madd(c, s, u, second), p = madd(c, q, u, first);
     int left = madd(c, u, madd(c, s, u, sub(c, second, q)), add(c, product_lost(c, q, u, p), first));
     int u_lost = madd(c, k(c, -4), t, sub(c, k(c, 1), u)), slope = madd(c, k(c, 0.559f), u, k(c, -0.687f));
@@ -363,8 +423,7 @@ int ir_erfc(ir_code *c, ir_type type, int x, int y, int z)
 int ir_erf(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    static const float series[] = { 0.128379166f,   -0.376126081f,  0.112831622f,
-                                    -0.0268222429f, 0.00508686574f, -0.000654225121f };
+    static const float series[] = { ERF_SERIES };
     const float rounder = ROUNDER + 127;
     int a = ir_abs(c, x), near = polynomial(c, mul(c, a, a), 5, series);
     int b = ir_binary(c, IR_LEAST, k(c, 4), a), d = mul(c, b, b);
@@ -378,6 +437,16 @@ int ir_erf(ir_code *c, ir_type type, int x, int y, int z)
     return ir_copysign(c, where_less(c, a, 0.8f, madd(c, a, near, a), far), x);
 }
 
+int ir_erfinv(ir_code *c, ir_type type, int x, int y, int z)
+{
+    static const float centre[] = { ERFINV_CENTRE }, tail[] = { ERFINV_TAIL };
+    int l = ir_log(c, type, ir_ternary(c, IR_NEGATIVE_ADD, x, x, k(c, 1)), y, z);
+    int w = ir_binary(c, IR_XOR, l, k(c, -0.0f)), v = sub(c, ir_unary(c, IR_SQRT, w), k(c, 3.1f));
+    int r = mul(c, x, where_less(c, w, 5.5f, polynomial(c, w, 9, centre), polynomial(c, v, 9, tail)));
+    int end = ir_compare(c, IR_EQ, ir_abs(c, x), k(c, 1));
+    return ir_select(c, end, mul(c, x, k(c, INFINITY)), r);
+}
+
 /* What gelu and its slope share. */
 typedef struct normal_tail {
     int a, core, lost, e, power;
@@ -385,11 +454,9 @@ typedef struct normal_tail {
 
 static normal_tail tail_of(ir_code *c, int x)
 {
-    static const float series[] = { 0.172408f,        -0.331404477f,   0.0287973452f,    0.0367194116f,
-                                    -0.000469408144f, -0.00673441635f, -0.00195317203f,  0.000822717673f,
-                                    0.000839693821f,  0.000135136826f, -0.000151344342f, -6.7255467e-05f };
+    static const float series[] = { NORMAL_SERIES };
     normal_tail t = { .a = bounded_abs(c, x, 15) };
-    int u, more, of = reciprocal(c, t.a, &u, &more), p = polynomial(c, u, 11, series);
+    int u, more, of = reciprocal(c, t.a, &u, &more), p = split_polynomial(c, u, 11, series);
     t.core = divided(c, 0.5f, p, of, madd(c, k(c, 0.3f), u, k(c, -1.3f)), more, &t.lost);
     t.e = exp_of_square(c, t.a, 0.5f, &t.power);
     return t;
@@ -397,7 +464,8 @@ static normal_tail tail_of(ir_code *c, int x)
 
 static int gelu_of(ir_code *c, int x, const normal_tail *t)
 {
-    int y = mul(c, t->a, t->core), v = mul(c, grown(c, y, t->e, mul(c, t->a, t->lost)), t->power);
+    int y = mul(c, t->a, t->core), lost = madd(c, t->a, t->lost, product_lost(c, t->a, t->core, y));
+    int v = mul(c, grown(c, y, t->e, lost), t->power);
     int at_least = ir_binary(c, IR_GREATEST, k(c, -0.0f), x); /* of two zeros x */
     int r = madd(c, v, k(c, -0x1p-64f), at_least);
     return ir_select(c, ir_compare(c, IR_EQ, x, k(c, -INFINITY)), k(c, NAN), r);
@@ -449,7 +517,8 @@ static int polynomial_d(ir_code *c, int x, int degree, const double *coefficient
     return r;
 }
 
-static int exp_reduced_d(ir_code *c, int x, int *n)
+/* t: with n added to ROUNDER_D. */
+static int exp_reduced_d(ir_code *c, int x, int *t)
 {
     static const double series[] = { 0.5,
                                      0.16666666666666666,
@@ -463,11 +532,12 @@ static int exp_reduced_d(ir_code *c, int x, int *n)
                                      2.5052070809943926e-08,
                                      2.0918295266435273e-09,
                                      1.6086732952745416e-10 };
-    int rounder = kd(c, ROUNDER_D), t = madd(c, x, kd(c, LOG2E), rounder), whole = sub(c, t, rounder);
+    int rounder = kd(c, ROUNDER_D);
+    *t = madd(c, x, kd(c, LOG2E), rounder);
+    int whole = sub(c, *t, rounder);
     int high = madd(c, whole, kd(c, -6.93147180369123816490e-01), x);
     int low = mul(c, whole, kd(c, 1.90821492927058770002e-10));
     int r = sub(c, high, low), lost = sub(c, sub(c, high, r), low), q = polynomial_d(c, r, 11, series);
-    *n = ir_binary(c, IR_INT_SUB, t, rounder);
     return add(c, r, madd(c, mul(c, r, r), q, lost));
 }
 
@@ -477,8 +547,9 @@ static int pow2_d(ir_code *c, int n)
 }
 
 /* 2^n in two factors. */
-static int halves_d(ir_code *c, int n, int *rest)
+static int halves_d(ir_code *c, int t, int *rest)
 {
+    int n = ir_binary(c, IR_INT_SUB, t, kd(c, ROUNDER_D));
     int more = ir_shift(c, IR_SHIFT_RIGHT, ir_binary(c, IR_INT_ADD, n, ud(c, 4096)), 1);
     int half = ir_binary(c, IR_INT_SUB, more, ud(c, 2048));
     *rest = pow2_d(c, ir_binary(c, IR_INT_SUB, n, half));
@@ -488,16 +559,19 @@ static int halves_d(ir_code *c, int n, int *rest)
 int ir_exp_d(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    int n, rest, bounded = ir_binary(c, IR_GREATEST, kd(c, -746), ir_binary(c, IR_LEAST, kd(c, 710), x));
-    int p = exp_reduced_d(c, bounded, &n), s = halves_d(c, n, &rest);
+    int t, rest, bounded = ir_binary(c, IR_GREATEST, kd(c, -746), ir_binary(c, IR_LEAST, kd(c, 710), x));
+    int p = exp_reduced_d(c, bounded, &t);
+    if (c->avx512)
+        return ir_binary(c, IR_SCALE, add(c, p, kd(c, 1)), sub(c, t, kd(c, ROUNDER_D)));
+    int s = halves_d(c, t, &rest);
     return mul(c, madd(c, p, s, s), rest);
 }
 
 int ir_sigmoid_d(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    int n, s2, a = ir_binary(c, IR_OR, x, kd(c, -0.0)), one = kd(c, 1);
-    int p = exp_reduced_d(c, ir_binary(c, IR_GREATEST, kd(c, -746), a), &n), s = halves_d(c, n, &s2);
+    int t, s2, a = ir_binary(c, IR_OR, x, kd(c, -0.0)), one = kd(c, 1);
+    int p = exp_reduced_d(c, ir_binary(c, IR_GREATEST, kd(c, -746), a), &t), s = halves_d(c, t, &s2);
     int head = madd(c, p, s, s), e = mul(c, head, s2);
     int e_lost = mul(c, sub(c, mul(c, p, s), sub(c, head, s)), s2);
     int w = add(c, one, e), w_lost = add(c, sub(c, e, sub(c, w, one)), e_lost);
@@ -509,8 +583,8 @@ int ir_sigmoid_d(ir_code *c, ir_type type, int x, int y, int z)
 int ir_tanh_d(ir_code *c, ir_type type, int x, int y, int z)
 {
     (void)type, (void)y, (void)z;
-    int n, a = ir_binary(c, IR_LEAST, kd(c, 20), ir_abs(c, x)), p = exp_reduced_d(c, add(c, a, a), &n);
-    int s = pow2_d(c, n), e = madd(c, p, s, sub(c, s, kd(c, 1)));
+    int t, a = ir_binary(c, IR_LEAST, kd(c, 20), ir_abs(c, x)), p = exp_reduced_d(c, add(c, a, a), &t);
+    int s = pow2_d(c, ir_binary(c, IR_INT_SUB, t, kd(c, ROUNDER_D))), e = madd(c, p, s, sub(c, s, kd(c, 1)));
     return ir_copysign(c, quotient(c, e, add(c, e, kd(c, 2))), x);
 }
 

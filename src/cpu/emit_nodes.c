@@ -21,6 +21,8 @@ static const lane_ops simple[IR_OP_COUNT] = {
     [IR_SHIFT_ARITHMETIC] = INTS(0x72, 0x72),
     [IR_FLOAT_OF_INT] = PS_PD(0x5b),
     [IR_COMPARE] = PS_PD(0xc2),
+    [IR_EXPONENT] = MAP38(0x42),
+    [IR_SCALE] = MAP38(0x2c),
 };
 /* The factor that is overwritten by the result, and the term that is. */
 static const lane_ops over_factor[IR_OP_COUNT] = { [IR_MULTIPLY_ADD] = MAP38(0xa8),
@@ -30,6 +32,7 @@ static const lane_ops over_term[IR_OP_COUNT] = { [IR_MULTIPLY_ADD] = MAP38(0xb8)
                                                  [IR_NEGATIVE_ADD] = MAP38(0xbc),
                                                  [IR_MULTIPLY_SUBTRACT] = MAP38(0xba) };
 static const lane_ops rounding = { { { MAP_0F3A, PP_66, 0x08, false }, { MAP_0F3A, PP_66, 0x09, true } } };
+static const lane_ops mantissa = { { { MAP_0F3A, PP_66, 0x26, false }, { MAP_0F3A, PP_66, 0x26, true } } };
 static const lane_ops blend_by_mask = MAP38(0x65);
 static const lane_ops blend_by_sign = { { { MAP_0F3A, PP_66, 0x4a, false }, { MAP_0F3A, PP_66, 0x4b, false } } };
 static const lane_ops masked_load = { { { MAP_0F38, PP_66, 0x2c, false }, { MAP_0F38, PP_66, 0x2d, false } } };
@@ -198,6 +201,7 @@ static void two_operands(emitter *e, int i)
 
 static void one_operand(emitter *e, int i)
 {
+    enum { UP_FROM_3_4 = 3 | 2 << 2 }; /* the interval, and NaN for what is negative */
     const ir_node *n = node_of(e, i);
     operand from = emitter_source(e, n->in[0]);
     emitter_let_go(e, i);
@@ -205,6 +209,7 @@ static void one_operand(emitter *e, int i)
     int r = emitter_take(e, i);
     switch (n->op) {
     case IR_ROUND: put_vector(e->b, rounding.of[is_wide(e, t)], form_of(e, t), r, 0, from, n->detail); break;
+    case IR_MANTISSA: put_vector(e->b, mantissa.of[is_wide(e, t)], form_of(e, t), r, 0, from, UP_FROM_3_4); break;
     case IR_WIDEN: put_vector(e->b, widen, form_of(e, IR_F64), r, 0, from, NO_IMMEDIATE); break;
     case IR_NARROW: put_vector(e->b, narrow, form_of(e, IR_F64), r, 0, from, NO_IMMEDIATE); break;
     default: emitter_put(e, &simple[n->op], t, r, 0, from);
@@ -348,6 +353,9 @@ const node_fn node_writers[IR_OP_COUNT] = {
     [IR_SHIFT_RIGHT] = shift_node,
     [IR_SHIFT_ARITHMETIC] = shift_node,
     [IR_FLOAT_OF_INT] = one_operand,
+    [IR_EXPONENT] = one_operand,
+    [IR_MANTISSA] = one_operand,
+    [IR_SCALE] = two_operands,
     [IR_COMPARE] = two_operands,
     [IR_SELECT] = select_node,
     [IR_BOTH] = combine_masks,

@@ -153,64 +153,43 @@ EACH_TWIN(TWIN)
 /* --- guarded kernels: the vector form holds only for operands in some range ---------------------------------- */
 
 /* Elements are looked at a block at a time. A block with all operands in range takes the kernel above; in any other,
- * each element takes the form that its own operands call for. */
+ * elements that are not take the far form. */
 enum { GUARD_BLOCK = 128 };
 
-#define GUARDED_1(name, in_range, near, far)                                                                           \
+#define GUARDED(name, operands, in_range, far)                                                                         \
     static void name##_f32_guarded(int64_t n, void *out, const void *x_, const void *y_, const void *z_)               \
     {                                                                                                                  \
         for (int64_t at = 0; at < n; at += GUARD_BLOCK) {                                                              \
-            int64_t m = n - at < GUARD_BLOCK ? n - at : GUARD_BLOCK;                                                   \
-            const float *xs = (const float *)x_ + at;                                                                  \
-            float *o = (float *)out + at;                                                                              \
-            int outside = 0;                                                                                           \
-            for (int64_t k = 0; k < m; k++) {                                                                          \
-                float x = xs[k];                                                                                       \
-                outside |= !(in_range);                                                                                \
-            }                                                                                                          \
-            if (!outside) {                                                                                            \
-                name##_f32(m, o, xs, y_, z_);                                                                          \
-                continue;                                                                                              \
-            }                                                                                                          \
-            for (int64_t k = 0; k < m; k++) {                                                                          \
-                float x = xs[k];                                                                                       \
-                o[k] = (in_range) ? (near) : (far);                                                                    \
-            }                                                                                                          \
-        }                                                                                                              \
-    }
-
-#define GUARDED_2(name, in_range, near, far)                                                                           \
-    static void name##_f32_guarded(int64_t n, void *out, const void *x_, const void *y_, const void *z_)               \
-    {                                                                                                                  \
-        for (int64_t at = 0; at < n; at += GUARD_BLOCK) {                                                              \
-            int64_t m = n - at < GUARD_BLOCK ? n - at : GUARD_BLOCK;                                                   \
-            const float *xs = (const float *)x_ + at, *ys = (const float *)y_ + at;                                    \
-            float *o = (float *)out + at;                                                                              \
+            const int64_t m = n - at < GUARD_BLOCK ? n - at : GUARD_BLOCK;                                             \
+            const float *xs = (const float *)x_ + at, *ys = operands > 1 ? (const float *)y_ + at : xs;                \
+            float *o = (float *)out + at, near[GUARD_BLOCK];                                                           \
             int outside = 0;                                                                                           \
             for (int64_t k = 0; k < m; k++) {                                                                          \
                 float x = xs[k], y = ys[k];                                                                            \
+                (void)y;                                                                                               \
                 outside |= !(in_range);                                                                                \
             }                                                                                                          \
-            if (!outside) {                                                                                            \
-                name##_f32(m, o, xs, ys, z_);                                                                          \
-                continue;                                                                                              \
-            }                                                                                                          \
-            for (int64_t k = 0; k < m; k++) {                                                                          \
+            name##_f32(m, outside ? near : o, xs, ys, z_);                                                             \
+            for (int64_t k = 0; outside && k < m; k++) {                                                               \
                 float x = xs[k], y = ys[k];                                                                            \
-                o[k] = (in_range) ? (near) : (far);                                                                    \
+                (void)y;                                                                                               \
+                o[k] = (in_range) ? near[k] : (far);                                                                   \
             }                                                                                                          \
         }                                                                                                              \
     }
 
 /* Larger arguments need more digits of pi than two doubles hold. */
-GUARDED_1(sin, abs_f(x) <= (float)TRIG_MAX, sin_f(x), (float)sin((double)x))
-GUARDED_1(cos, abs_f(x) <= (float)TRIG_MAX, cos_f(x), (float)cos((double)x))
-GUARDED_1(tan, abs_f(x) <= (float)TRIG_MAX, tan_f(x), (float)tan((double)x))
+GUARDED(sin, 1, abs_f(x) <= (float)TRIG_MAX, (float)sin((double)x))
+GUARDED(cos, 1, abs_f(x) <= (float)TRIG_MAX, (float)cos((double)x))
+GUARDED(tan, 1, abs_f(x) <= (float)TRIG_MAX, (float)tan((double)x))
+GUARDED(lgamma, 1, x > 0, (float)vm_lgamma((double)x))
+GUARDED(digamma, 1, x > 0, (float)vm_digamma((double)x))
+GUARDED(trigamma, 1, x > 0, (float)vm_trigamma((double)x))
 /* A quotient of 2^28 and more has no exact integer part; infinities and zero divisors go the same way. */
 #define QUOTIENT_FITS (abs_f(x) < 0x1p28f * abs_f(y) && abs_f(y) < 0x1p99f)
-GUARDED_2(fmod, QUOTIENT_FITS, fmod_f(x, y), (float)fmod((double)x, (double)y))
-GUARDED_2(remainder, QUOTIENT_FITS, remainder_f(x, y), (float)remainder_d((double)x, (double)y))
-GUARDED_2(floor_divide, QUOTIENT_FITS, floor_divide_f(x, y), (float)floor_divide_d((double)x, (double)y))
+GUARDED(fmod, 2, QUOTIENT_FITS, (float)fmod((double)x, (double)y))
+GUARDED(remainder, 2, QUOTIENT_FITS, (float)remainder_d((double)x, (double)y))
+GUARDED(floor_divide, 2, QUOTIENT_FITS, (float)floor_divide_d((double)x, (double)y))
 
 /* --- the table ------------------------------------------------------------------------------------------------ */
 
@@ -237,6 +216,9 @@ const ew_table EW_TABLE(ISA_NAME) = {
         [EW_sin][COMPUTE_F32] = sin_f32_guarded,
         [EW_cos][COMPUTE_F32] = cos_f32_guarded,
         [EW_tan][COMPUTE_F32] = tan_f32_guarded,
+        [EW_lgamma][COMPUTE_F32] = lgamma_f32_guarded,
+        [EW_digamma][COMPUTE_F32] = digamma_f32_guarded,
+        [EW_trigamma][COMPUTE_F32] = trigamma_f32_guarded,
         [EW_fmod][COMPUTE_F32] = fmod_f32_guarded,
         [EW_remainder][COMPUTE_F32] = remainder_f32_guarded,
         [EW_floor_divide][COMPUTE_F32] = floor_divide_f32_guarded,

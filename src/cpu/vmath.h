@@ -19,11 +19,12 @@
 #include "cpu/vmath_arithmetic.h"
 #include "cpu/vmath_erf.h"
 #include "cpu/vmath_exp.h"
+#include "cpu/vmath_gamma.h"
 #include "cpu/vmath_trig.h"
 
 /* --- scalar: gamma functions and erfinv --------------------------------------------------------------------- */
 
-double vm_lgamma(double x); /* for float32 */
+double vm_lgamma(double x); /* for float32, not positive */
 double vm_lgamma_d(double x);
 double vm_erfc_d(double x);
 double vm_digamma(double x);
@@ -85,10 +86,10 @@ double vm_igammac(double a, double x);
 #define v_logaddexp(x, y)    V2(x, y, logaddexp_f, logaddexp_d)
 #define v_logaddexp2(x, y)   V2(x, y, logaddexp2_f, logaddexp2_d)
 #define v_softplus(x, y, z)  _Generic((x), float: softplus_f, double: softplus_d)(x, y, z)
-#define v_lgamma(x)          ((T)V1(x, vm_lgamma, vm_lgamma_d))
-#define v_digamma(x)         ((T)vm_digamma(x))
-#define v_trigamma(x)        ((T)vm_trigamma(x))
-#define v_erfcx(x)           ((T)vm_erfcx(x))
+#define v_lgamma(x)          V1(x, lgamma_f, vm_lgamma_d)
+#define v_digamma(x)         V1(x, digamma_f, vm_digamma)
+#define v_trigamma(x)        V1(x, trigamma_f, vm_trigamma)
+#define v_erfcx(x)           V1(x, erfcx_f, vm_erfcx)
 #define v_zeta(x, y)         ((T)vm_zeta(x, y))
 #define v_igamma(x, y)       ((T)vm_igamma(x, y))
 #define v_igammac(x, y)      ((T)vm_igammac(x, y))

@@ -6,16 +6,16 @@
 
 /* --- float32 ------------------------------------------------------------------------------------------------ */
 
-/* exp of -|x| never overflows, and serves both signs. It may be denormal, so it is scaled down at the end. */
+/* 1 / (1 + exp(-x)), over and under scaled by 2^-64: exp reaches 2^150, and the result may be denormal. From 24 on it
+ * is 1. */
 VM float sigmoid_f(float x)
 {
-    const float rounder = POW2_ROUNDER_F(64);
-    float a = float_of(bits_f(x) | SIGN_F);
-    a = a < -104 ? -104 : a;
-    float t = madd_f(a, (float)LOG2E, rounder), s = pow2_of_rounded_f(t);
-    float p = expm1_coarse_f(reduce_ln2_f(a, t - rounder));
-    float e = madd_f(p, s, s) * 0x1p-64f;
-    return (x < 0 ? e : 1) / (1 + e);
+    const float rounder = POW2_ROUNDER_F(-64);
+    float a = x < -104 ? -104 : x;
+    a = a > 24 ? 24 : a;
+    float t = madd_f(a, (float)-LOG2E, rounder), s = pow2_of_rounded_f(t), k = rounder - t;
+    float r = madd_f(k, 1.42860682030941723212e-6f, madd_f(k, 0x1.62e4p-1f, -a)), p = expm1_coarse_f(r);
+    return 0x1p-64f / (s + madd_f(p, s, 0x1p-64f));
 }
 
 /* x sigmoid(x), with the same exponential: what multiplies it is scaled down at the end, and of what vanishes x is

@@ -1,5 +1,5 @@
-/* vmath_exp.h: exponentials and logarithms, powers, hyperbolic functions and their inverses. Of float32 exp, expm1,
- * log, log1p and tanh are computed in float, all else in doubles. */
+/* vmath_exp.h: exponentials and logarithms, powers, hyperbolic functions and their inverses. Of float32 exp, exp2,
+ * expm1, logarithms and tanh are computed in float, all else in doubles. */
 #ifndef BK_CPU_VMATH_EXP_H
 #define BK_CPU_VMATH_EXP_H
 #include "cpu/vmath_base.h"
@@ -48,6 +48,19 @@ VM float exp_f(float x)
     return x > 89 ? INFINITY : r;
 }
 
+/* 2^k 2^r, |r| <= 1/2 exactly. The error is 2e-9 of the result. Bounded as exp_f. */
+VM float exp2_f(float x)
+{
+    float b = x < -151 ? 0 : x;
+    b = b > 129 ? 129 : b;
+    float t = b + ROUNDER_F, r = b - (t - ROUNDER_F), z = r * r;
+    float low = madd_f(0.24022648f, r, 0.6931472f), middle = madd_f(0.009618437f, r, 0.055503324f);
+    float p = r * madd_f(madd_f(madd_f(1.535336e-4f, r, 0.0013398875f), z, middle), z, low);
+    int32_t n = (int32_t)(bits_f(t) - bits_f(ROUNDER_F)), half = n >> 1;
+    float s = pow2_f(half), y = madd_f(p, s, s) * pow2_f(n - half);
+    return x < -151 ? 0 : y;
+}
+
 /* Twice 2^(k-1) exp(r) - 1/2, since 2^k may overflow where the result does not; below -18 it is -1. With k = 0 it is
  * expm1(r), which may be denormal. */
 VM float expm1_f(float x)
@@ -60,43 +73,45 @@ VM float expm1_f(float x)
     return copysign_f(k == 0 ? p : 2 * madd_f(p, s, s - 0.5f), x); /* of a zero */
 }
 
-/* u / (u + 2) with u = expm1(2|x|); from 9.1 on the result is 1. The quotient forgives u its last bits where it is
- * large, so one product with ln2 is enough. */
+/* v / (v + 1) with v = expm1(2|x|) / 2; from 9.1 on the result is 1. The quotient forgives v its last bits where it is
+ * large, so one product with ln2 is enough. |r| <= ln2 / 4, and the series is expm1_reduced_f's at 2 r, halved. */
 VM float tanh_f(float x)
 {
     const float rounder = POW2_ROUNDER_F(0);
     float a = abs_f(x);
     a = a > 9.1f ? 9.1f : a;
-    a += a;
-    float t = madd_f(a, (float)LOG2E, rounder), s = pow2_of_rounded_f(t);
-    float p = expm1_reduced_f(madd_f(t - rounder, (float)-LN2, a));
-    float u = madd_f(p, s, s - 1);
-    return copysign_f(u / (u + 2), x);
+    float t = madd_f(a, (float)(2 * LOG2E), rounder), s = pow2_of_rounded_f(t);
+    float r = madd_f(t - rounder, (float)(-0.5 * LN2), a), z = r * r;
+    float low = madd_f(4 * 0.16666667f, r, 2 * 0.5f), middle = madd_f(16 * 0.0083333108f, r, 8 * 0.041666463f);
+    float high = madd_f(64 * 0.0001989118f, r, 32 * 0.001393382f);
+    float p = madd_f(z, madd_f(madd_f(high, z, middle), z, low), r);
+    float v = madd_f(p, s, madd_f(s, 0.5f, -0.5f));
+    return copysign_f(v / (v + 1), x);
 }
 
-/* (log(1 + f) - f) / f^2 for 1 + f in [sqrt 1/2, sqrt 2): -1/2 + f P(f), P in short chains. The error is 5.8e-9 of the
- * logarithm. */
-VM float log_rest_f(float f)
+/* (log(1 + f) - f) / f^2 for 1 + f in [3/4, 3/2), z = f^2, in short chains. The error is 2.8e-8 of the logarithm. */
+VM float log_rest_f(float f, float z)
 {
-    float z = f * f, a = madd_f(-0.250008196f, f, 0.333333313f), b = madd_f(-0.166234076f, f, 0.200012401f);
-    float c = madd_f(-0.131596833f, f, 0.142016277f), d = madd_f(-0.0763575062f, f, 0.127618611f);
-    float p = madd_f(madd_f(d, z, c), z * z, madd_f(b, z, a));
-    return madd_f(f, p, -0.5f);
+    float a = madd_f(0.33333534f, f, -0.50000066f), b = madd_f(0.19977683f, f, -0.24993171f);
+    float c = madd_f(0.14982618f, f, -0.1682958f), d = madd_f(0.0534675f, f, -0.120129995f);
+    return madd_f(madd_f(d, z, c), z * z, madd_f(b, z, a));
 }
 
-/* k log(2) + log(1 + f) */
+/* k log(2) + log(1 + f). Both parts of log(2) are positive: k may be infinite. */
 VM float log_of_parts_f(float k, float f)
 {
-    return madd_f(k, 0.693359375f, madd_f(k, -2.12194440e-4f, madd_f(f * f, log_rest_f(f), f)));
+    float z = f * f;
+    return madd_f(k, 0x1.62e4p-1f, madd_f(k, 1.42860682030941723212e-6f, madd_f(z, log_rest_f(f, z), f)));
 }
 
-/* x = 2^k (1 + f); a denormal is scaled up. The bits of sqrt 1/2 are taken from those of x: what is left above the
- * fraction is k. */
+/* x = 2^k (1 + f); a denormal is scaled up. The bits of 3/4 are taken from those of x: what is left above the fraction
+ * is k. AVX-512 has instructions for both parts (emit_math.c), of [3/4, 3/2) too. */
+#define LEAST_MANTISSA 0x3f400000u
 VM float log_parts_f(float x, float *f)
 {
     float scaled = x < 0x1p-126f ? x * 0x1p23f : x;
-    uint32_t least = x < 0x1p-126f ? 0x3f3504f3u + (23u << 23) : 0x3f3504f3u, u = bits_f(scaled) - least;
-    *f = float_of((u & 0x7fffff) + 0x3f3504f3u) - 1;
+    uint32_t least = x < 0x1p-126f ? LEAST_MANTISSA + (23u << 23) : LEAST_MANTISSA, u = bits_f(scaled) - least;
+    *f = float_of((u & 0x7fffff) + LEAST_MANTISSA) - 1;
     return (float)((int32_t)u >> 23);
 }
 
@@ -117,9 +132,11 @@ VM float log_f(float x)
 /* log(1 + f) times high + low, the reciprocal of another base's logarithm. */
 VM float log_to_base_f(float f, float high, float low)
 {
-    return madd_f(f, high, madd_f(f, low, f * f * log_rest_f(f) * high));
+    float z = f * f;
+    return madd_f(f, high, madd_f(z * log_rest_f(f, z), high, f * low));
 }
 
+#ifdef __FMA__
 VM float log2_f(float x)
 {
     float f, k = log_parts_f(x, &f);
@@ -129,15 +146,16 @@ VM float log2_f(float x)
 VM float log10_f(float x)
 {
     float f, k = log_parts_f(x, &f), r = log_to_base_f(f, 0x1.bcb7b2p-2f, -0x1.5b235ep-27f);
-    return log_special_f(x, madd_f(k, 0x1.344136p-2f, madd_f(k, -0x1.ec10cp-27f, r)));
+    return log_special_f(x, madd_f(k, 0x1.344p-2f, madd_f(k, 4.60503898e-6f, r)));
 }
+#endif
 
 /* As log(1 + x), where f takes what that sum rounds away. A zero keeps its sign. */
 VM float log1p_f(float x)
 {
     float sum = 1 + x, back = sum - 1, lost = (1 - (sum - back)) + (x - back);
-    uint32_t u = bits_f(sum) + (0x3f800000u - 0x3f3504f3u), n = (u >> 23) - 127;
-    float f = float_of((u & 0x7fffff) + 0x3f3504f3u) - 1;
+    uint32_t u = bits_f(sum) + (0x3f800000u - LEAST_MANTISSA), n = (u >> 23) - 127;
+    float f = float_of((u & 0x7fffff) + LEAST_MANTISSA) - 1;
     f = madd_f(lost * 0.5f, pow2_f((int32_t)(1 - n)), f); /* n may be 128, where the second factor is 0 */
     float r = copysign_f(log_of_parts_f((float)(int32_t)n, f), x);
     r = x == -1 ? -INFINITY : r;
@@ -204,7 +222,10 @@ VM double wide_log1p(double x)
 
 /* --- float32 by way of doubles ------------------------------------------------------------------------------ */
 
-VM float exp2_f(float x) { return (float)wide_exp((double)x * LN2); }
+#ifndef __FMA__ /* their roundings would be 3 ULP just below 3/4 */
+VM float log2_f(float x) { return (float)(wide_log(x) * LOG2E); }
+VM float log10_f(float x) { return (float)(wide_log(x) * 0.43429448190325182765); }
+#endif
 
 VM float sinh_f(float x)
 {
@@ -258,17 +279,27 @@ VM float pow_f(float x, float y)
     return (float)(dx == 1 ? 1 : r);
 }
 
+/* log(1 + e) for 0 <= e <= 1, by s = e / (2 + e). Relative error 1.2e-10. */
+VM double wide_log1p_unit(double e)
+{
+    double s = e / (2 + e), z = s * s;
+    return s * madd_d(z,
+                      POLY_4(madd_d, z, 0.6666667562240863, 0.39998877715711884, 0.28616885392149827,
+                             0.21427652481918405, 0.24300951938478407),
+                      2);
+}
+
 VM float logaddexp_f(float x, float y)
 {
     double a = x, b = y, m = a > b ? a : b;
-    double r = m + wide_log1p(wide_exp(-abs_d(a - b)));
+    double r = m + wide_log1p_unit(wide_exp(-abs_d(a - b)));
     return (float)(a == b && abs_d(a) == INFINITY ? a : r);
 }
 
 VM float logaddexp2_f(float x, float y)
 {
     double a = x, b = y, m = a > b ? a : b;
-    double r = m + LOG2E * wide_log1p(wide_exp(-abs_d(a - b) * LN2));
+    double r = m + LOG2E * wide_log1p_unit(wide_exp(-abs_d(a - b) * LN2));
     return (float)(a == b && abs_d(a) == INFINITY ? a : r);
 }
 

@@ -20,6 +20,17 @@ static inline uint64_t log_mix(uint64_t h, uint64_t word)
     return h ^ (h >> 29);
 }
 
+/* The hash of a log with one record more, as append_record has it. */
+static inline uint64_t log_mix_record(uint64_t h, const record_key *key)
+{
+    h ^= (uint64_t)key->op << 48 | (uint64_t)key->dtype << 40 | (uint64_t)key->inputs << 32 | key->layout;
+    for (int k = 0; k < key->inputs; k++)
+        h = log_mix(h, (uint64_t)(uint32_t)key->in[k]);
+    for (int i = 0; key->op >= EW_COUNT && i < 4; i++)
+        h = log_mix(h, (uint64_t)key->attr.i[i]);
+    return h;
+}
+
 /* What a record adds to memory in use: a view nothing; an update is mostly done in place, so only its region counts. */
 static inline int64_t new_bytes(const node *n)
 {

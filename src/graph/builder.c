@@ -84,11 +84,9 @@ static void give_register(assembly *a, int32_t place)
 
 static bk_dtype register_dtype(bk_dtype d) { return compute_dtype((compute_type)dtypes[d].compute); }
 
-/* The value as a member reads it: in its compute type. */
+/* The value, which has no place yet, as a member reads it: in its compute type. */
 static bool fetch(assembly *a, int32_t v)
 {
-    if (a->place[v] != INT32_MAX)
-        return true;
     const value *x = &a->p->values[v];
     bk_dtype d = (bk_dtype)x->dtype, wide = register_dtype(d);
     int32_t port = add_port(a, (plan_view){ x->buffer, d, x->offset, x->layout }, false);
@@ -108,15 +106,26 @@ static void drop(assembly *a, int32_t v)
         give_register(a, a->place[v]);
 }
 
-/* Gives back the registers of inputs that end with record i: those of `size`, or all others. */
-static void drop_inputs(assembly *a, int32_t i, size_t size, bool same)
+/* Whether values of these dtypes are in registers of the same size. */
+static bool same_registers(uint8_t d, uint8_t e)
 {
-    for (int k = 0; k < a->p->key->record[i].inputs; k++) {
+    return d == e || dtype_size(register_dtype((bk_dtype)d)) == dtype_size(register_dtype((bk_dtype)e));
+}
+
+/* Gives back the registers of inputs that end with record i: those of the size of its own, or all others. How many
+ * there were of these. */
+static int drop_inputs(assembly *a, int32_t i, bool same)
+{
+    const record_key *key = &a->p->key->record[i];
+    int count = 0;
+    for (int k = 0; k < key->inputs; k++) {
         int32_t v = input_of(a->p, i, k);
-        size_t of = dtype_size(register_dtype((bk_dtype)a->p->values[v].dtype));
-        if ((of == size) == same)
+        if (same_registers(a->p->values[v].dtype, key->dtype) == same) {
             drop(a, v);
+            count++;
+        }
     }
+    return count;
 }
 
 static ew_step step_for(const assembly *a, int32_t i)
@@ -147,11 +156,12 @@ static bool add_member(assembly *a, int32_t i)
     bk_dtype d = (bk_dtype)key->dtype, wide = register_dtype(d);
     int32_t in[MAX_INPUTS] = { 0 };
     for (int k = 0; k < key->inputs; k++) {
-        if (!fetch(a, input_of(a->p, i, k)))
+        const int32_t v = input_of(a->p, i, k);
+        if (a->place[v] == INT32_MAX && !fetch(a, v))
             return false;
-        in[k] = a->place[input_of(a->p, i, k)];
+        in[k] = a->place[v];
     }
-    drop_inputs(a, i, dtype_size(wide), true);
+    const int dropped = drop_inputs(a, i, true);
     int32_t port =
         x->buffer >= 0 || x->sunk ? add_port(a, (plan_view){ x->buffer, d, x->offset, x->layout }, true) : INT32_MAX;
     if (x->sunk)
@@ -159,7 +169,8 @@ static bool add_member(assembly *a, int32_t i)
     int32_t to = port != INT32_MAX && d == wide ? port : take_register(a);
     if (port == INT32_MIN || to == INT32_MIN || !add_step(a, step_for(a, i), to, in[0], in[1], in[2]))
         return false;
-    drop_inputs(a, i, dtype_size(wide), false);
+    if (dropped < key->inputs)
+        drop_inputs(a, i, false);
     a->place[i] = to;
     if (d != wide) {
         if (!add_step(a, ew_step_round(a->kernels, d), to, to, to, to))
@@ -586,12 +597,11 @@ static bool copy_key(plan *made, const plan_key *key)
     made->key = (plan_key){
         .recorded = key->recorded, .rewrites = key->rewrites, .records = key->records, .leaves = key->leaves
     };
-    made->key.record = mem_alloc(records * sizeof(record_key) + 1);
+    made->text = key_text_new(key->record, key->records);
     made->key.bits = mem_alloc(records + 1);
     made->key.leaf = mem_alloc(leaves * sizeof(leaf_key) + 1);
-    if (!made->key.record || !made->key.bits || !made->key.leaf)
+    if (!made->text || !made->key.bits || !made->key.leaf)
         return false;
-    memcpy(made->key.record, key->record, records * sizeof(record_key));
     memcpy(made->key.bits, key->bits, records);
     memcpy(made->key.leaf, key->leaf, leaves * sizeof(leaf_key));
     return true;
@@ -624,7 +634,7 @@ static bool list_kept(const planner *p, plan *made)
 
 static int64_t size_of(const plan *made)
 {
-    int64_t bytes = (int64_t)sizeof *made + made->key.records * (int64_t)(sizeof(record_key) + 1) +
+    int64_t bytes = (int64_t)sizeof *made + key_text_bytes(made->text) + made->key.records +
                     made->kept_count * (int64_t)sizeof(kept_value) + made->key.leaves * (int64_t)sizeof(leaf_key) +
                     made->code_count * (int64_t)sizeof(instruction) +
                     made->buffer_count * (int64_t)(sizeof(plan_buffer) + sizeof(binding)) +
@@ -703,7 +713,7 @@ void plan_free(plan *made)
     mem_free(made->kept);
     mem_free(made->factors);
     regions_free(made->regions, made->region_count);
-    mem_free(made->key.record);
+    mem_free(made->text);
     mem_free(made->key.bits);
     mem_free(made->key.leaf);
     mem_free(made);

@@ -132,6 +132,7 @@ typedef struct planner {
     fill *fills;
     int fill_count, fill_capacity;
     sum_part *sums; /* per record */
+    int late_count; /* records that are late */
     int32_t *latest_group;
     draft_buffer *buffers;
     int buffer_count, buffer_capacity;

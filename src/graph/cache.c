@@ -18,12 +18,12 @@ static struct {
     cache_counts counts;
 } cache;
 
-static bool same(const plan_key *a, const plan_key *b)
+static bool is_of(const plan *p, const plan_key *b)
 {
+    const plan_key *a = &p->key;
     return a->recorded == b->recorded && a->rewrites == b->rewrites && a->records == b->records &&
            a->leaves == b->leaves && !memcmp(a->bits, b->bits, (size_t)a->records) &&
-           !memcmp(a->leaf, b->leaf, (size_t)a->leaves * sizeof(leaf_key)) &&
-           !memcmp(a->record, b->record, (size_t)a->records * sizeof(record_key));
+           !memcmp(a->leaf, b->leaf, (size_t)a->leaves * sizeof(leaf_key)) && key_text_is(p->text, b->record);
 }
 
 static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n)
@@ -64,12 +64,12 @@ static plan **bucket_of(uint64_t hash) { return &cache.bucket[(hash >> 20) % BUC
 
 plan *cache_find(const plan_key *key)
 {
-    if (cache.newest && same(&cache.newest->key, key)) {
+    if (cache.newest && is_of(cache.newest, key)) {
         cache.counts.hits++;
         return cache.newest;
     }
     for (plan *p = *bucket_of(hash_key(key)); p; p = p->next) {
-        if (!same(&p->key, key))
+        if (!is_of(p, key))
             continue;
         unlink_order(p);
         link_newest(p);

@@ -5,16 +5,6 @@
 
 #include "graph/append.h"
 
-static uint64_t hash_record(uint64_t h, const record_key *key)
-{
-    h ^= (uint64_t)key->op << 48 | (uint64_t)key->dtype << 40 | (uint64_t)key->inputs << 32 | key->layout;
-    for (int k = 0; k < key->inputs; k++)
-        h = log_mix(h, (uint64_t)(uint32_t)key->in[k]);
-    for (int i = 0; key->op >= EW_COUNT && i < 4; i++)
-        h = log_mix(h, (uint64_t)key->attr.i[i]);
-    return h;
-}
-
 /* The records that read each other stand elsewhere now. */
 static void move_slots(const excerpt *e, record_key *keys, int delta)
 {
@@ -60,7 +50,7 @@ bool excerpt_append(const excerpt *e, node *const *values)
     }
     uint64_t h = same ? e->after : log->hash;
     for (int i = 0; !same && i < e->records; i++)
-        h = hash_record(h, &keys[i]);
+        h = log_mix_record(h, &keys[i]);
     log->hash = h;
     log->bytes += e->bytes;
     log->count = at + e->records;

@@ -57,18 +57,25 @@ bool log_reserve(op_log *log, int records)
     return true;
 }
 
+bool log_reserve_leaves(op_log *log, int leaves)
+{
+    int capacity = log->leaf_capacity ? log->leaf_capacity : 256;
+    while (capacity < log->leaf_count + leaves)
+        capacity *= 2;
+    if (capacity == log->leaf_capacity)
+        return true;
+    if (!resize(&log->leaves, sizeof *log->leaves, capacity))
+        return false;
+    log->leaf_capacity = capacity;
+    return true;
+}
+
 /* The number of a leaf that the log meets for the first time, as keys have it. A leaf is held by the records that read
  * it, so the table needs no reference. */
 __attribute__((noinline)) int32_t log_add_leaf(op_log *log, node *n)
 {
-    if (log->leaf_count == log->leaf_capacity) {
-        int capacity = log->leaf_capacity ? log->leaf_capacity * 2 : 256;
-        node **leaves = mem_resize(log->leaves, (size_t)capacity * sizeof *leaves);
-        if (!leaves)
-            return NO_LEAF;
-        log->leaves = leaves;
-        log->leaf_capacity = capacity;
-    }
+    if (!log_reserve_leaves(log, 1))
+        return NO_LEAF;
     n->epoch = log->epoch;
     n->slot = log->leaf_count;
     n->uses = 0;

@@ -61,7 +61,7 @@ static const struct {
 } backward_names[] = {
     { EW_add_scaled, "AddBackward0" },   { EW_sub_scaled, "SubBackward0" },     { EW_gelu_tanh, "GeluBackward0" },
     { EW_square, "PowBackward0" },       { EW_trigamma, "PolygammaBackward0" }, { EW_erfcx, "SpecialErfcxBackward0" },
-    { EW_zeta, "SpecialZetaBackward0" }, { EW_log1p, "Log1PBackward0" },
+    { EW_zeta, "SpecialZetaBackward0" }, { EW_log1p, "Log1PBackward0" },        { EW_cube, "PowBackward0" },
 };
 
 /* Inputs that are no operands of PyTorch's function: where to read or write, and results that the gradient reads. */

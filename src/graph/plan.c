@@ -361,7 +361,7 @@ static bool group_reads(planner *p, int32_t i, int32_t g)
 {
     for (int k = 0; k < p->key->record[i].inputs; k++) {
         int32_t v = input_of(p, i, k);
-        if (v < p->key->records && p->homes[v].late && !group_takes(p, v, g))
+        if (p->late_count && v < p->key->records && p->homes[v].late && !group_takes(p, v, g))
             return false;
         if (p->values[v].group == g)
             continue;
@@ -379,6 +379,7 @@ static bool group_takes(planner *p, int32_t i, int32_t g)
         return false;
     group_append(p, g, i);
     p->values[i].group = p->values[i].born = g;
+    p->late_count -= p->homes[i].late;
     p->homes[i].late = false;
     return true;
 }
@@ -406,13 +407,14 @@ static bool plan_elementwise(planner *p, int32_t i)
         return true;
     }
     p->homes[i].late = rewrites_done & REWRITE_late && is_repeated(p, i);
+    p->late_count += p->homes[i].late;
     return p->homes[i].late || join_group(p, i);
 }
 
 /* What record i reads and is yet to be made, unless a group can make it as it goes. */
 static bool make_late_inputs(planner *p, int32_t i, bool elementwise)
 {
-    for (int k = 0; k < p->key->record[i].inputs; k++) {
+    for (int k = 0; p->late_count && k < p->key->record[i].inputs; k++) {
         int32_t v = input_of(p, i, k);
         if (v >= p->key->records || !p->homes[v].late)
             continue;

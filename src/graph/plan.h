@@ -8,6 +8,7 @@
 
 #include "cpu/program.h"
 #include "cpu/reduce.h"
+#include "graph/key_text.h"
 #include "graph/log.h"
 #include "graph/report.h"
 
@@ -178,7 +179,8 @@ typedef struct plan_region {
 } plan_region;
 
 typedef struct plan {
-    plan_key key;
+    plan_key key;               /* without its records: */
+    key_text *text;             /* these */
     struct plan *older, *newer; /* the cache's order of use */
     struct plan *next;          /* in its hash bucket */
     uint64_t hash;              /* of the key */

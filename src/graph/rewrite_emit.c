@@ -283,15 +283,22 @@ static bool emit_part_view(rewriter *w, int32_t i, int32_t of)
     return w->map[i] != NO_RECORD;
 }
 
+/* Most records: written where they are to stand. */
 static bool emit_same(rewriter *w, int32_t i)
 {
-    record_key key = w->key->record[i];
-    for (int k = 0; k < key.inputs; k++)
-        if (key.in[k] >= 0)
-            key.in[k] = w->map[key.in[k]];
-    w->map[i] = emit(w, key, w->layouts[i], w->key->bits[i], i);
-    if (w->map[i] == NO_RECORD)
+    if (!reserve(w))
         return false;
+    rewritten *out = w->out;
+    const int32_t at = out->key.records++;
+    record_key *key = &out->key.record[at];
+    *key = w->key->record[i];
+    for (int k = 0; k < key->inputs; k++)
+        if (key->in[k] >= 0)
+            key->in[k] = w->map[key->in[k]];
+    out->key.bits[at] = w->key->bits[i];
+    out->layouts[at] = w->layouts[i];
+    out->origin[at] = i;
+    w->map[i] = at;
     return !w->marks[i].completes || emit_beside(w, &w->sets[w->marks[i].completes - 1]);
 }
 

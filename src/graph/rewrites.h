@@ -31,7 +31,7 @@
     REWRITE(regions)   /* each core takes its rows through a stretch (regions.c) */                                    \
     REWRITE(blocks)    /* stretches block of rows by block of rows (blocks.c) */                                       \
     REWRITE(teams)     /* few rows by all cores together (teams.c) */                                                  \
-    REWRITE(repeats)   /* recording the steps of a layer by those before (repeat.c) */                                 \
+    REWRITE(repeats)   /* recording steps of layers and of their tapes by those before (repeat.c, periods.c) */        \
     REWRITE(replay)    /* recording a backward pass by an earlier one of its form (replay.c) */
 
 enum {

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "graph/desk.h"
 #include "graph/run.h"
 
 enum {
@@ -46,7 +47,6 @@ typedef struct finder {
     span before[MOST_REMEMBERED]; /* what was touched since somebody waited */
     span now[MOST_TOUCHED];       /* what an instruction touches */
     int remembered, touched;
-    bool crowded; /* it touches more */
 } finder;
 
 /* --- what an instruction touches ---------------------------------------------------------------------------------- */
@@ -56,10 +56,6 @@ static void touch_bytes(finder *f, int32_t buffer, int64_t at, int64_t bytes, in
 {
     const plan_buffer *b = &f->made->buffers[buffer];
     int64_t memory = 1 + buffer;
-    if (f->touched == MOST_TOUCHED) {
-        f->crowded = true;
-        return;
-    }
     if (b->kind == BUFFER_TEMPORARY) {
         memory = 0;
         at += b->at;
@@ -106,7 +102,6 @@ static void touch_product(finder *f, const instruction *in)
 static void touch_all(finder *f, const instruction *in)
 {
     f->touched = 0;
-    f->crowded = false;
     if (in->kind == DO_PROGRAM) {
         touch_program(f, &in->elementwise, true);
     } else if (in->kind == DO_KERNEL) {
@@ -145,12 +140,29 @@ static bool must_wait(const finder *f)
 }
 
 /* A product that writes over its first factor cannot be split: all of its columns read all of it. */
-static bool writes_over_factor(const finder *f)
+static bool writes_over_factor(finder *f, const instruction *in)
 {
+    const plan_program *tail = &in->kernel.epilogue;
     bool over = false;
+    f->touched = 0;
+    touch_view(f, &in->kernel.in[0], 0, false);
+    touch_view(f, &in->kernel.out, 0, true);
+    if (in->kernel.packs)
+        touch_bytes(f, in->kernel.packed, 0, f->made->buffers[in->kernel.packed].bytes, 0, 1, true);
+    for (int i = 0; tail->program && i < tail->program->ports; i++)
+        if (tail->program->port[i].writes)
+            touch_view(f, &tail->ports[i], 0, true);
     for (int i = 1; i < f->touched; i++)
-        over |= f->now[i].writes && collide(&f->now[i], &f->now[0], 0);
+        over |= collide(&f->now[i], &f->now[0], 0);
     return over;
+}
+
+/* Whether what a product touches can be remembered: see touch_product. */
+static bool is_simple(const instruction *in)
+{
+    const ew_program *tail = in->kernel.epilogue.program;
+    const int packed = in->kernel.packed >= 0, plain = !packed || in->kernel.packs || in->kernel.loose;
+    return 2 + packed + plain + (in->kernel.addend.buffer >= 0) + (tail ? tail->ports : 0) <= MOST_TOUCHED;
 }
 
 /* --- stretches ---------------------------------------------------------------------------------------------------- */
@@ -248,10 +260,8 @@ static void visit(finder *f, int32_t at)
 {
     const instruction *in = &f->made->code[at];
     bool fits = fits_team(in);
-    if (fits && in->kind == DO_KERNEL) {
-        touch_all(f, in);
-        fits = !f->crowded && !writes_over_factor(f);
-    }
+    if (fits && in->kind == DO_KERNEL)
+        fits = is_simple(in) && !writes_over_factor(f, in);
     if (!fits) {
         close_team(f);
         return;
@@ -268,7 +278,7 @@ bool find_teams(planner *p, plan *made)
         return true;
     finder f = { .p = p, .made = made };
     int most = made->region_count + made->code_count / FEWEST_PRODUCTS;
-    f.regions = mem_alloc((size_t)most * sizeof *f.regions + 1);
+    f.regions = desk_take((size_t)most * sizeof *f.regions);
     if (!f.regions)
         return false;
     const plan_region *next = made->regions, *last = next + made->region_count;
@@ -282,8 +292,10 @@ bool find_teams(planner *p, plan *made)
         }
     }
     close_team(&f);
-    mem_free(made->regions);
-    made->regions = f.regions;
+    plan_region *kept = mem_resize(made->regions, (size_t)f.count * sizeof *kept);
+    if (!kept)
+        return false;
+    made->regions = memcpy(kept, f.regions, (size_t)f.count * sizeof *kept);
     made->region_count = f.count;
     return true;
 }

@@ -114,7 +114,7 @@ bk_tensor *bk_group_norm(const bk_tensor *x, int64_t groups, const bk_tensor *we
     int64_t rest = l->sizes[0] && l->sizes[1] ? l->numel / l->sizes[0] / groups : 0;
     bk_tensor *y = bk_reshape(widen(x), 3, (int64_t[]){ l->sizes[0], groups, rest }); /* (N, G, C/G * spatial) */
     y = bk_reshape(standardised_rows(y, 1, eps, true), l->ndim, l->sizes);
-    return scope_return(finish(y, weight, bias, true, x));
+    return scope_return(tensor_as_own(finish(y, weight, bias, true, x)));
 }
 
 /* running = (1 - momentum) running + momentum value, outside the tape. */

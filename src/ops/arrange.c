@@ -103,9 +103,9 @@ bk_tensor *bk_rot90(const bk_tensor *t, int64_t k, int dim0, int dim1)
     bk_scope_push();
     bk_tensor *r;
     switch ((k % 4 + 4) % 4) {
-    case 1: r = bk_transpose(bk_flip(t, 1, &b), a, b); break;
+    case 1: r = tensor_as_own(bk_transpose(bk_flip(t, 1, &b), a, b)); break;
     case 2: r = bk_flip(t, 2, (int[]){ a, b }); break;
-    case 3: r = bk_transpose(bk_flip(t, 1, &a), a, b); break;
+    case 3: r = tensor_as_own(bk_transpose(bk_flip(t, 1, &a), a, b)); break;
     default: r = copy_as(t, l->plain, tensor_dtype(t));
     }
     return scope_return(r);

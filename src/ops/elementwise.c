@@ -663,7 +663,9 @@ static int cheaper_power(const operand *in)
         return EW_pow;
     double p = in[1].d;
     bool roots = in[0].value->dtype != BK_FLOAT16; /* where -inf ** 0.5 stays inf, as pow has it */
+    bool full = in[0].value->dtype == BK_FLOAT32 || in[0].value->dtype == BK_FLOAT64;
     return p == 2               ? EW_square
+           : p == 3 && full     ? EW_cube
            : p == -1            ? EW_reciprocal
            : p == 0.5 && roots  ? EW_sqrt
            : p == -0.5 && roots ? EW_rsqrt

@@ -1,6 +1,7 @@
 """Gradients: backward(), grad(), grad modes, custom functions."""
 
 import threading
+import warnings
 
 from brisk import _C
 from brisk._C import Tensor
@@ -44,6 +45,15 @@ def _listed(tensors):
 def _batched(outputs, inputs, vectors, retain, create, allow_unused, materialize):
     """The gradients for each of a batch of vectors, stacked."""
     vectors = _listed(vectors)
+    for k, (v, o) in enumerate(zip(vectors, outputs)):
+        if v.shape[1:] != o.shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
+                f"output, but a mismatch was detected: grad_output[{k}] has a shape of {v.shape} and output[{k}] has a "
+                f"shape of {o.shape}. If you only want some tensors in `grad_output` to be considered batched, "
+                "consider using vmap."
+            )
     rows = [
         grad(outputs, inputs, [v[i] for v in vectors], True, create, True, allow_unused, False, materialize)
         for i in range(len(vectors[0]))
@@ -76,8 +86,18 @@ def _check_asked(tensors):
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
 
 
-def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
+def backward(
+    tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None
+):  # fmt: skip
     """Accumulates the gradients of the given tensors into the leaves they were computed from, or into inputs."""
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only "
+                "use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
     tensors = _listed(tensors)
     if inputs is not None:
         inputs = _listed(inputs)
@@ -122,10 +142,21 @@ def _gradients_of(outputs, inputs, grad_outputs, retain, create_graph, allow_unu
     return results
 
 
-def Variable(data, requires_grad=False, volatile=False):
+class _VariableMeta(type):
+    def __instancecheck__(cls, other):
+        return isinstance(other, Tensor)
+
+
+class Variable(metaclass=_VariableMeta):
     """A tensor: the name is from before tensors had gradients of their own."""
-    v = data.detach()
-    return v.requires_grad_(requires_grad) if requires_grad else v
+
+    def __new__(cls, data=None, requires_grad=False, volatile=False):
+        if data is None:
+            return _C.tensor([])
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
+        v = data.detach()
+        return v.requires_grad_() if requires_grad else v
 
 
 __getattr__ = finder(__name__, later=("profiler",))

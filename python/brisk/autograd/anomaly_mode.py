@@ -8,7 +8,7 @@ from brisk.autograd.grad_mode import no_grad
 
 __all__ = ["detect_anomaly", "set_detect_anomaly"]
 
-_enabled = _nan = False
+_enabled, _nan = False, True
 
 
 def is_anomaly_enabled():

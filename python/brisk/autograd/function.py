@@ -124,7 +124,7 @@ def _signature(forward):
 def _by_position(cls, has_setup, args, kwargs):
     """All arguments by position: a gradient is returned for each. setup_context sees defaults too."""
     signature, plain = _signature(cls.forward)
-    if plain and not kwargs:
+    if plain and not kwargs and (not has_setup or len(args) == len(signature.parameters)):
         return args
     bound = signature.bind(*args, **kwargs) if has_setup else signature.bind(None, *args, **kwargs)
     if has_setup:

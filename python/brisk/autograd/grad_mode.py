@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import inspect
+import warnings
 
 from brisk import _C
 
@@ -16,7 +17,6 @@ class _GradMode:
 
     def __enter__(self):
         self.before.append(_C._set_grad_enabled(self.mode))
-        return self
 
     def __exit__(self, *exception):
         _C._set_grad_enabled(self.before.pop())
@@ -27,6 +27,13 @@ class _GradMode:
 
     def __call__(self, function):
         if inspect.isclass(function):
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
+                "functions or methods. To preserve the current behavior of class decoration, you can directly decorate "
+                "the `__init__` method and nothing else.",
+                FutureWarning,
+                stacklevel=2,
+            )
             function.__init__ = self(function.__init__)
             return function
         if inspect.isgeneratorfunction(function):
@@ -87,8 +94,8 @@ class set_grad_enabled(_GradMode):
     def __enter__(self):
         if self.at_once:
             self.at_once = False
-            return self
-        return super().__enter__()
+        else:
+            super().__enter__()
 
     def __call__(self, function):
         if self.at_once:
@@ -113,7 +120,6 @@ class inference_mode(_GradMode):
 
     def __enter__(self):
         self.before.append((_C._set_grad_enabled(self.mode), _C._set_inference_mode(not self.mode)))
-        return self
 
     def __exit__(self, *exception):
         grad, inference = self.before.pop()

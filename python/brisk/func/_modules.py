@@ -21,7 +21,7 @@ def _owner(module, name):
     for place in (owner._parameters, owner._buffers):
         if last in place:
             return place, last
-    raise KeyError(f"{name} is not a parameter or buffer of the module")
+    return None, last  # PyTorch sets it while the module runs; a module that reads it has it already
 
 
 def _with_ties(tensors, module_tensors):
@@ -40,12 +40,12 @@ def _with_ties(tensors, module_tensors):
     return full
 
 
-def _check_names(given, own):
+def _check_names(module, given, own):
     unexpected, missing = sorted(given.keys() - own.keys()), sorted(own.keys() - given.keys())
-    lines = [f"{what} key(s): {', '.join(names)}." for what, names in
+    lines = [f"\n\t{what} key(s): {', '.join(map(repr, names))}." for what, names in
              (("Unexpected", unexpected), ("Missing", missing)) if names]  # fmt: skip
     if lines:
-        raise RuntimeError(f"Error(s) in reparametrizing: {' '.join(lines)}")
+        raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:{''.join(lines)}")
 
 
 @contextlib.contextmanager
@@ -54,6 +54,8 @@ def _replaced(module, tensors):
     try:
         for name, t in tensors.items():
             place, key = _owner(module, name)
+            if place is None:
+                continue
             before.append((place, key, place[key]))
             place[key] = t
         yield
@@ -82,7 +84,7 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
     own = _tensors_of(module)
     full = _with_ties(tensors, own) if tie_weights else tensors
     if strict:
-        _check_names(full, own)
+        _check_names(module, full, own)
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     with _replaced(module, full):
         return module(*args, **(kwargs or {}))

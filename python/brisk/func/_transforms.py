@@ -14,7 +14,7 @@ from brisk._C import Tensor
 from brisk.autograd.forward_ad import Level, opened, tangents_taken
 from brisk.autograd.functional import _grad
 from brisk.autograd.grad_mode import enable_grad
-from brisk.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from brisk.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_shape, tree_spec, tree_unflatten
 
 
 class _Level:
@@ -143,6 +143,15 @@ def _tensors(tree, caller):
     return leaves, structure
 
 
+def _check_floats(outputs):
+    for t in outputs:
+        if not t.dtype.is_floating_point:
+            raise RuntimeError(
+                "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
+                f"{t.dtype}"
+            )
+
+
 def _mismatch(what, k, v, t):
     if not isinstance(v, Tensor):
         return f"Expected {what} to be tensors, got {type(v)}"
@@ -154,8 +163,13 @@ def _mismatch(what, k, v, t):
     return f"Mismatch in shape: grad_output[{k}] has a shape of {v.shape} and output[{k}] has a shape of {t.shape}."
 
 
-def _check_like(vectors, structure, tensors, what):
-    leaves, given = tree_flatten(vectors)
+def _check_like(vectors, tree, tensors, what):
+    leaves = tree_leaves(vectors)
+    if what == "cotangents" and tree_spec(vectors) != tree_spec(tree):
+        raise RuntimeError(
+            "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
+            f"cotangents: {tree_shape(vectors)}, primal output: {tree_shape(tree)}"
+        )
     if len(leaves) != len(tensors):
         raise RuntimeError(f"Expected {what} to have the same structure: {len(tensors)} tensors, got {len(leaves)}")
     for k, (v, t) in enumerate(zip(leaves, tensors)):
@@ -169,10 +183,11 @@ def vjp(func, *primals, has_aux=False):
     level = _Level(primals, "vjp(f, *primals)")
     with enable_grad():
         out, aux = _parted(func(*level.arguments), has_aux, "vjp(f, *primals)")
-        outputs, structure = _tensors(out, "vjp(f, *primals)")
+        outputs, _ = _tensors(out, "vjp(f, *primals)")
+        _check_floats(outputs)
 
     def product(cotangents, retain_graph=True, create_graph=None):
-        vectors = _check_like(cotangents, structure, outputs, "cotangents")
+        vectors = _check_like(cotangents, out, outputs, "cotangents")
         create = create_graph
         if create is None:
             create = _C.is_grad_enabled() and (level.leads_outside(outputs) or any(_C._on_tape(v) for v in vectors))
@@ -207,7 +222,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     caller = "jvp(f, primals, tangents)"
     if not isinstance(primals, tuple):
         raise RuntimeError(f"{caller}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
-    structures = [tree_flatten(tree)[1] for tree in (primals, tangents)]
+    structures = [tree_spec(tree) for tree in (primals, tangents)]
     if structures[0] != structures[1]:
         raise RuntimeError(
             f"{caller}: Expected primals and tangents to have the same python structure. For example, if primals is a "
@@ -217,7 +232,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     if not tree_flatten(primals)[0]:
         raise RuntimeError(f"{caller}: Expected primals to contain at least one Tensor.")
     level = _Level(primals, caller)
-    vectors = _check_like(tangents, level.structure, level.places, "tangents")
+    vectors = _check_like(tangents, primals, level.places, "tangents")
     level.for_tangents()
     with opened(Level(level.places, vectors)) as made, enable_grad():
         out, aux = _parted(func(*level.passed_on()), has_aux, caller)
@@ -238,7 +253,7 @@ def linearize(func, *primals):
         outputs, structure = _tensors(out, "linearize(f, *primals)")
 
     def push(*tangents):
-        vectors = _check_like(tangents, level.structure, level.places, "tangents")
+        vectors = _check_like(tangents, primals, level.places, "tangents")
         create = level.outer and level.leads_outside(outputs)
         return level.leave(tree_unflatten(_pushed(level, outputs, vectors, create), structure))
 
@@ -257,6 +272,8 @@ def _jacobian(func, argnums, has_aux, caller, blocks, forward=False):
         with enable_grad():
             out, aux = _parted(func(*_replaced(args, places, level.arguments), **kwargs), has_aux, caller)
             outputs, structure = _tensors(out, caller)
+            if not forward:
+                _check_floats(outputs)
             rows = [_as_argnums(argnums, tree_unflatten(row, level.structure)) for row in blocks(level, outputs)]
         result = level.leave(tree_unflatten(rows, structure))
         return (result, level.leave(aux)) if has_aux else result

@@ -9,14 +9,18 @@ import functools
 
 from brisk import _C
 from brisk._C import Tensor
-from brisk.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from brisk.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_spec, tree_unflatten
 
 
 def _name(func):
     return getattr(func, "__name__", repr(func))
 
 
-def _spread(dims, tree, described):
+class _Unlike(Exception):
+    """Dimensions are given for another structure."""
+
+
+def _spread(dims, tree):
     """The dimension for each leaf: a number or None stands for all leaves below it."""
     if dims is None or isinstance(dims, int):
         return [dims] * len(tree_leaves(tree))
@@ -26,22 +30,31 @@ def _spread(dims, tree, described):
         else isinstance(dims, (tuple, list)) and type(dims) is type(tree) and len(dims) == len(tree)
     )
     if not matches:
-        raise ValueError(f"{described}: in_dims is not compatible with the structure of inputs.")
+        raise _Unlike
     pairs = [(dims[k], tree[k]) for k in tree] if isinstance(tree, dict) else zip(dims, tree)
-    return [d for dim, child in pairs for d in _spread(dim, child, described)]
+    return [d for dim, child in pairs for d in _spread(dim, child)]
 
 
 def _batch(func, in_dims, args):
     described = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, (int, tuple, list)):
-        raise ValueError(f"{described}: expected `in_dims` to be int or a (potentially nested) tuple")
+        raise ValueError(
+            f"{described}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
+            f"inputs, got: {type(in_dims)}."
+        )
     if not args:
         raise ValueError(
             f"vmap({_name(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap "
             "over a function with no inputs. The latter is unsupported."
         )
     leaves, structure = tree_flatten(tuple(args))
-    dims = _spread(tuple(in_dims) if isinstance(in_dims, list) else in_dims, tuple(args), described)
+    try:
+        dims = _spread(tuple(in_dims) if isinstance(in_dims, list) else in_dims, tuple(args))
+    except _Unlike:
+        raise ValueError(
+            f"{described}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
+            f"{tree_spec(in_dims)} but inputs has structure {tree_spec(tuple(args))}."
+        ) from None
     sizes = []
     for leaf, dim in zip(leaves, dims):
         if dim is None:
@@ -94,7 +107,7 @@ def _checked(func, result):
         if not isinstance(t, Tensor):
             raise ValueError(
                 f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(t)}. Did you mean "
-                "to set the `out_dims=` to None for output?"
+                "to set out_dims= to None for output?"
             )
     return result
 
@@ -111,7 +124,10 @@ def _joined(func, results, out_dims):
         elif isinstance(results[0], (tuple, list)) and len(dims) == len(results[0]):
             dims = [d for dim, child in zip(dims, results[0]) for d in [dim] * len(tree_leaves(child))]
         else:
-            raise ValueError(f"{described}: out_dims is not compatible with the structure of outputs.")
+            raise ValueError(
+                f"{described}(<inputs>): out_dims is not compatible with the structure of `outputs`. out_dims has "
+                f"structure {tree_spec(out_dims)} but outputs has structure {tree_spec(results[0])}."
+            )
     columns = zip(*(tree_leaves(r) for r in results))
     for d, t in zip(dims, leaves):
         if d is not None and not -t.dim() - 1 <= d <= t.dim():

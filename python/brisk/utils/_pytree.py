@@ -37,6 +37,26 @@ def tree_leaves(tree):
     return tree_flatten(tree)[0]
 
 
+class _Star:
+    def __repr__(self):
+        return "*"
+
+
+def tree_shape(tree):
+    """The structure as text, as the tree would be printed with stars for its leaves."""
+    return repr(tree_map(lambda leaf: _Star(), tree))
+
+
+def tree_spec(tree, indent=2):
+    """The structure as text, in full. Trees of the same structure have the same text."""
+    parts = _parts(tree)
+    if parts is None:
+        return "*"
+    context = list(tree) if isinstance(tree, dict) else type(tree) if hasattr(tree, "_fields") else None
+    children = (",\n" + " " * indent).join(tree_spec(child, indent + 2) for child in parts[0])
+    return f"TreeSpec({type(tree).__name__}, {context}, [{children}])"
+
+
 def _build(leaves, structure):
     if structure is _LEAF:
         return next(leaves)

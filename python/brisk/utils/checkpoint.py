@@ -106,6 +106,8 @@ class _Recomputed(Function):
     @staticmethod
     def backward(ctx, *grads):
         create = _C.is_grad_enabled()
+        if ctx.again.saved[0]:
+            _ = ctx.saved_tensors  # refuses a second time, as the functions inside would
         outputs = ctx.again()
         if len(outputs) != len(grads):
             raise CheckpointError(
@@ -125,6 +127,10 @@ class _Recomputed(Function):
             return (None, None) + (None,) * len(ctx.ends)
         outputs, grads = zip(*pairs)
         return (None, None, *_C._run_backward(outputs, grads, ctx.ends, create, create, False, True))
+
+
+def _metadata(sizes, dtype):
+    return f"{{'shape': torch.Size({list(sizes)}), 'dtype': torch.{dtype}, 'device': device(type='cpu')}}"
 
 
 class _Again:
@@ -153,13 +159,18 @@ class _Again:
                 f"recomputation.\nNumber of tensors saved during forward: {len(before)}\n"
                 f"Number of tensors saved during recomputation: {len(now)}."
             )
-        for k, (old, new) in enumerate(zip(before, now)):
-            if metadata and old != new:
-                raise CheckpointError(
-                    "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
-                    f"during the forward pass.\ntensor at position {k}:\nsaved metadata: {old}\n"
-                    f"recomputed metadata: {new}\n."
+        changed = [(k, old, new) for k, (old, new) in enumerate(zip(before, now)) if metadata and old != new]
+        if changed:
+            raise CheckpointError(
+                "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
+                "during the forward pass.\n"
+                + "".join(
+                    f"tensor at position {k}:\nsaved metadata: {_metadata(*old)}\n"
+                    f"recomputed metadata: {_metadata(*new)}\n"
+                    for k, old, new in changed
                 )
+                + "."
+            )
 
 
 def _without_reentrance(function, preserve_rng_state, context_fn, determinism_check, args, kwargs):

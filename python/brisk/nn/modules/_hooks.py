@@ -7,7 +7,7 @@ from brisk._C import Tensor
 from brisk.autograd.function import Function
 
 
-class _Passage(Function):
+class BackwardHookFunction(Function):
     """The identity on several tensors at once, whose gradients a function sees together."""
 
     @staticmethod
@@ -37,7 +37,7 @@ class BackwardHooks:
         places = [i for i, v in enumerate(values) if isinstance(v, Tensor) and v.dtype.is_floating_point]
         if not any(_C._on_tape(values[i]) for i in places):
             return values, []
-        passed = _Passage.apply(see, *(values[i] for i in places))
+        passed = BackwardHookFunction.apply(see, *(values[i] for i in places))
         values = list(values)
         for i, v in zip(places, passed):
             values[i] = v
@@ -72,6 +72,12 @@ class BackwardHooks:
                 full = list(replaced) if isinstance(replaced, tuple) else [replaced]
         self.grad_outputs = tuple(full)
         if not self.input_places:
+            warnings.warn(
+                "Full backward hook is firing when gradients are computed with respect to module outputs since no "
+                "inputs require gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
+                "#torch.nn.Module.register_full_backward_hook for more details.",
+                stacklevel=5,
+            )
             self._run(tuple([None] * self.inputs))
         return [full[i] for i in self.output_places]
 

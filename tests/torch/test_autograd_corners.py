@@ -1,0 +1,196 @@
+"""What autograd says at its corners: warnings, errors and what contexts give, line by line against PyTorch."""
+
+import warnings
+
+import pytest
+
+from tests.torch.compare import REF, SUT
+
+CUSTOM = """
+class Double(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+class Scaled(T.autograd.Function):
+    @staticmethod
+    def forward(x, k):
+        return x * k
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.k = inputs[1]
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.k, None
+
+class WrongDirt(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x * 2
+        ctx.mark_dirty(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+def run_twice(y):
+    y.backward()
+    y.backward()
+    return x.grad
+
+def changing(first, then):
+    calls = []
+    def f(a):
+        calls.append(a)
+        return (first if len(calls) == 1 else then)(a).sum()
+    return f
+
+def seen(enter):
+    with enter() as value:
+        return value
+
+def decorated(decorate):
+    class C:
+        def __init__(self):
+            self.mode = T.is_grad_enabled()
+        def later(self):
+            return T.is_grad_enabled()
+    c = decorate(C)()
+    return c.mode, c.later()
+
+def with_hook(m, x):
+    m.register_full_backward_hook(lambda m, inputs, outputs: None)
+    y = m(x)
+    y.sum().backward()
+    return y.grad_fn.name()
+"""
+
+LINES = """
+Double.apply(x).grad_fn.saved_tensors
+(y := Double.apply(x)).sum().backward() or y.grad_fn.saved_tensors
+Scaled.apply(x)
+Scaled.apply(x, 2, 3)
+WrongDirt.apply(x)
+(x * 2).grad
+(x * 2)[0].grad
+x.grad
+x.detach().grad
+(x * 2).grad_fn.foo
+Double.apply(x).grad_fn.foo
+type((x * 2).grad_fn).__module__
+T.is_anomaly_check_nan_enabled()
+seen(T.no_grad)
+seen(T.enable_grad)
+seen(T.inference_mode)
+seen(lambda: T.set_grad_enabled(True))
+decorated(T.no_grad())
+T.autograd.backward(x.sum(), T.tensor(1.0), grad_variables=T.tensor(1.0))
+T.autograd.backward(x.sum(), grad_variables=T.tensor(3.0)) or x.grad
+T.autograd.backward(x.sum(), None, None, False, None, [x]) or x.grad
+isinstance(x, T.autograd.Variable), T.autograd.Variable(x.detach(), requires_grad=True), T.autograd.Variable(x) is x
+T.autograd.Variable([1])
+T.nn.Parameter(T.ones(2, dtype=T.int64))
+setattr(T.ones(2, dtype=T.int64), "requires_grad", True)
+T.ones(2, dtype=T.int64).requires_grad_()
+copy.deepcopy(x * 2)
+run_twice(ck(lambda a: (a * a).sum(), x, use_reentrant=False))
+run_twice(ck(lambda a: (a + a).sum(), x, use_reentrant=False))
+ck(changing(lambda a: a * a, lambda a: a[:1] * a[:1]), x, use_reentrant=False).backward()
+ck(changing(lambda a: a * a * a, lambda a: a * a), x, use_reentrant=False).backward()
+with_hook(T.nn.Identity(), x)
+with_hook(T.nn.Linear(2, 2), x.detach())
+T.func.vjp(lambda a: a * 2, x.detach())[1]((x, x))
+T.func.vjp(lambda a: (a, {"b": a}), x.detach())[1]((x, {"c": x}))
+T.func.vjp(lambda a: [a, a], x.detach())[1]((x, x))
+T.func.vjp(lambda a: a.long(), x.detach())
+T.func.jacrev(lambda a: a.long())(x.detach())
+T.func.jvp(lambda a: a, (x.detach(),), (x, x))
+T.func.jvp(lambda a, b: a, (x.detach(), {"c": x.detach()}), (x, [x]))
+T.func.jvp(lambda a: a["c"] * 2, ({"c": x.detach()},), ({"c": T.ones(2)},))
+T.func.vmap(lambda a: a, in_dims=None)(x)
+T.func.vmap(lambda a: a, in_dims="a")(x)
+T.func.vmap(lambda a: a, in_dims=(0, 0))(x)
+T.func.vmap(lambda a: a, in_dims=((0, 0),))((x,))
+T.func.vmap(lambda a: 3)(x)
+T.func.vmap(lambda a: (a, a), out_dims=(0, 0, 0))(x.detach())
+T.func.functional_call(linear, {"x": x, "weight": T.zeros(2, 2), "bias": T.ones(2)}, (x.detach(),)).tolist()
+T.func.functional_call(linear, {"x": x}, (x.detach(),), strict=True)
+""".strip().splitlines()
+
+
+def shown(m, value):
+    if isinstance(value, m.Tensor):
+        return value.tolist(), value.requires_grad
+    if isinstance(value, (tuple, list)):
+        return [shown(m, v) for v in value]
+    return str(value)
+
+
+def answer(m, line):
+    """(the value or the error, the warnings), in words. The advice at the end of PyTorch's longer errors is its own."""
+    import copy
+
+    names = {"T": m, "x": m.tensor([1.0, 2.0], requires_grad=True), "copy": copy, "linear": m.nn.Linear(2, 2)}
+    names["ck"] = m.utils.checkpoint.checkpoint
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        exec(CUSTOM, names)
+        try:
+            value = shown(m, eval(line, names))
+        except Exception as error:
+            value = f"{type(error).__name__}: {error}".split("\n\nTip:")[0]
+    words = [(w.category.__name__, str(w.message).split(" (Triggered internally")[0]) for w in told]
+    return value, [w for w in words if "torch.jit" not in w[1]]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_autograd_answers_warns_and_refuses_in_pytorchs_words(line):
+    assert answer(SUT, line) == answer(REF, line)
+
+
+ONCE = """
+import warnings, sys
+m = __import__(sys.argv[1])
+def told(f):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        f()
+    print([str(w.message).split(" (Triggered internally")[0] for w in told])
+x = m.ones(2, requires_grad=True)
+told(lambda: x[0].item())
+told(lambda: bool(x[0]))
+told(lambda: float(x[0]))
+told(lambda: float(x[0]))
+told(lambda: (x ** 3).sum().backward())
+told(lambda: (x ** 3).sum().backward(create_graph=True))
+told(lambda: (x ** 3).sum().backward(create_graph=True))
+"""
+
+
+def test_what_pytorch_warns_of_once_is_warned_of_once():
+    """In programs of their own: what was warned of before is known."""
+    import subprocess
+    import sys
+
+    def lines(m):
+        run = subprocess.run([sys.executable, "-c", ONCE, m.__name__], capture_output=True, text=True, check=True)
+        return run.stdout
+
+    assert lines(SUT) == lines(REF)
+
+
+@pytest.mark.parametrize("power", [3, 4, 1, 0, -1.5, 1.5, 2.5, -2])
+def test_the_gradient_of_a_power_is_a_product_and_asks_for_no_choice(power):
+    def names(m):
+        x = m.tensor([1.0, 2.0], requires_grad=True)
+        (g,) = m.autograd.grad((x**power).sum(), x, create_graph=True)
+        return g.grad_fn.name() if power else None, [round(v, 5) for v in g.tolist()]
+
+    assert names(SUT) == names(REF)
