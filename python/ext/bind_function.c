@@ -4,8 +4,6 @@
  * custom function costs. The ctx, and what is saved in it, is function_context.c. */
 #include "function_context.h"
 
-#include <structmember.h>
-
 #include "autograd/backward.h"
 #include "core/lock.h"
 #include "gil.h"
@@ -17,16 +15,6 @@ typedef enum user_method { FORWARD, BACKWARD, SETUP, USER_METHODS } user_method;
 static const char *const method_texts[] = { "forward", "backward", "setup_context" };
 static PyObject *method_names[USER_METHODS];
 
-/* The functions behind the static methods of a class, as long as its version says that they are what they were: until
- * then the class holds them. */
-typedef struct known_class {
-    const PyTypeObject *type;
-    unsigned int version;
-    PyObject *method[USER_METHODS]; /* NULL: not asked for yet */
-} known_class;
-enum { KNOWN_CLASSES = 64 };
-static known_class known_classes[KNOWN_CLASSES];
-
 /* 0: it has been changed since somebody looked something up in it. */
 static unsigned int version_of(const PyTypeObject *type)
 {
@@ -37,8 +25,24 @@ static unsigned int version_of(const PyTypeObject *type)
     return type->tp_version_tag;
 }
 
+/* What Class.apply is: a class method that each class has in its own dict, bound already, so that a call of it makes no
+ * object for the binding. For another class (super().apply, a class that was made without Function's knowing) it binds
+ * anew. It keeps the ctx of calls that are over for those to come: making and dropping an object of a class of Python's
+ * costs more than recording an op. */
+typedef struct apply_method {
+    PyObject_HEAD PyObject *type;
+    vectorcallfunc vectorcall;
+    /* The functions behind the static methods of the class, as long as its version says that they are what they were:
+     * until then the class holds them. */
+    PyObject *method[USER_METHODS]; /* NULL: not asked for yet */
+    unsigned int version;
+    int spares;
+    context *spare; /* owned, linked by `next` */
+} apply_method;
+enum { MOST_SPARES = 1024 };
+
 /* A method of the user's class, as the class would give it: its metaclass has nothing of these names. */
-static PyObject *method_lookup(PyTypeObject *type, user_method which, known_class *known)
+static PyObject *method_lookup(PyTypeObject *type, user_method which, apply_method *home)
 {
     PyObject *found = _PyType_Lookup(type, method_names[which]);
     if (!found)
@@ -46,19 +50,19 @@ static PyObject *method_lookup(PyTypeObject *type, user_method which, known_clas
     descrgetfunc get = Py_TYPE(found)->tp_descr_get;
     PyObject *method = get ? get(found, NULL, (PyObject *)type) : Py_NewRef(found);
     unsigned int version = version_of(type);
-    if (!method || !version || !Py_IS_TYPE(found, &PyStaticMethod_Type))
+    if (!method || !version || !Py_IS_TYPE(found, &PyStaticMethod_Type) || !home || home->type != (PyObject *)type)
         return method;
-    if (known->type != type || known->version != version)
-        *known = (known_class){ .type = type, .version = version };
-    known->method[which] = method;
+    if (home->version != version)
+        memset(home->method, 0, sizeof home->method);
+    home->version = version;
+    home->method[which] = method;
     return method;
 }
 
-static inline PyObject *method_of(PyTypeObject *type, user_method which)
+static inline PyObject *method_of(PyTypeObject *type, user_method which, apply_method *home)
 {
-    known_class *known = &known_classes[((uintptr_t)type >> 6) % KNOWN_CLASSES];
-    bool same = known->type == type && known->version == version_of(type) && known->method[which];
-    return same ? Py_NewRef(known->method[which]) : method_lookup(type, which, known);
+    bool same = home && home->type == (PyObject *)type && home->version == version_of(type) && home->method[which];
+    return same ? Py_NewRef(home->method[which]) : method_lookup(type, which, home);
 }
 
 /* --- backward
@@ -73,21 +77,37 @@ static PyObject *gradient_in(const meta *m, bk_tensor *g, bool materialize)
     return py_wrap(bk_zeros(m->layout->ndim, m->layout->sizes, m->dtype));
 }
 
+/* A function of Python's is called without asking what it is. */
+static inline PyObject *call(PyObject *function, PyObject *const *args, size_t n)
+{
+    if (PyFunction_Check(function))
+        return ((PyFunctionObject *)function)->vectorcall(function, args, n, NULL);
+    return PyObject_Vectorcall(function, args, n, NULL);
+}
+
 static PyObject *call_users_backward(context *c, bk_tensor *const *grads)
 {
-    PyObject *argv[c->output_count + 2], *result = NULL;
-    int n = 1;
-    argv[0] = NULL;
-    argv[n++] = (PyObject *)c;
-    for (int i = 0; i < c->output_count; i++, n++)
-        if (!(argv[n] = gradient_in(&c->outputs[i], c->outputs[i].taped ? grads[i] : NULL, c->materialize)))
+    enum { FEW = 4 };
+    const int all = c->output_count + 2; /* room for a bound method's self, and the ctx */
+    PyObject *few[FEW], **argv = all <= FEW ? few : PyMem_Malloc((size_t)all * sizeof *argv), *result = NULL;
+    if (!argv)
+        return PyErr_NoMemory();
+    int n = 2;
+    argv[1] = (PyObject *)c;
+    for (; n < all; n++) {
+        const meta *m = &c->outputs[n - 2];
+        if (!(argv[n] = gradient_in(m, m->taped ? grads[n - 2] : NULL, c->materialize)))
             break;
-    PyObject *function = n == c->output_count + 2 ? method_of(Py_TYPE(c), BACKWARD) : NULL;
-    if (function)
-        result = PyObject_Vectorcall(function, argv + 1, (size_t)(n - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
-    Py_XDECREF(function);
-    for (int i = 2; i < n; i++)
-        Py_DECREF(argv[i]);
+    }
+    PyObject *function = n == all ? method_of(Py_TYPE(c), BACKWARD, (apply_method *)c->home) : NULL;
+    if (function) {
+        result = call(function, argv + 1, (size_t)(n - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET);
+        Py_DECREF(function);
+    }
+    while (--n >= 2)
+        Py_DECREF(argv[n]);
+    if (argv != few)
+        PyMem_Free(argv);
     return result;
 }
 
@@ -125,7 +145,7 @@ static bk_tensor *fitted(const context *c, int i, PyObject *g)
     char why[500], got[200], want[200];
     bk_tensor *t = handle_of(g), *out = NULL;
     if (t->layout->plain == m->layout->plain)
-        return tensor_dtype(t) == m->dtype ? bk_retain(t) : bk_to(t, m->dtype);
+        return bk_to(t, m->dtype);
     PyObject *dims = broadcast_dims(t->layout, m->layout);
     if (!dims && !PyErr_Occurred()) {
         snprintf(why, sizeof why, "got %s but expected shape compatible with %s", layout_text(t->layout, got),
@@ -154,9 +174,11 @@ static int take_gradient(const context *c, int i, PyObject *g, bk_tensor **out)
         PyErr_Format(PyExc_RuntimeError, "expected Variable or None (got %s)", py_type_name(g));
         return -1;
     }
-    if (!c->inputs[i].taped)
+    const meta *m = &c->inputs[i];
+    if (!m->taped)
         return 0;
-    *out = fitted(c, i, g);
+    bk_tensor *t = handle_of(g);
+    *out = t->layout->plain == m->layout->plain && tensor_dtype(t) == m->dtype ? bk_retain(t) : fitted(c, i, g);
     return *out ? 0 : -1;
 }
 
@@ -214,7 +236,65 @@ static int on_backward(void *data, bk_tensor *const *output_grads, int outputs, 
 
 PyObject *py_function_context(const node *call) { return function_data(call, on_backward); }
 
-static void let_go(void *data) { Py_DECREF((PyObject *)data); }
+/* Whether nobody will ask what became of c, which nobody has any more. */
+static bool is_spare(const context *c, const apply_method *home)
+{
+    const PyTypeObject *type = Py_TYPE(c);
+    return home && !c->weak && (PyObject *)type == home->type && !type->tp_finalize && !type->tp_del &&
+           type->tp_basicsize == sizeof(context) && home->spares < MOST_SPARES;
+}
+
+/* Of a ctx whose call is over: this is the last reference. */
+static void put_by(context *c)
+{
+    apply_method *home = (apply_method *)c->home;
+    if (!is_spare(c, home)) {
+        Py_DECREF(c);
+        return;
+    }
+    context_renew(c); /* may run code of the user, who still cannot come by c */
+    c->home = NULL;
+    c->next = home->spare;
+    home->spare = c;
+    home->spares++;
+    Py_DECREF(home);
+}
+
+/* What a ctx has saved may be the last to hold another call, and so on along a chain of any length: those wait until it
+ * is put by. */
+static void let_go(void *data)
+{
+    static context *waiting;
+    static bool busy;
+    context *c = data;
+    if (Py_REFCNT(c) > 1) {
+        Py_DECREF(c);
+        return;
+    }
+    c->next = waiting;
+    waiting = c;
+    if (busy)
+        return;
+    busy = true;
+    while ((c = waiting)) {
+        waiting = c->next;
+        put_by(c);
+    }
+    busy = false;
+}
+
+static context *context_take(apply_method *home, PyTypeObject *type)
+{
+    context *c = home->spare;
+    if (c && (PyObject *)type == home->type) {
+        home->spare = c->next;
+        home->spares--;
+    } else if (!(c = context_new(type))) {
+        return NULL;
+    }
+    c->home = Py_NewRef((PyObject *)home);
+    return c;
+}
 
 static void on_free(void *data)
 {
@@ -235,7 +315,8 @@ static void on_free_saved(void *data)
 /* --- apply
  * ------------------------------------------------------------------------------------------------------------ */
 
-static int describe_inputs(context *c, arguments args)
+/* Writes down what the inputs are; the forward begins. */
+static int begin_forward(context *c, arguments args)
 {
     c->input_count = args.count;
     c->inputs = args.count < FEW_METAS ? c->few_metas : PyMem_Calloc((size_t)args.count, sizeof *c->inputs);
@@ -243,12 +324,18 @@ static int describe_inputs(context *c, arguments args)
         PyErr_NoMemory();
         return -1;
     }
+    lock_take();
+    c->forward = forward_begin();
     for (int i = 0; i < args.count; i++) {
+        c->inputs[i] = (meta){ 0 };
         if (!py_is_tensor(args.item[i]))
             continue;
         const bk_tensor *t = handle_of(args.item[i]);
         c->inputs[i] = (meta){ layout_hold(t->layout), tensor_dtype(t), bk_requires_grad(t) };
+        if (c->inputs[i].taped)
+            forward_reads(c->forward, t);
     }
+    lock_give();
     return 0;
 }
 
@@ -280,28 +367,42 @@ static int describe_outputs(context *c, PyObject *const *outputs, int count)
     return 0;
 }
 
+static __attribute__((noinline)) PyObject *call_copied(PyObject *function, PyObject *first, arguments args)
+{
+    PyObject *argv[args.count + 1];
+    argv[0] = first;
+    for (int i = 0; i < args.count; i++)
+        argv[i + 1] = args.item[i];
+    return call(function, argv, (size_t)args.count + 1);
+}
+
+/* The call of a function with one argument before the others. */
+static inline PyObject *call_with(PyObject *function, PyObject *first, arguments args)
+{
+    if (!args.room)
+        return call_copied(function, first, args);
+    PyObject **at = (PyObject **)args.item - 1, *was = *at;
+    *at = first;
+    PyObject *out = call(function, at, (size_t)args.count + 1);
+    *at = was;
+    return out;
+}
+
 /* What forward returns, run on no tape. setup is NULL when forward takes the ctx itself; else it gets `all`, the
  * arguments as a tuple. */
 static PyObject *call_users_forward(context *c, PyObject *setup, arguments args, PyObject *all)
 {
-    PyObject *forward = method_of(Py_TYPE(c), FORWARD);
-    PyObject *argv[args.count + 2], *out = NULL;
-    argv[0] = NULL;
-    argv[1] = (PyObject *)c;
-    for (int i = 0; i < args.count; i++)
-        argv[i + 2] = args.item[i];
-    int skip = setup ? 2 : 1;
-    bool was = bk_set_grad_enabled(false);
+    PyObject *forward = method_of(Py_TYPE(c), FORWARD, (apply_method *)c->home), *out = NULL;
+    bool was = grad_set_enabled(false);
     if (forward)
-        out = PyObject_Vectorcall(forward, argv + skip,
-                                  (size_t)(args.count + 2 - skip) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+        out = setup ? call(forward, args.item, (size_t)args.count) : call_with(forward, (PyObject *)c, args);
     if (out && setup) {
         PyObject *done = PyObject_CallFunctionObjArgs(setup, (PyObject *)c, all, out, NULL);
         if (!done)
             Py_CLEAR(out);
         Py_XDECREF(done);
     }
-    bk_set_grad_enabled(was);
+    grad_set_enabled(was);
     Py_XDECREF(forward);
     return out;
 }
@@ -403,17 +504,54 @@ static int pass_through(const context *c, arguments args, PyObject *const *outpu
     return 0;
 }
 
-static PyObject *wrap_outputs(context *c, arguments args, PyObject *result)
+/* Whether the call is to be on the tape. */
+static bool is_wanted(const context *c)
 {
-    bool single = !PyTuple_Check(result), wanted = false;
+    bool wanted = false;
+    for (int i = 0; i < c->input_count; i++)
+        wanted |= c->inputs[i].taped;
+    return wanted && bk_grad_enabled();
+}
+
+/* Whether forward has returned one new tensor, marked nothing, and been given few things: nearly all do. */
+static bool is_plain(const context *c, arguments args, PyObject *result)
+{
+    return !c->dirty && !c->non_differentiable && c->inputs == c->few_metas && py_is_tensor(result) &&
+           dtype_is_float(tensor_dtype(handle_of(result))) && !is_input(args, result);
+}
+
+/* What wrap_any comes to then. */
+static PyObject *wrap_plain(context *c, arguments args, PyObject *result)
+{
+    bk_tensor *in[FEW_METAS], *placed = handle_of(result);
+    int tensors = 0;
+    if (!is_wanted(c))
+        return Py_NewRef(result);
+    c->outputs = c->inputs + c->input_count;
+    c->output_count = 1;
+    c->outputs[0] = (meta){ layout_hold(placed->layout), tensor_dtype(placed), true };
+    if (context_keep_saved(c, args, &result, 1) < 0)
+        return NULL;
+    for (int i = 0; i < c->input_count; i++)
+        if (c->inputs[i].layout)
+            in[tensors++] = handle_of(args.item[i]);
+    bk_function fn = {
+        .name = Py_TYPE(c)->tp_name, .backward = on_backward, .free = on_free, .data = Py_NewRef((PyObject *)c)
+    };
+    if (function_record(&fn, on_free_saved, in, tensors, &placed, NULL, 1, &c->call) < 0)
+        return py_raise();
+    return Py_NewRef(result);
+}
+
+static __attribute__((noinline)) PyObject *wrap_any(context *c, arguments args, PyObject *result)
+{
+    bool single = !PyTuple_Check(result), wanted = is_wanted(c);
     int count = single ? 1 : (int)PyTuple_GET_SIZE(result);
     PyObject *outputs[count + 1], *out[count + 1];
     for (int k = 0; k < count; k++) {
         outputs[k] = single ? result : PyTuple_GET_ITEM(result, k);
         out[k] = NULL;
     }
-    for (int i = 0; i < c->input_count && bk_grad_enabled(); i++)
-        wanted = wanted || c->inputs[i].taped;
     int status = check_dirty(c, args, outputs, count) < 0 || check_non_differentiable(c) < 0 ? -1 : 0;
     for (Py_ssize_t i = 0; status == 0 && c->dirty && i < PyTuple_GET_SIZE(c->dirty); i++)
         tensor_count_write(handle_of(PyTuple_GET_ITEM(c->dirty, i))); /* whether or not it was one, as in PyTorch */
@@ -432,6 +570,11 @@ static PyObject *wrap_outputs(context *c, arguments args, PyObject *result)
     for (int k = 0; k < count; k++)
         Py_XDECREF(out[k]);
     return answer;
+}
+
+static inline PyObject *wrap_outputs(context *c, arguments args, PyObject *result)
+{
+    return is_plain(c, args, result) ? wrap_plain(c, args, result) : wrap_any(c, args, result);
 }
 
 static PyObject *tuple_of(PyObject *const *args, Py_ssize_t n)
@@ -456,18 +599,8 @@ static PyObject *by_position(PyObject *type, PyObject *const *args, Py_ssize_t n
     return all;
 }
 
-static void begin_forward(context *c, arguments args)
-{
-    bk_tensor *taped[args.count + 1];
-    int count = 0;
-    for (int i = 0; i < c->input_count; i++)
-        if (c->inputs[i].taped)
-            taped[count++] = handle_of(args.item[i]);
-    c->forward = forward_begin(taped, count);
-}
-
 /* In forward mode a function with a jvp of its own gives its outputs their tangents. Steals the answer. */
-static PyObject *with_tangents(context *c, arguments args, PyObject *answer)
+static __attribute__((noinline)) PyObject *with_tangents(context *c, arguments args, PyObject *answer)
 {
     PyObject *given = tuple_of(args.item, args.count), *duals = NULL;
     c->in_jvp = true;
@@ -481,41 +614,44 @@ static PyObject *with_tangents(context *c, arguments args, PyObject *answer)
     return duals;
 }
 
-static PyObject *apply_bound(PyTypeObject *type, PyObject *setup, arguments args, PyObject *all)
+static PyObject *apply_bound(apply_method *home, PyTypeObject *type, PyObject *setup, arguments args, PyObject *all)
 {
-    context *c = (context *)type->tp_alloc(type, 0);
+    context *c = context_take(home, type);
     if (!c)
         return NULL;
-    c->materialize = true;
     PyObject *answer = NULL, *result = NULL;
-    if (describe_inputs(c, args) == 0) {
-        begin_forward(c, args);
+    if (begin_forward(c, args) == 0) {
         result = call_users_forward(c, setup, args, all);
         if (result)
             answer = wrap_outputs(c, args, result);
+        lock_take();
         forward_end();
+        lock_give();
     }
     if (answer && forward_is_open())
         answer = with_tangents(c, args, answer);
     Py_XDECREF(result);
-    Py_DECREF(c);
+    let_go(c);
     return answer;
 }
 
-static PyObject *apply(PyObject *type, PyObject *const *args, Py_ssize_t n, PyObject *names)
+static PyObject *apply(apply_method *home, PyObject *type, PyObject *const *args, size_t flagged, PyObject *names)
 {
-    PyObject *setup = method_of((PyTypeObject *)type, SETUP), *answer = NULL;
+    Py_ssize_t n = PyVectorcall_NARGS(flagged);
+    PyObject *setup = method_of((PyTypeObject *)type, SETUP, home), *answer = NULL;
     if (!setup)
         return NULL;
     bool own_setup = setup != base_setup;
     if (names || own_setup) {
         PyObject *all = by_position(type, args, n, names, own_setup);
         if (all)
-            answer = apply_bound((PyTypeObject *)type, own_setup ? setup : NULL,
-                                 (arguments){ ((PyTupleObject *)all)->ob_item, (int)PyTuple_GET_SIZE(all) }, all);
+            answer = apply_bound(
+                home, (PyTypeObject *)type, own_setup ? setup : NULL,
+                (arguments){ .item = ((PyTupleObject *)all)->ob_item, .count = (int)PyTuple_GET_SIZE(all) }, all);
         Py_XDECREF(all);
     } else {
-        answer = apply_bound((PyTypeObject *)type, NULL, (arguments){ args, (int)n }, NULL);
+        arguments given = { args, (int)n, flagged & PY_VECTORCALL_ARGUMENTS_OFFSET };
+        answer = apply_bound(home, (PyTypeObject *)type, NULL, given, NULL);
     }
     Py_DECREF(setup);
     return answer;
@@ -524,17 +660,10 @@ static PyObject *apply(PyObject *type, PyObject *const *args, Py_ssize_t n, PyOb
 /* --- what Class.apply is
  * ----------------------------------------------------------------------------------------------- */
 
-/* A class method that each class has in its own dict, bound already, so that a call of Class.apply makes no object for
- * the binding. For another class (super().apply, a class that was made without Function's knowing) it binds anew. */
-typedef struct apply_method {
-    PyObject_HEAD PyObject *type;
-    vectorcallfunc vectorcall;
-} apply_method;
-
 static PyObject *apply_call(PyObject *self, PyObject *const *args, size_t n, PyObject *names)
 {
     PyObject *type = Py_NewRef(((apply_method *)self)->type); /* forward may do what it likes to the class */
-    PyObject *answer = apply(type, args, PyVectorcall_NARGS(n), names);
+    PyObject *answer = apply((apply_method *)self, type, args, n, names);
     Py_DECREF(type);
     return answer;
 }
@@ -559,12 +688,23 @@ static int apply_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(((apply_method *)self)->type);
+    for (context *c = ((apply_method *)self)->spare; c; c = c->next)
+        Py_VISIT((PyObject *)c);
     return 0;
 }
 
 static int apply_clear(PyObject *self)
 {
-    Py_CLEAR(((apply_method *)self)->type);
+    apply_method *m = (apply_method *)self;
+    context *spare = m->spare;
+    m->spare = NULL;
+    m->spares = 0;
+    while (spare) {
+        context *c = spare;
+        spare = c->next;
+        Py_DECREF(c);
+    }
+    Py_CLEAR(m->type);
     return 0;
 }
 
@@ -645,6 +785,7 @@ static PyType_Slot slots[] = {
     { Py_tp_clear, context_clear },
     { Py_tp_methods, context_methods },
     { Py_tp_getset, context_attributes },
+    { Py_tp_members, context_members },
     { Py_tp_doc, "What a custom function keeps for its backward." },
     { 0, NULL },
 };

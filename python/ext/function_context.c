@@ -44,13 +44,63 @@ void context_drop_saved(context *c)
         PyMem_Free(saved);
 }
 
+static void drop_said(context *c)
+{
+    if (c->needs_input_grad || c->dirty || c->non_differentiable) {
+        Py_CLEAR(c->needs_input_grad);
+        Py_CLEAR(c->dirty);
+        Py_CLEAR(c->non_differentiable);
+    }
+    if (c->saved)
+        context_drop_saved(c);
+}
+
+static void drop_metas(context *c)
+{
+    for (int i = 0; c->inputs && i < c->input_count + c->output_count; i++)
+        layout_drop(c->inputs[i].layout);
+    if (c->inputs != c->few_metas)
+        PyMem_Free(c->inputs);
+    c->inputs = c->outputs = NULL;
+    c->input_count = c->output_count = 0;
+}
+
+/* CPython 3.11 remembers where `ctx.method` was found only for objects whose dictionary is there, so there it is made
+ * at once; it is as empty again when the ctx is kept for another call. From 3.12 on a missing one will do. */
+context *context_new(PyTypeObject *type)
+{
+    context *c = (context *)type->tp_alloc(type, 0);
+#if PY_VERSION_HEX < 0x030C0000
+    if (c && !(c->attrs = PyDict_New()))
+        Py_CLEAR(c);
+#endif
+    if (c)
+        c->materialize = true;
+    return c;
+}
+
+void context_renew(context *c)
+{
+    drop_said(c);
+    drop_metas(c);
+    if (c->attrs && PyDict_GET_SIZE(c->attrs)) {
+        if (Py_REFCNT(c->attrs) == 1)
+            PyDict_Clear(c->attrs);
+        else
+            Py_CLEAR(c->attrs); /* somebody has it */
+    }
+    c->call = NULL;
+    c->forward = (forward_run){ 0 };
+    c->freed = c->forward_done = c->in_jvp = c->forwarded = false;
+    c->materialize = true;
+}
+
 int context_clear(PyObject *self)
 {
     context *c = (context *)self;
-    Py_CLEAR(c->needs_input_grad);
-    Py_CLEAR(c->dirty);
-    Py_CLEAR(c->non_differentiable);
-    context_drop_saved(c);
+    Py_CLEAR(c->home);
+    Py_CLEAR(c->attrs);
+    drop_said(c);
     return 0;
 }
 
@@ -58,6 +108,8 @@ int context_traverse(PyObject *self, visitproc visit, void *arg)
 {
     context *c = (context *)self;
     Py_VISIT(Py_TYPE(self));
+    Py_VISIT(c->attrs);
+    Py_VISIT(c->home);
     Py_VISIT(c->needs_input_grad);
     Py_VISIT(c->dirty);
     Py_VISIT(c->non_differentiable);
@@ -72,12 +124,10 @@ void context_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
+    if (((context *)self)->weak)
+        PyObject_ClearWeakRefs(self);
     context_clear(self);
-    context *c = (context *)self;
-    for (int i = 0; c->inputs && i < c->input_count + c->output_count; i++)
-        layout_drop(c->inputs[i].layout);
-    if (c->inputs != c->few_metas)
-        PyMem_Free(c->inputs);
+    drop_metas((context *)self);
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -179,12 +229,11 @@ PyObject *apart(PyObject *output)
     return py_wrap(alias);
 }
 
-/* A later write moves the tensor's cell on, not these. */
+/* A later write moves the tensor's cell on, not these. Gradients are on, or nothing would be kept. */
 static int hold_value(saved_one *s, const bk_tensor *t)
 {
     operand in;
     lock_take();
-    bool was = grad_set_enabled(true);
     bool good = tensor_read(t, &in);
     if (good) {
         s->stamp = t->cell->stamp;
@@ -193,7 +242,6 @@ static int hold_value(saved_one *s, const bk_tensor *t)
         if (s->edge)
             s->edge->tape_refs++;
     }
-    grad_set_enabled(was);
     lock_give();
     if (!good)
         py_raise();
@@ -411,5 +459,12 @@ PyGetSetDef context_attributes[] = {
     { "dirty_tensors", get_marked, NULL, "What mark_dirty was given, or None.", (void *)1 },
     { "non_differentiable", get_marked, NULL, "What mark_non_differentiable was given, or None.", NULL },
     { "materialize_grads", get_materialize, NULL, "What set_materialize_grads has set.", NULL },
+    { "__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL },
     { NULL, NULL, NULL, NULL, NULL },
+};
+
+PyMemberDef context_members[] = {
+    { "__dictoffset__", T_PYSSIZET, offsetof(context, attrs), READONLY, NULL },
+    { "__weaklistoffset__", T_PYSSIZET, offsetof(context, weak), READONLY, NULL },
+    { NULL, 0, 0, 0, NULL },
 };

@@ -3,6 +3,8 @@
 #define EXT_FUNCTION_CONTEXT_H
 #include "binds.h"
 
+#include <structmember.h>
+
 #include "autograd/function.h"
 
 typedef struct meta {
@@ -24,7 +26,11 @@ typedef struct saved_one {
 enum { FEW_SAVED = 2, FEW_METAS = 4 }; /* a small function's ctx takes no memory but its own */
 
 typedef struct context {
-    PyObject_HEAD PyObject *needs_input_grad; /* what a user has set; NULL: as the inputs say */
+    PyObject_HEAD PyObject *attrs; /* __dict__ */
+    PyObject *weak;
+    PyObject *home;             /* what keeps it for another call when this one's is over; NULL: nothing does */
+    struct context *next;       /* among those that are kept so, or wait to be */
+    PyObject *needs_input_grad; /* what a user has set; NULL: as the inputs say */
     PyObject *dirty, *non_differentiable;
     saved_one *saved;       /* few_saved, or memory of its own */
     meta *inputs, *outputs; /* one behind the other, likewise */
@@ -42,6 +48,7 @@ typedef struct context {
 typedef struct arguments {
     PyObject *const *item;
     int count;
+    bool room; /* item[-1] may be written to, if it is as it was afterwards */
 } arguments;
 
 static inline bk_tensor *handle_of(PyObject *o) { return ((py_tensor *)o)->t; }
@@ -54,9 +61,14 @@ PyObject *apart(PyObject *output);
 int context_keep_saved(context *c, arguments args, PyObject *const *outputs, int output_count);
 void context_drop_saved(context *c);
 
+/* A new ctx, and one that is to be as new again. */
+context *context_new(PyTypeObject *type);
+void context_renew(context *c);
+
 /* What the type of a ctx is made of, but for apply. */
 extern PyMethodDef context_methods[];
 extern PyGetSetDef context_attributes[];
+extern PyMemberDef context_members[];
 int context_clear(PyObject *self);
 int context_traverse(PyObject *self, visitproc visit, void *arg);
 void context_dealloc(PyObject *self);

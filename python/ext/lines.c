@@ -7,6 +7,7 @@
 #include <Python.h>
 #if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000
 #include "internal/pycore_frame.h"
+#include "internal/pycore_pystate.h"
 #define HAVE_FRAMES 1
 #endif
 
@@ -15,7 +16,7 @@
 #ifdef HAVE_FRAMES
 static void note_line(source_line *line)
 {
-    PyThreadState *thread = _PyThreadState_UncheckedGet();
+    PyThreadState *thread = _PyThreadState_GET();
     _PyInterpreterFrame *frame = thread && thread->cframe ? thread->cframe->current_frame : NULL;
     if (!frame)
         return;

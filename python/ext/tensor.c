@@ -14,8 +14,7 @@
 #include <structmember.h>
 
 #include "core/lock.h"
-#include "graph/log.h"
-#include "ops/elementwise.h"
+#include "ops/alike.h"
 #include "ops/read.h"
 
 PyTypeObject *py_tensor_type;
@@ -272,7 +271,7 @@ bool py_reads_apart(const bk_tensor *written, const arg *a, int n)
 
 static __attribute__((noinline)) int other_operand(PyObject *o, operand *out)
 {
-    if (!PyLong_CheckExact(o) && py_is_tensor(o))
+    if (py_is_tensor(o))
         return tensor_read(((py_tensor *)o)->t, out) ? 1 : -1;
     py_number n;
     int found = py_number_from(o, &n);
@@ -286,8 +285,13 @@ static inline int operand_from(PyObject *o, operand *out)
 {
     if (Py_TYPE(o) == py_tensor_type)
         return tensor_read(((py_tensor *)o)->t, out) ? 1 : -1;
+    int64_t i;
     if (PyFloat_CheckExact(o)) {
         *out = number_float(PyFloat_AS_DOUBLE(o));
+        return 1;
+    }
+    if (small_int(o, &i)) {
+        *out = number_int(i);
         return 1;
     }
     return other_operand(o, out);
@@ -359,7 +363,9 @@ static inline __attribute__((always_inline)) PyObject *binary(int op, PyObject *
     operand in[2];
     lock_take();
     int x = operand_from(a, &in[0]), y = x > 0 ? operand_from(b, &in[1]) : x;
-    bk_tensor *t = x > 0 && y > 0 ? (op == EW_pow || op == EW_div ? ew_apply_python : ew_apply)(op, in) : NULL;
+    bk_tensor *t = NULL;
+    if (x > 0 && y > 0)
+        t = op == EW_pow || (op == EW_div && !in[0].value) ? ew_apply_python(op, in) : ew_apply_here(op, in);
     lock_give();
     if (t)
         return py_wrap(t);

@@ -126,6 +126,20 @@ static int send_as(pass *p, node *edge, bk_tensor *g, bool fresh)
 
 static int send(pass *p, node *edge, bk_tensor *g) { return send_as(p, edge, g, false); }
 
+/* The same of a reference that is given away. */
+static int send_own(pass *p, node *edge, bk_tensor *g)
+{
+    step *s = &p->steps[edge->visit];
+    if (s->wanted && !s->grad && tensor_dtype(g) == edge->dtype) {
+        s->grad = g;
+        s->own = false;
+        return 0;
+    }
+    int status = send(p, edge, g);
+    bk_release(g);
+    return status;
+}
+
 /* T reads of x[t] fill one buffer, slice by slice. */
 static int send_view(pass *p, node *n, bk_tensor *g)
 {
@@ -304,14 +318,16 @@ static int send_function(pass *p, step *s)
     if (!grads)
         return -1;
     int status = function_backward(n, results, grads);
-    if (status == 0)
+    if (status == 0 && anomaly_check)
         status = look_at(n, function_name(n), grads, count);
-    if (status == 0)
+    if (status == 0 && function_closure(n)->hooks)
         status = run_after(s, grads, count);
     for (int i = 0; i < count; i++) {
-        if (status == 0 && grads[i] && function_edges(n)[i])
-            status = send(p, function_edges(n)[i], grads[i]);
-        bk_release(grads[i]);
+        node *edge = function_edges(n)[i];
+        if (status == 0 && grads[i] && edge)
+            status = send_own(p, edge, grads[i]);
+        else
+            bk_release(grads[i]);
     }
     if (grads != few)
         mem_free(grads);

@@ -13,27 +13,7 @@
 #include "core/tensor.h"
 #include "ops/elementwise.h"
 
-enum { FEW_EDGES = 4 };
-
-typedef struct closure {
-    bk_function fn;
-    void (*free_saved)(void *data); /* NULL: nothing is kept that a backward could let go of */
-    hooks *hooks;                   /* NULL: none */
-    int inputs, outputs;
-    node **edges;  /* few, or behind the closure */
-    node **places; /* of the outputs, while those lead here; not owned */
-    node *few[FEW_EDGES], *few_places[FEW_EDGES];
-} closure;
-
 static freelist closures; /* of those with few edges */
-
-node *const *function_edges(const node *n) { return ((const closure *)n->extra)->edges; }
-int function_inputs(const node *n) { return ((const closure *)n->extra)->inputs; }
-int function_outputs(const node *n) { return ((const closure *)n->extra)->outputs; }
-
-const char *function_name(const node *n) { return ((const closure *)n->extra)->fn.name; }
-
-hooks **function_hooks(const node *n) { return &((closure *)n->extra)->hooks; }
 
 void *function_data(const node *n, int (*backward)(void *, bk_tensor *const *, int, bk_tensor **, int))
 {
@@ -70,7 +50,9 @@ static closure *closure_new(int inputs, int outputs)
     closure *c = few ? freelist_take(&closures, sizeof *c) : mem_alloc(sizeof *c + room);
     if (!c)
         return NULL;
-    *c = (closure){ .inputs = inputs, .outputs = outputs };
+    record_clear(c, sizeof *c);
+    c->inputs = inputs;
+    c->outputs = outputs;
     c->edges = few ? c->few : (node **)(c + 1);
     c->places = few ? c->few_places : c->edges + inputs;
     if (!few)
@@ -78,9 +60,10 @@ static closure *closure_new(int inputs, int outputs)
     return c;
 }
 
-/* The call's node, with an edge for every input that wants a gradient; NULL also when none does (*wanted false). */
+/* The call's node, with an edge for every input that wants a gradient, if one does. */
 static node *call_node(const bk_function *fn, bk_tensor *const *inputs, int count, int outputs, bool *wanted)
 {
+    bool on = grad_enabled();
     node *n = node_new(OP_function, BK_FLOAT32, layout_get(0, NULL, NULL));
     closure *c = n ? closure_new(count, outputs) : NULL;
     if (!c) {
@@ -91,7 +74,7 @@ static node *call_node(const bk_function *fn, bk_tensor *const *inputs, int coun
     n->extra = c;
     n->flags = NODE_TAPED;
     for (int i = 0; i < count; i++) {
-        node *edge = inputs[i] && grad_enabled() ? tensor_edge(inputs[i]) : NULL;
+        node *edge = on && inputs[i] ? tensor_edge(inputs[i]) : NULL;
         if (!edge)
             continue;
         c->edges[i] = node_retain(edge);
@@ -228,29 +211,7 @@ static bool has_gradient(int op, int k)
 }
 
 int forwards_under_way;
-static uint32_t last_forward, first_forward; /* numbers: the last one given, and the least that may be under way */
-
-forward_run forward_begin(bk_tensor *const *inputs, int count)
-{
-    lock_take();
-    forward_run run = { .number = ++last_forward, .start = next_sequence };
-    if (!forwards_under_way++)
-        first_forward = run.number;
-    for (int i = 0; i < count; i++) {
-        inputs[i]->cell->value->origin = run.number; /* what is read of it later takes this on */
-        if (inputs[i]->seen)
-            inputs[i]->seen->origin = run.number;
-    }
-    lock_give();
-    return run;
-}
-
-void forward_end(void)
-{
-    lock_take();
-    forwards_under_way--;
-    lock_give();
-}
+uint32_t last_forward, first_forward;
 
 void forward_carry(node *n, int op, node *const *in, int count)
 {

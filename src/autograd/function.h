@@ -5,13 +5,26 @@
 #ifndef BK_AUTOGRAD_FUNCTION_H
 #define BK_AUTOGRAD_FUNCTION_H
 #include "brisk.h"
-#include "core/node.h"
+#include "core/tensor.h"
 
-node *const *function_edges(const node *n);
-int function_inputs(const node *n);
-int function_outputs(const node *n);
-const char *function_name(const node *n);
-struct hooks **function_hooks(const node *n); /* of the call; a result's are at its own place */
+enum { FEW_EDGES = 4 };
+
+/* What an OP_function node has besides (node.extra). */
+typedef struct closure {
+    bk_function fn;
+    void (*free_saved)(void *data); /* NULL: nothing is kept that a backward could let go of */
+    struct hooks *hooks;            /* of the call; a result's are at its own place. NULL: none */
+    int inputs, outputs;
+    node **edges;  /* few, or behind the closure */
+    node **places; /* of the outputs, while those lead here; not owned */
+    node *few[FEW_EDGES], *few_places[FEW_EDGES];
+} closure;
+
+static inline closure *function_closure(const node *n) { return n->extra; }
+static inline node *const *function_edges(const node *n) { return function_closure(n)->edges; }
+static inline int function_inputs(const node *n) { return function_closure(n)->inputs; }
+static inline int function_outputs(const node *n) { return function_closure(n)->outputs; }
+static inline const char *function_name(const node *n) { return function_closure(n)->fn.name; }
 /* The data of a call whose backward is this; NULL: it is another's. */
 void *function_data(const node *n, int (*backward)(void *, bk_tensor *const *, int, bk_tensor **, int));
 /* Calls the user's backward; both arrays as in bk_function. */
@@ -40,10 +53,23 @@ typedef struct forward_run {
     uint32_t number;
     uint64_t start; /* what it records is later than this */
 } forward_run;
-/* A forward begins, or ends. */
-forward_run forward_begin(bk_tensor *const *inputs, int count);
-void forward_end(void);
+/* A forward begins, or ends; between, each input on the tape is shown to it. */
 extern int forwards_under_way;
+extern uint32_t last_forward, first_forward;  /* numbers: the last one given, and the least that may be under way */
+static inline forward_run forward_begin(void) /* under the lock, as what follows */
+{
+    forward_run run = { .number = ++last_forward, .start = next_sequence };
+    if (!forwards_under_way++)
+        first_forward = run.number;
+    return run;
+}
+static inline void forward_end(void) { forwards_under_way--; }
+static inline void forward_reads(forward_run run, const bk_tensor *input)
+{
+    input->cell->value->origin = run.number; /* what is read of it later takes this on */
+    if (input->seen)
+        input->seen->origin = run.number;
+}
 /* n, which an op has made of these values, will not know them any more. */
 void forward_carry(node *n, int op, node *const *in, int count);
 /* Whether value was computed in the forward, which is under way, from one of its inputs. */

@@ -1,24 +1,13 @@
 /* hooks.c: the lists of hooks, and who keeps its gradient. */
 #include "autograd/hooks.h"
 
-#include "autograd/function.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
 
-/* Where a place keeps its hooks. */
-static hooks **slot_of(const node *place)
-{
-    if (place->op == OP_leaf)
-        return &((track *)place->extra)->hooks;
-    return place->op == OP_function ? function_hooks(place) : (hooks **)&((node *)place)->extra;
-}
-
-hooks *hooks_of(const node *place) { return *slot_of(place); }
-
 hooks *hooks_at(node *place)
 {
-    hooks **slot = slot_of(place);
+    hooks **slot = hooks_slot(place);
     if (!*slot)
         *slot = mem_alloc_zero(sizeof **slot);
     return *slot;

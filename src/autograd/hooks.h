@@ -6,7 +6,7 @@
  * waits for it), those after it. */
 #ifndef BK_AUTOGRAD_HOOKS_H
 #define BK_AUTOGRAD_HOOKS_H
-#include "core/tensor.h"
+#include "autograd/function.h"
 
 typedef enum hook_kind {
     HOOK_TENSOR,      /* sees the gradient, may replace it */
@@ -34,8 +34,15 @@ typedef struct hooks {
     track *keepers;          /* tracks, no leaves, whose tensors keep their gradient; not owned */
 } hooks;
 
+/* Where a place keeps its hooks. */
+static inline hooks **hooks_slot(const node *place)
+{
+    if (place->op == OP_leaf)
+        return &((track *)place->extra)->hooks;
+    return place->op == OP_function ? &function_closure(place)->hooks : (hooks **)&((node *)place)->extra;
+}
 /* The hooks of a place; NULL: none. */
-hooks *hooks_of(const node *place);
+static inline hooks *hooks_of(const node *place) { return *hooks_slot(place); }
 /* The same, made where there are none; NULL: out of memory. */
 hooks *hooks_at(node *place);
 void hooks_free(hooks *h);

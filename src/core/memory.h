@@ -57,14 +57,17 @@ void *freelist_take_slow(freelist *f, size_t size);
 int64_t freelist_in_use(const freelist *f); /* counts them: for those who look for leaks */
 /* Calls see(record) for every record in use, and for free ones: what these hold was given back, or is zero. */
 void freelist_each(const freelist *f, void (*see)(const void *record));
-static inline void *freelist_take(freelist *f, size_t size)
+/* For who has seen that f->free is there. */
+static inline void *freelist_take_free(freelist *f)
 {
     void *r = f->free;
-    if (__builtin_expect(r == NULL, 0))
-        return freelist_take_slow(f, size);
     f->free = *(void **)r;
     mem_show(r, f->size);
     return r;
+}
+static inline void *freelist_take(freelist *f, size_t size)
+{
+    return __builtin_expect(f->free == NULL, 0) ? freelist_take_slow(f, size) : freelist_take_free(f);
 }
 static inline void freelist_give(freelist *f, void *r)
 {

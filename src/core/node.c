@@ -105,33 +105,11 @@ node *node_data(bk_dtype dtype, const layout *l, storage *s, char *data)
     return n;
 }
 
-/* Most nodes go when a flush has settled them: nothing is left for them to let go of. */
-static inline bool is_bare(const node *n)
-{
-    return n->op < EW_COUNT && !(n->flags & NODE_TAPED) && !n->in[0] && !n->in[1] && !n->in[2] && !n->memory &&
-           !n->extra;
-}
-
-/* Work lists are linked through `sequence`, which nobody can ask for any more. */
-static inline void put_aside(node *n, node **aside)
-{
-    n->sequence = (uint64_t)(uintptr_t)*aside;
-    *aside = n;
-}
-
-void node_put_aside(node *n, node **aside)
-{
-    if (is_bare(n))
-        freelist_give(&nodes, n);
-    else
-        put_aside(n, aside);
-}
-
 /* One reference less. */
 static void drop(node *n, node **work)
 {
     if (n && --n->refs == 0)
-        put_aside(n, work);
+        node_link(n, work);
 }
 
 static void drop_edges(node *const *edges, int count, node **work)

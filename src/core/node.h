@@ -212,10 +212,6 @@ static inline void node_input(node *n, int k, node *value, node *edge)
         node_edge(n, k, edge);
 }
 void node_free(node *n); /* iterative: a chain of a million nodes is freed without recursion */
-/* The same in two parts: a node that has lost its last reference is put aside, and all of those are freed where what
- * they hold may be let go of. */
-void node_put_aside(node *n, node **aside);
-void nodes_free(node *aside);
 static inline void node_release(node *n)
 {
     if (--n->refs == 0)
@@ -284,6 +280,31 @@ static inline void node_mix(node *n, const node *from)
 }
 
 static inline bool node_evaluated(const node *n) { return n->data != NULL; }
+
+/* Most nodes go when a flush has settled them: nothing is left for them to let go of. */
+static inline bool node_bare(const node *n)
+{
+    return n->op < EW_COUNT && !(n->flags & NODE_TAPED) &&
+           !((uintptr_t)n->in[0] | (uintptr_t)n->in[1] | (uintptr_t)n->in[2] | (uintptr_t)n->memory |
+             (uintptr_t)n->extra);
+}
+/* Work lists are linked through `sequence`, which nobody can ask for any more. */
+static inline void node_link(node *n, node **aside)
+{
+    n->sequence = (uint64_t)(uintptr_t)*aside;
+    *aside = n;
+}
+void nodes_free(node *aside);
+/* node_free in two parts: a node that has lost its last reference is put aside, and all of those are freed where what
+ * they hold may be let go of. */
+static inline void node_put_aside(node *n, node **aside)
+{
+    if (node_bare(n))
+        freelist_give(&nodes, n);
+    else
+        node_link(n, aside);
+}
+
 int64_t nodes_live(void);
 void nodes_keep_layouts(void); /* the roots of a layout_sweep that are nodes */
 

@@ -73,11 +73,20 @@ bool grad_ask(bool on)
 
 /* --- tracks --------------------------------------------------------------------------------------------------- */
 
+static inline void track_fill(track *k, const bk_tensor *t)
+{
+    record_clear(k, sizeof *k);
+    k->refs = 1;
+    k->layout = t->layout;
+    k->offset = t->offset;
+    k->owner = (bk_tensor *)t;
+}
+
 static track *track_new(const bk_tensor *t)
 {
     track *k = freelist_take(&tracks, sizeof *k);
     if (k)
-        *k = (track){ .refs = 1, .layout = t->layout, .offset = t->offset, .owner = (bk_tensor *)t };
+        track_fill(k, t);
     return k;
 }
 
@@ -294,14 +303,10 @@ static node *track_place(bk_tensor *t)
 
 bool tensor_whole(const bk_tensor *t) { return t->layout == t->cell->value->layout && t->offset == 0; }
 
-/* Whoever makes a handle passes it to the scope last: what fails before that releases it, and nobody else has it. */
-static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
+static inline void handle_fill(bk_tensor *t, uint8_t flags, cell *c, track *k, const layout *l, int64_t offset)
 {
-    bk_tensor *t = freelist_take(&tensors, sizeof *t);
-    if (!t)
-        return NULL;
     t->refs = 1;
-    t->flags = born;
+    t->flags = flags;
     t->made_by = 0;
     t->cell = c;
     t->track = k;
@@ -313,18 +318,28 @@ static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
     t->from = NULL;
     t->apart = NULL;
     t->front = NULL;
+}
+
+/* Whoever makes a handle passes it to the scope last: what fails before that releases it, and nobody else has it. */
+static bk_tensor *handle_new(cell *c, track *k, const layout *l, int64_t offset)
+{
+    bk_tensor *t = freelist_take(&tensors, sizeof *t);
+    if (t)
+        handle_fill(t, born, c, k, l, offset);
     return t;
 }
 
+static inline void cell_fill(cell *c, node *value) { *c = (cell){ .refs = 1, .value = value, .stamp = next_stamp++ }; }
+
 /* A handle on a new cell, not in a scope yet; steals the reference to value. */
-static inline bk_tensor *handle_on(node *value)
+static __attribute__((noinline)) bk_tensor *handle_on(node *value)
 {
     cell *c = freelist_take(&cells, sizeof *c);
     if (!c) {
         node_release(value);
         return NULL;
     }
-    *c = (cell){ .refs = 1, .value = value, .stamp = next_stamp++ };
+    cell_fill(c, value);
     if (born && !(value->flags & NODE_CONSTANT)) /* which others share */
         value->flags |= NODE_INFERENCE;
     bk_tensor *t = handle_new(c, NULL, value->layout, 0);
@@ -347,10 +362,25 @@ static inline bk_tensor *handle_on(node *value)
     return t;
 }
 
+/* Where nothing is out of the ordinary no function is called: every op comes by here. */
 bk_tensor *tensor_from_node(node *value)
 {
-    bk_tensor *t = value ? handle_on(value) : NULL;
-    return t ? scope_add(t) : NULL;
+    bool taped = value && value->flags & NODE_TAPED;
+    if (__builtin_expect(!value || !cells.free || !tensors.free || (taped && !tracks.free) || born || log_due(), 0)) {
+        bk_tensor *t = value ? handle_on(value) : NULL;
+        return t ? scope_add(t) : NULL;
+    }
+    cell *c = freelist_take_free(&cells);
+    bk_tensor *t = freelist_take_free(&tensors);
+    cell_fill(c, value);
+    handle_fill(t, 0, c, NULL, value->layout, 0);
+    if (taped) {
+        t->track = freelist_take_free(&tracks);
+        track_fill(t->track, t);
+        t->track->place = node_retain(value);
+        value->tape_refs++;
+    }
+    return scope_add(t);
 }
 
 bk_tensor *tensor_own_at(node *value, node *edge)
@@ -542,13 +572,38 @@ static inline void handle_free(bk_tensor *t)
     freelist_give(&tensors, t);
 }
 
-void bk_release(bk_tensor *t)
+/* Of a handle that has lost its last reference. */
+static __attribute__((noinline)) void handle_gone(bk_tensor *t)
 {
-    lock_take();
-    while (t && --t->refs == 0) { /* a view of a view of a view */
+    do { /* a view of a view of a view */
         bk_tensor *from = t->from;
         handle_free(t);
         t = from;
+    } while (t && --t->refs == 0);
+}
+
+/* Whether only t holds its cell, somebody else the value, and t has nothing else to let go of. */
+static inline bool is_bare(const bk_tensor *t)
+{
+    const node *value = t->cell->value;
+    return !((uintptr_t)t->seen | (uintptr_t)t->own_edge | (uintptr_t)t->keeps | (uintptr_t)t->track |
+             (uintptr_t)t->from) &&
+           t->cell->refs == 1 && value->refs > 1 && !value->memory;
+}
+
+void bk_release(bk_tensor *t)
+{
+    if (!t)
+        return;
+    lock_take();
+    if (--t->refs == 0) {
+        if (is_bare(t)) { /* as nearly all results are whose readers are recorded */
+            t->cell->value->refs--;
+            freelist_give(&cells, t->cell);
+            freelist_give(&tensors, t);
+        } else {
+            handle_gone(t);
+        }
     }
     lock_give();
 }
@@ -827,23 +882,31 @@ void forward_close(void)
     memset(&forward_places, 0, sizeof forward_places);
 }
 
+static __attribute__((noinline)) bool read_any(bk_tensor *t, operand *out)
+{
+    bool good = read_with(t, grad_enabled(), out);
+    return good && no_grad == GRAD_FOR_TANGENTS ? tangents_only(out) : good;
+}
+
 bool tensor_read_slow(const bk_tensor *t, operand *out)
 {
     const track *k = t->track;
-    if (k && !t->keeps && !(t->flags & (TENSOR_VIEW | TENSOR_PART)) && no_grad != GRAD_FOR_TANGENTS &&
-        tensor_whole(t) && is_extent(t)) { /* a result, or a leaf */
-        bool off = (no_grad & GRAD_OFF) | born;
-        out->value = t->cell->value;
-        out->edge = off || k->place || !k->requires_grad ? NULL : k->leaf;
-        if (out->edge)
-            t->cell->taped = true;
-        else if (!off)
-            out->edge = k->place;
-        if (out->edge || off || !k->requires_grad)
-            return true;
+    if (!k || t->keeps || t->flags & (TENSOR_VIEW | TENSOR_PART) || no_grad == GRAD_FOR_TANGENTS || !tensor_whole(t) ||
+        !is_extent(t))
+        return read_any((bk_tensor *)t, out);
+    out->value = t->cell->value; /* a result, or a leaf */
+    out->edge = NULL;
+    if (no_grad | born)
+        return true;
+    if (k->place || !k->requires_grad) {
+        out->edge = k->place;
+        return true;
     }
-    bool good = read_with((bk_tensor *)t, grad_enabled(), out);
-    return good && no_grad == GRAD_FOR_TANGENTS ? tangents_only(out) : good;
+    if (!k->leaf)
+        return read_any((bk_tensor *)t, out);
+    t->cell->taped = true;
+    out->edge = k->leaf;
+    return true;
 }
 
 node *tensor_edge(const bk_tensor *t)

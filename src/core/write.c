@@ -108,13 +108,16 @@ static node *update_node(const bk_tensor *t, operand value, node *place, bool ad
     return n;
 }
 
+/* Whether a place is nobody's yet. */
+static bool is_new(const node *place) { return place->op != OP_leaf && !place->tape_refs && !place->cache_refs; }
+
 /* A place for t, which takes a value that was made at `edge`: that one, if the value was made for t and not copied to
  * it
  * (`over`). Another tensor's place is not t's, for they have gradients and hooks of their own. */
 static node *place_for(const bk_tensor *t, node *edge, bool over)
 {
     bool view = t->flags & TENSOR_VIEW;
-    if (edge->op != OP_leaf && !edge->tape_refs && !edge->cache_refs && !view && !over)
+    if (is_new(edge) && !view && !over)
         return node_retain(edge);
     node *n = node_new(OP_view, tensor_dtype(t), t->layout->plain);
     if (!n)
@@ -154,7 +157,13 @@ static track *track_written(bk_tensor *t)
 
 int tensor_set_place(bk_tensor *t, node *place)
 {
+    bool first = !t->track; /* t is all that it will stand for */
     track *k = track_written(t);
+    if (first && k && is_new(place) && !(t->flags & TENSOR_VIEW)) {
+        k->place = node_retain(place);
+        place->tape_refs++;
+        return 0;
+    }
     node *moved = k ? update_edge(t, k->place, place, false, false) : NULL;
     if (!moved)
         return -1;

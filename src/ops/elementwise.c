@@ -14,6 +14,7 @@
 #include "core/lock.h"
 #include "core/scope.h"
 #include "graph/append.h"
+#include "ops/alike.h"
 #include "ops/numbers.h"
 #include "ops/settings.h"
 
@@ -48,14 +49,6 @@ bk_dtype operands_promote(const operand *in, int count)
             zero = dtype_or(zero, (bk_dtype)in[k].value->dtype);
     }
     return (bk_dtype)combine(sized, combine(zero, number));
-}
-
-/* A 16-bit float is multiplied and divided by a number at the precision the op is computed in; what is added is rounded
- * first. So it is in PyTorch. */
-static bk_dtype number_precision(int op, bk_dtype d)
-{
-    bool keeps = op == EW_mul || op == EW_div;
-    return keeps && (d == BK_FLOAT16 || d == BK_BFLOAT16) ? BK_FLOAT32 : d;
 }
 
 static int refuse_dtype(const char *op, bk_dtype d)
@@ -171,7 +164,7 @@ static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_IN
     return divides(op) && !dtype_is_float(common) ? check_divisor(in[0], in[1]) : 0;
 }
 
-static node *number_node(operand o, bk_dtype dtype)
+node *number_node(operand o, bk_dtype dtype)
 {
     if (o.category == CATEGORY_FLOAT)
         return node_constant_double(dtype, o.d);
@@ -456,12 +449,10 @@ static node *record_elementwise(int op, bk_dtype dtype, const owned *in, const o
     return record_node(n);
 }
 
-/* --- the short way -------------------------------------------------------------------------------------------------
+/* --- the short way (alike.h) ----------------------------------------------------------------------------------------
  */
 
-/* What an op gives for operands that all have this dtype, or NO_RESULT where dtypes have to be resolved. */
-enum { NO_RESULT = 0xff };
-static uint8_t plain_result[EW_COUNT][BK_DTYPE_COUNT];
+uint8_t plain_result[EW_COUNT][BK_DTYPE_COUNT];
 
 __attribute__((constructor)) static void fill_plain_results(void)
 {
@@ -480,8 +471,7 @@ __attribute__((constructor)) static void fill_plain_results(void)
     }
 }
 
-/* Whether an operand of layout l is repeated to the sizes of the first one, which decides the result's layout. */
-static bool fits_under(const layout *l, const layout *first)
+bool fits_under(const layout *l, const layout *first)
 {
     int lead = first->ndim - l->ndim;
     for (int d = 0; d < l->ndim; d++)
@@ -490,60 +480,7 @@ static bool fits_under(const layout *l, const layout *first)
     return first->decides;
 }
 
-/* Whether an operand takes the short way beside a first one of this dtype and layout. */
-static inline bool goes_with(int op, const operand *in, bk_dtype dtype, const layout *l)
-{
-    const node *n = in->value;
-    if (n)
-        return n->dtype == dtype && (n->layout == l || fits_under(n->layout, l));
-    return in->category <= (dtype_category)dtypes[dtype].category && (in->category != CATEGORY_BOOL || op != EW_sub);
-}
-
-/* Operands of one dtype, the first settled or falling and the others of its layout or repeated to it, or numbers (also
- * as the first of two) of no higher category: nothing to promote or cast. This is nearly every op of nearly every
- * program, and worth half the cost of recording one. NULL without an error when it does not apply. */
-static inline __attribute__((always_inline)) node *apply_alike(int op, int arity, const operand *in, bool *failed)
-{
-    int lead = arity == 2 && !in[0].value;
-    const node *first = in[lead].value;
-    if (!first)
-        return NULL;
-    const layout *l = first->layout, *to = l->falling ? l->plain : l->settled ? l : NULL;
-    if (!to || first->flags & NODE_CONSTANT ||
-        (l->numel == 1 && first->data && !in[lead].edge)) /* it may be computed at once */
-        return NULL;
-    bk_dtype dtype = (bk_dtype)first->dtype;
-    uint8_t result = plain_result[op][dtype];
-    if (result == NO_RESULT)
-        return NULL;
-    for (int k = 0; k < arity; k++)
-        if (k != lead && !goes_with(op, &in[k], dtype, l))
-            return NULL;
-    *failed = true;
-    node *n = node_new_here(op, (bk_dtype)result, to);
-    if (!n)
-        return NULL;
-    n->inputs = (uint8_t)arity;
-    bool differentiable = op_get(op)->gradient != NULL;
-    for (int k = 0; k < arity; k++) {
-        if (in[k].value) {
-            node_input(n, k, in[k].value, differentiable ? in[k].edge : NULL);
-            continue;
-        }
-        n->in[k] = number_node(in[k], k || op == EW_mul ? number_precision(op, dtype) : dtype);
-        if (!n->in[k]) {
-            node_release(n);
-            return NULL;
-        }
-    }
-    if (append_record(n, op, (bk_dtype)result, to, arity, true) < 0) {
-        node_release(n);
-        return NULL;
-    }
-    return n;
-}
-
-/* Never inlined, as its tables would take apply_alike the registers that its loops are unrolled into. */
+/* Never inlined, as its tables would take record_alike the registers that its loops are unrolled into. */
 static __attribute__((noinline)) node *apply_any(int op, const operand *in)
 {
     bk_dtype want[MAX_INPUTS], result = BK_FLOAT32;
@@ -618,9 +555,9 @@ static node *apply(int op, const operand *in)
     node *now = sized || arity == 3 || replay_learning ? NULL : apply_elements(op, arity, in);
     if (now)
         return now;
-    node *n = arity == 2   ? apply_alike(op, 2, in, &failed)
-              : arity == 1 ? apply_alike(op, 1, in, &failed)
-                           : apply_alike(op, 3, in, &failed);
+    node *n = arity == 2   ? record_alike(op, 2, in, &failed)
+              : arity == 1 ? record_alike(op, 1, in, &failed)
+                           : record_alike(op, 3, in, &failed);
     return n || failed ? n : apply_any(op, in);
 }
 

@@ -1,5 +1,6 @@
 """Custom functions, transforms and checkpoints: what PyTorch cannot be asked."""
 
+import functools
 import gc
 import re
 import subprocess
@@ -172,3 +173,114 @@ def test_the_class_of_a_custom_function_goes_with_its_last_use_and_the_next_one_
         gone = made(float(factor))
         gc.collect()
         assert gone() is None
+
+
+def scale_function(torch):
+    class Scale(torch.autograd.Function):
+        seen = []
+
+        @staticmethod
+        def forward(ctx, x, factor):
+            Scale.seen.append((sorted(vars(ctx)), ctx.saved_tensors, ctx.needs_input_grad, ctx.materialize_grads))
+            ctx.factor = factor
+            ctx.save_for_backward(x)
+            ctx.set_materialize_grads(False)
+            ctx.needs_input_grad = "mine"
+            return x * factor
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.factor, None
+
+    return Scale
+
+
+def test_a_ctx_knows_nothing_of_the_calls_before_it(torch):
+    scale = scale_function(torch)
+    x = torch.ones(3, requires_grad=True)
+    for _ in range(5):
+        x.grad = None
+        scale.apply(scale.apply(x, 2.0), 3.0).sum().backward()
+        assert x.grad.tolist() == [6.0, 6.0, 6.0]
+    assert scale.seen == [([], (), (True, False), True)] * 10
+
+
+def test_a_ctx_that_somebody_holds_is_not_given_to_another_call(torch):
+    held = []
+
+    class Keep(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.number = len(held)
+            held.append(ctx if len(held) % 2 else ctx.__dict__)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    x = torch.ones(3, requires_grad=True)
+    for _ in range(6):
+        Keep.apply(x).sum().backward()
+    assert [h.number if k % 2 else h["number"] for k, h in enumerate(held)] == list(range(6))
+
+
+def test_the_finalizer_of_a_ctx_runs_when_its_call_is_over(torch):
+    gone = []
+
+    class Last(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.number = x.shape[0]
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    x = torch.ones(3, requires_grad=True)
+    Last.apply(x).sum().backward()
+    Last.__del__ = lambda ctx: gone.append(ctx.number)
+    for n in (1, 2):
+        y = Last.apply(torch.ones(n, requires_grad=True))
+        assert len(gone) == n - 1
+        del y
+    assert gone == [1, 2]
+
+
+def test_a_forward_and_a_backward_may_be_replaced_between_two_calls(torch):
+    scale = scale_function(torch)
+    x = torch.ones(3, requires_grad=True)
+    y = scale.apply(x, 2.0)
+    scale.forward = staticmethod(lambda ctx, x, factor: x * 10)
+    scale.backward = staticmethod(lambda ctx, grad: (grad * 7, None))
+    y.sum().backward()
+    assert x.grad.tolist() == [7.0, 7.0, 7.0]
+    assert scale.apply(x, 2.0).tolist() == [10.0, 10.0, 10.0]
+
+
+def test_apply_leaves_the_arguments_of_its_caller_as_they_are(torch):
+    scale = scale_function(torch)
+    x = torch.ones(3, requires_grad=True)
+    given = [x, 2.0]
+    bound = scale.apply
+    for call in (scale.apply, bound, lambda *a: scale.apply(*a), functools.partial(scale.apply, x)):
+        args = given if not isinstance(call, functools.partial) else given[1:]
+        assert call(*args).tolist() == [2.0, 2.0, 2.0]
+    assert given[0] is x and given[1] == 2.0
+    assert [f(2.0).tolist() for f in map(functools.partial, [scale.apply] * 2, [x] * 2)] == [[2.0] * 3] * 2
+
+
+@pytest.mark.parametrize("walked", [False, True])
+def test_a_chain_of_calls_of_any_length_is_freed(torch, walked):
+    scale = scale_function(torch)
+    x = torch.ones(2, requires_grad=True)
+    y = x
+    for _ in range(50000):
+        y = scale.apply(y, 1.0)
+    if walked:
+        y.sum().backward()
+        assert x.grad.tolist() == [1.0, 1.0]
+    first = weakref.ref(scale.apply(x, 1.0))
+    del y
+    assert first() is None
