@@ -12,11 +12,14 @@ enum { MESSAGE_BYTES = 1024 }; /* the longest: a shape mismatch with two 8-dimen
 static _Thread_local struct {
     bk_error_kind kind;
     source_line line;
+    bool muted;
     char message[MESSAGE_BYTES];
 } last;
 
 static void set(bk_error_kind kind, const char *format, va_list args)
 {
+    if (last.muted)
+        return;
     last.kind = kind;
     last.line = (source_line){ 0 };
     vsnprintf(last.message, sizeof last.message, format, args);
@@ -44,9 +47,12 @@ void *error_memory(void) { return error_null(BK_MEMORY_ERROR, "brisk: out of mem
 
 int error_about(source_line line)
 {
-    last.line = line;
+    if (!last.muted)
+        last.line = line;
     return -1;
 }
+
+void error_mute(bool on) { last.muted = on; }
 
 source_line error_line(void) { return last.line; }
 

@@ -18,6 +18,8 @@ int error_int(bk_error_kind kind, const char *format, ...) __attribute__((format
 void *error_memory(void); /* out of memory: NULL */
 /* Says of the error just set which record it is about: it may come long after that was recorded. Returns -1. */
 int error_about(source_line line);
+/* While muted the calling thread's error stays as it is: for who can do without what fails. */
+void error_mute(bool on);
 /* What was said so; code is NULL where nothing was. */
 source_line error_line(void);
 

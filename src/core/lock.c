@@ -12,6 +12,7 @@
 #include "core/lock.h"
 
 #include "core/interpreter.h"
+#include "core/threads.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -74,7 +75,12 @@ void lock_take_slow(void)
     lock.plain = false;
 }
 
-static void before_fork(void) { lock_take(); }
+/* No worker may be in the middle of something that only it could finish. */
+static void before_fork(void)
+{
+    lock_take();
+    threads_recall();
+}
 static void after_fork(void) { lock_give(); }
 
 __attribute__((constructor)) static void set_up_lock(void)

@@ -7,7 +7,9 @@
  *
  * Invariants: the job's fields change only while the word is even and nobody is inside. Worker: inside++, then read the
  * word; caller: close the word, then read inside; both sequentially consistent, so one of the two sees the other.
- * `busy` belongs to at most one caller; whoever finds it taken runs its loop inline, so no caller waits for another. */
+ * `busy` belongs to at most one caller; whoever finds it taken runs its loop inline, so no caller waits for another.
+ * A worker that is lent has a job of its own: whoever lends it holds busy and goes his way, until somebody recalls it,
+ * which the next loop does. */
 #define _GNU_SOURCE
 #include "core/threads.h"
 #include "core/error.h"
@@ -24,6 +26,7 @@
 #endif
 
 enum { MAX_THREADS = 256 };
+enum { NOT_LENT, LENT, RECALLED };
 static const double AWAKE_MIN_NS = 8e3;    /* work that pays for a second thread while the pool spins */
 static const double ASLEEP_MIN_NS = 100e3; /* and while it sleeps: of one loop, or of several close together */
 static const int64_t CLOSE_NS = 1000 * 1000;
@@ -42,6 +45,8 @@ static struct pool {
     _Alignas(64) atomic_int sleeping;
     atomic_bool busy;
     atomic_bool stopping;
+    atomic_int lent;   /* NOT_LENT, LENT, RECALLED: who lends a worker holds busy until it is back */
+    atomic_bool *stop; /* what it was lent to ends when this is set */
     atomic_int wanted; /* threads, the caller among them; 0: not decided yet */
     int workers;       /* running; only the holder of busy changes it */
     pthread_t handles[MAX_THREADS];
@@ -197,6 +202,7 @@ static void reset_in_child(void)
     atomic_store(&pool.sleeping, 0);
     atomic_store(&pool.busy, false);
     atomic_store(&pool.stopping, false);
+    atomic_store(&pool.lent, NOT_LENT);
     pool.workers = 0;
 }
 
@@ -232,6 +238,7 @@ static void start_workers(int count)
 /* Nobody may run on while the process takes its memory down. `busy` stays taken: later loops run inline. */
 __attribute__((destructor)) static void stop_at_exit(void)
 {
+    threads_recall();
     if (!atomic_exchange(&pool.busy, true) && pool.workers)
         stop_workers();
 }
@@ -296,6 +303,8 @@ void threads_for(int64_t n, int64_t grain, double work_ns, threads_fn fn, void *
     if (n <= 0)
         return;
     int threads = n <= grain || work_ns < AWAKE_MIN_NS || in_loop ? 1 : bk_get_num_threads();
+    if (threads > 1 && atomic_load_explicit(&pool.lent, memory_order_relaxed))
+        threads_recall();
     if (threads == 1 || atomic_exchange(&pool.busy, true)) {
         fn(arg, 0, n);
         return;
@@ -312,4 +321,40 @@ void threads_for(int64_t n, int64_t grain, double work_ns, threads_fn fn, void *
     run_job(0);
     close_job();
     atomic_store(&pool.busy, false);
+}
+
+/* --- a worker on its own ------------------------------------------------------------------------------------- */
+
+bool threads_lend(threads_fn fn, void *arg, atomic_bool *stop)
+{
+    const int threads = threads_at_hand();
+    if (threads == 1 || atomic_exchange(&pool.busy, true))
+        return false;
+    if (pool.workers != threads - 1)
+        start_workers(threads - 1);
+    if (!pool.workers) {
+        atomic_store(&pool.busy, false);
+        return false;
+    }
+    pool.stop = stop;
+    open_job(1, 1, fn, arg, true);
+    atomic_store(&pool.lent, LENT);
+    return true;
+}
+
+/* Whoever comes second waits for the first. */
+void threads_recall(void)
+{
+    int lent = LENT;
+    if (atomic_compare_exchange_strong(&pool.lent, &lent, RECALLED)) {
+        atomic_store(pool.stop, true);
+        close_job();
+        atomic_store(&pool.busy, false);
+        atomic_store(&pool.lent, NOT_LENT);
+        return;
+    }
+    while (lent == RECALLED) {
+        cpu_relax();
+        lent = atomic_load(&pool.lent);
+    }
 }

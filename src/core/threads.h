@@ -4,6 +4,8 @@
  * pool starts at its first use, spins about 0.5 ms after work and then sleeps; a forked child starts it anew. */
 #ifndef BK_CORE_THREADS_H
 #define BK_CORE_THREADS_H
+#include <stdatomic.h>
+
 #include "brisk.h"
 
 typedef void (*threads_fn)(void *arg, int64_t begin, int64_t end);
@@ -13,6 +15,12 @@ typedef void (*threads_fn)(void *arg, int64_t begin, int64_t end);
  * done. `work_ns` is the caller's guess of the whole work: less than 8 us stays on the caller's thread, and
  * less than 100 while the workers sleep, unless it comes often. */
 void threads_for(int64_t n, int64_t grain, double work_ns, threads_fn fn, void *arg);
+
+/* Lends a worker to fn(arg, 0, 1) and returns at once; fn ends soon when *stop is true, and stays lent until it is
+ * recalled. False: there is none to lend. */
+bool threads_lend(threads_fn fn, void *arg, atomic_bool *stop);
+/* Sets *stop and waits for the end of fn, if one is lent; every loop does so first. */
+void threads_recall(void);
 
 /* How many threads a loop would have now: 1 within a loop. */
 int threads_at_hand(void);

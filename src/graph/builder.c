@@ -12,6 +12,7 @@
 
 #include "core/memory.h"
 #include "cpu/emit.h"
+#include "graph/ahead.h"
 #include "graph/desk.h"
 #include "graph/kernels.h"
 #include "graph/run.h"
@@ -707,6 +708,7 @@ void plan_free(plan *made)
         next = b->next;
         mem_free(b);
     }
+    plan_forget_head(made);
     mem_free(made->code);
     mem_free(made->buffers);
     mem_free(made->bound);

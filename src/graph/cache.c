@@ -62,6 +62,8 @@ static void link_newest(plan *p)
 
 static plan **bucket_of(uint64_t hash) { return &cache.bucket[(hash >> 20) % BUCKETS]; }
 
+plan *cache_newest(void) { return cache.newest; }
+
 plan *cache_find(const plan_key *key)
 {
     if (cache.newest && is_of(cache.newest, key)) {

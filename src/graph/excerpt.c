@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "graph/ahead.h"
 #include "graph/append.h"
 
 /* The records that read each other stand elsewhere now. */
@@ -16,6 +17,7 @@ static void move_slots(const excerpt *e, record_key *keys, int delta)
 
 static void take_back(op_log *log, const excerpt *e, node *const *values, int inputs)
 {
+    ahead_leave(); /* as in log_take_back */
     for (int i = 0; i < inputs; i++) {
         node *n = values[e->input[i].value];
         if (n->flags & NODE_PENDING)

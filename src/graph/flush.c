@@ -14,6 +14,7 @@
 #include "core/interpreter.h"
 #include "core/memory.h"
 #include "core/tensor.h"
+#include "graph/ahead.h"
 #include "graph/excerpt.h"
 #include "graph/plan.h"
 #include "graph/rewrites.h"
@@ -280,6 +281,7 @@ static int begin(op_log *log)
     if (!examine(log, &key))
         return -1;
     plan *p = cache_find(&key);
+    ahead_settle(p, log);
     if (p && flush_checks() && plan_check(p, log, &key) < 0)
         return -1;
     if (!p) {
@@ -334,6 +336,7 @@ int log_flush(void)
         log->room = 0;
         return -1;
     }
+    log->look = FIRST_LOOK;
     log_make_room(log);
     settle(log);
     if (__builtin_expect(layouts_crowded(), 0))

@@ -7,6 +7,7 @@
  * and only if each run agrees. */
 #include "graph/key_text.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -56,6 +57,25 @@ bool key_text_is(const key_text *text, const record_key *records)
         t += step;
     }
     return true;
+}
+
+bool key_text_goes_on(const key_text *text, key_place *at, const record_key *records, int end)
+{
+    enum { READERS = offsetof(record_key, readers) / sizeof(word) }; /* later records add to it */
+    const word *t = (const word *)(text->run + text->runs);
+    uint32_t other = 0;
+    for (; at->records < end && !other; at->records++) {
+        for (; at->records == at->first + text->run[at->run].count; at->run++) {
+            at->first += text->run[at->run].count;
+            at->words += run_words(&text->run[at->run]);
+        }
+        const int period = text->run[at->run].period, into = at->records - at->first;
+        const word *w = words_of(&records[at->records]), *b = w - (ptrdiff_t)period * WORDS;
+        const word *d = t + at->words + (size_t)(period ? into % period : into) * WORDS;
+        for (int k = 0; k < WORDS; k++)
+            other |= k == READERS ? 0 : (period ? w[k] - b[k] : w[k]) ^ d[k];
+    }
+    return !other;
 }
 
 int64_t key_text_bytes(const key_text *text) { return text->bytes; }

@@ -14,6 +14,13 @@ typedef struct key_text key_text;
 key_text *key_text_new(const record_key *records, int count);
 /* Whether it was made of just these; there are as many. */
 bool key_text_is(const key_text *text, const record_key *records);
+/* How far a log has been compared: records, the run that the next one is in, and where that begins. All 0 at first. */
+typedef struct key_place {
+    int records, run, first;
+    size_t words;
+} key_place;
+/* Whether records from the place on, up to `end`, are those of the text but for their readers; there are as many. */
+bool key_text_goes_on(const key_text *text, key_place *at, const record_key *records, int end);
 int64_t key_text_bytes(const key_text *text);
 
 #endif

@@ -10,10 +10,11 @@
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
+#include "graph/ahead.h"
 #include "graph/append.h"
 #include "graph/plan.h"
 
-op_log the_log = { .epoch = 1 };
+op_log the_log = { .epoch = 1, .look = FIRST_LOOK };
 
 /* A loop that never reads a value must not grow without bound. Past the soft limit the log is flushed where it comes
  * round to the line it began with, so that the pieces of a repeated loop look alike and hit the cache. */
@@ -27,7 +28,12 @@ __attribute__((constructor)) static void read_settings(void)
     log_is_eager = text && *text && strcmp(text, "0") != 0;
 }
 
-void log_make_room(op_log *log) { log->room = log->capacity < SOFT_RECORDS ? log->capacity : SOFT_RECORDS; }
+void log_make_room(op_log *log)
+{
+    log->room = log->capacity < SOFT_RECORDS ? log->capacity : SOFT_RECORDS;
+    if (log->look < log->room)
+        log->room = log->look;
+}
 
 bool log_has_room(int records, int64_t bytes)
 {
@@ -114,12 +120,18 @@ __attribute__((noinline)) int log_room_for(op_log *log, const node *n, int64_t b
         return -1;
     if (log->count && over_budget(log, n) && log_flush() < 0)
         return -1;
-    return log_reserve(log, 1) ? 0 : -1;
+    if (log->count >= log->look)
+        ahead_look(log);
+    if (!log_reserve(log, 1))
+        return -1;
+    log_make_room(log);
+    return 0;
 }
 
 /* Of a record that could not be appended: its inputs up to one that found no room. */
 __attribute__((noinline)) int log_take_back(op_log *log, const node *n, int inputs)
 {
+    ahead_leave(); /* the log has leaves that nobody holds for it */
     for (int k = 0; k < inputs; k++) {
         if (n->in[k]->flags & NODE_PENDING)
             log->keys[n->in[k]->slot].readers--;

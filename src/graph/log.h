@@ -29,7 +29,8 @@ typedef struct op_log {
     const layout **layouts; /* of those */
     record_key *keys;
     int count, capacity;
-    int room;      /* records up to this many need no look at memory and budgets */
+    int room;      /* records up to this many need no look at memory, budgets and `look` */
+    int look;      /* with so many records something may run ahead of the flush (graph/ahead.h) */
     node **leaves; /* by first use */
     int leaf_count, leaf_capacity;
     uint64_t hash;
@@ -39,6 +40,8 @@ typedef struct op_log {
     bool reads_shared;  /* a record reads memory that others may change: it is evaluated before its op returns */
     plan_progress progress;
 } op_log;
+
+enum { FIRST_LOOK = 128 };
 
 extern op_log the_log;
 

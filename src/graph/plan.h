@@ -178,6 +178,8 @@ typedef struct plan_region {
     int32_t far_count;
 } plan_region;
 
+typedef struct plan_head plan_head; /* ahead.c */
+
 typedef struct plan {
     plan_key key;               /* without its records: */
     key_text *text;             /* these */
@@ -204,6 +206,7 @@ typedef struct plan {
     plan_factor *factors;
     int factor_count;
     plan_report report;
+    plan_head *head; /* what can run before its log is complete (ahead.c); NULL: not looked for */
 } plan;
 
 /* The fused group of an instruction; NULL when it has none. */
@@ -256,6 +259,11 @@ void plan_emit(plan *p);
 int plan_check(const plan *p, const op_log *log, const plan_key *key);
 /* Takes all memory for a run over the log's nodes. -1: out of memory, nothing is held. */
 int plan_begin(plan *p, op_log *log);
+/* The same before the log is complete: the memory of all buffers but its leaves and kept factors, and the arena. NULL:
+ * there is none, and the error is as it was. */
+char *plan_take_memory(plan *p, const op_log *log);
+void plan_give_memory(plan *p, char *arena);
+void plan_bind_factor(const plan *p, int factor); /* of leaves that are bound */
 /* Runs what the log has begun, from where it stopped: afterwards every kept record has data. -1: it was interrupted, or
  * an instruction had no memory to work in; then it has done nothing, and the next call goes on with it. */
 int plan_go_on(op_log *log);
@@ -269,6 +277,8 @@ run_counts run_count(void);
 
 /* The cached plan of this key, or NULL. */
 plan *cache_find(const plan_key *key);
+/* The plan that was used last, or NULL; `older` leads to the others. */
+plan *cache_newest(void);
 /* Puts p in the cache, which owns it from now on (and may free older ones). */
 void cache_add(plan *p);
 void cache_clear(void);

@@ -32,7 +32,8 @@
     REWRITE(blocks)    /* stretches block of rows by block of rows (blocks.c) */                                       \
     REWRITE(teams)     /* few rows by all cores together (teams.c) */                                                  \
     REWRITE(repeats)   /* recording steps of layers and of their tapes by those before (repeat.c, periods.c) */        \
-    REWRITE(replay)    /* recording a backward pass by an earlier one of its form (replay.c) */
+    REWRITE(replay)    /* recording a backward pass by an earlier one of its form (replay.c) */                        \
+    REWRITE(ahead)     /* the first steps of a plan while its log is recorded (ahead.c) */
 
 enum {
 #define REWRITE(name) REWRITE_NUMBER_##name,

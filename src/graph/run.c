@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "cpu/move.h"
+#include "graph/ahead.h"
 #include "graph/kernels.h"
 #include "graph/packed.h"
 #include "graph/run.h"
@@ -127,8 +128,10 @@ static int run_terms(const instruction *in, const binding *bound)
 {
     int factors = in->sum.products ? 2 : 1;
     sum_rows *terms = (sum_rows *)bound[in->sum.table].base;
-    for (int i = 0; i < in->sum.count * factors; i++)
-        terms[i] = (sum_rows){ address(bound, &in->sum.terms[i]), in->sum.terms[i].layout };
+    for (int i = 0; i < in->sum.count * factors; i++) {
+        const plan_view *v = &in->sum.terms[i];
+        terms[i] = (sum_rows){ address(bound, v), v->layout, bound[v->buffer].memory };
+    }
     sum_call call = { .terms = terms, .count = in->sum.count, .factors = factors, .begins = in->sum.begins };
     bind_view(&call.out, bound, &in->sum.out);
     call.scratch = bound[in->sum.scratch].base;
@@ -158,13 +161,19 @@ static int largest_record(const plan *p, const op_log *log, int buffer)
     return largest;
 }
 
+/* Of a log that is not complete, all in time (ahead.c). */
+static binding bind_leaf(const op_log *log, int32_t l)
+{
+    return l < log->leaf_count ? (binding){ log->leaves[l]->data, log->leaves[l]->memory, false } : (binding){ 0 };
+}
+
 /* The memory of the plan's buffers. -1: out of memory, nothing is held. */
 static int bind_buffers(const plan *p, const op_log *log, binding *bound, char *arena)
 {
     for (int b = 0; b < p->buffer_count; b++) {
         const plan_buffer *buffer = &p->buffers[b];
         if (buffer->kind == BUFFER_LEAF) {
-            bound[b] = (binding){ log->leaves[buffer->leaf]->data, log->leaves[buffer->leaf]->memory, false };
+            bound[b] = bind_leaf(log, buffer->leaf);
         } else if (buffer->kind == BUFFER_TEMPORARY) {
             bound[b] = (binding){ arena + buffer->at, NULL, false };
         } else if (buffer->kind == BUFFER_LOCAL || buffer->kind == BUFFER_KEPT) {
@@ -184,18 +193,31 @@ static int bind_buffers(const plan *p, const op_log *log, binding *bound, char *
     return 0;
 }
 
-/* Factors that are packed already. */
-static void bind_factors(const plan *p, binding *bound)
+static void bind_leaves(const plan *p, const op_log *log, binding *bound)
 {
-    for (int i = 0; i < p->factor_count; i++) {
-        const plan_view *b = &p->code[p->factors[i].code].kernel.in[1];
-        const factor_key key = { address(bound, b),     b->dtype,
-                                 b->layout->sizes[0],   b->layout->sizes[1],
-                                 b->layout->strides[0], b->layout->strides[1] };
-        char *packed = packed_keep(bound[b->buffer].memory, &key);
-        if (packed)
-            bound[p->factors[i].buffer] = (binding){ packed, NULL, true };
-    }
+    for (int b = 0; b < p->buffer_count; b++)
+        if (p->buffers[b].kind == BUFFER_LEAF)
+            bound[b] = bind_leaf(log, p->buffers[b].leaf);
+}
+
+/* A factor that may be packed already. */
+void plan_bind_factor(const plan *p, int factor)
+{
+    binding *bound = p->bound;
+    const plan_view *b = &p->code[p->factors[factor].code].kernel.in[1];
+    const factor_key key = { address(bound, b),     b->dtype,
+                             b->layout->sizes[0],   b->layout->sizes[1],
+                             b->layout->strides[0], b->layout->strides[1] };
+    char *packed = packed_keep(bound[b->buffer].memory, &key);
+    if (packed)
+        bound[p->factors[factor].buffer] = (binding){ packed, NULL, true };
+}
+
+static void release_results(const plan *p, const binding *bound)
+{
+    for (int b = 0; b < p->buffer_count; b++)
+        if (p->buffers[b].kind == BUFFER_RESULT)
+            storage_release(bound[b].memory);
 }
 
 static void give_results(const plan *p, const op_log *log, const binding *bound)
@@ -210,16 +232,14 @@ static void give_results(const plan *p, const op_log *log, const binding *bound)
             packed_drop(n->memory); /* a leaf's, where it was written in place */
         }
     }
-    for (int b = 0; b < p->buffer_count; b++)
-        if (p->buffers[b].kind == BUFFER_RESULT)
-            storage_release(bound[b].memory);
+    release_results(p, bound);
 }
 
 static run_counts counts;
 
 run_counts run_count(void) { return counts; }
 
-static int run_instruction(const instruction *in, const binding *bound)
+int run_instruction(const instruction *in, const binding *bound)
 {
     switch (in->kind) {
     case DO_PROGRAM: return run_program(&in->elementwise, bound);
@@ -238,15 +258,16 @@ void bk_interrupt(void) { atomic_store_explicit(&interrupted, true, memory_order
 static const plan_region *region_from(const plan *p, int instruction)
 {
     const plan_region *region = p->regions;
-    while (region < p->regions + p->region_count && region->first < instruction)
+    while (region < p->regions + p->region_count && region->end <= instruction)
         region++;
     return region;
 }
 
-static int run_stretch(const plan *p, const plan_region *region, const binding *bound)
+/* From instruction `first` on: the region's first, or where a worker got to that ran ahead (ahead.c). */
+static int run_stretch(const plan *p, const plan_region *region, int first, const binding *bound)
 {
     if (region->rows)
-        return region->width ? run_blocks(p, region, bound) : run_region(p, region, bound);
+        return region->width ? run_blocks(p, region, bound) : run_region(p, region, first, bound);
     counts.teams += run_team(p, region, bound) > 1;
     return 0;
 }
@@ -260,8 +281,8 @@ static int run_code(const op_log *log, plan_progress *progress)
         if (__builtin_expect(atomic_load_explicit(&interrupted, memory_order_relaxed), 0))
             return error_int(BK_INTERRUPTED, "brisk: interrupted");
         const int first = progress->next;
-        const bool whole = region < last && region->first == first;
-        if ((whole ? run_stretch(p, region, p->bound) : run_instruction(&p->code[first], p->bound)) < 0)
+        const bool whole = region < last && region->first <= first;
+        if ((whole ? run_stretch(p, region, first, p->bound) : run_instruction(&p->code[first], p->bound)) < 0)
             return no_memory(log, p->code[first].record);
         progress->next = whole ? region++->end : first + 1;
         for (int i = first; i < progress->next; i++)
@@ -285,18 +306,54 @@ static void give_arena(const plan *p, char *arena)
         pool_give(arena, arena_bytes(p));
 }
 
-int plan_begin(plan *p, op_log *log)
+static char *take_memory(plan *p, const op_log *log)
 {
     char *arena = take_arena(p);
-    if (!arena)
-        return no_memory(log, largest_record(p, log, -1));
-    if (bind_buffers(p, log, p->bound, arena) < 0) {
+    if (!arena) {
+        no_memory(log, largest_record(p, log, -1));
+    } else if (bind_buffers(p, log, p->bound, arena) < 0) {
         give_arena(p, arena);
-        return -1;
+        arena = NULL;
     }
-    bind_factors(p, p->bound);
+    return arena;
+}
+
+char *plan_take_memory(plan *p, const op_log *log)
+{
+    error_mute(true);
+    char *arena = take_memory(p, log);
+    error_mute(false);
+    return arena;
+}
+
+void plan_give_memory(plan *p, char *arena)
+{
+    release_results(p, p->bound);
+    give_arena(p, arena);
+}
+
+/* The leaves that were not there yet, and what has been done without them. */
+static void go_on_from(const plan *p, const op_log *log, int next)
+{
+    bind_leaves(p, log, p->bound);
+    for (int i = 0; i < next; i++)
+        counts.instructions[p->code[i].kind]++;
+}
+
+int plan_begin(plan *p, op_log *log)
+{
+    plan_progress progress = { .plan = p };
+    int factors = 0;
+    if (ahead_take(p, &progress, &factors))
+        go_on_from(p, log, progress.next);
+    else
+        progress.arena = take_memory(p, log);
+    if (!progress.arena)
+        return -1;
+    for (; factors < p->factor_count; factors++)
+        plan_bind_factor(p, factors);
     p->begun = true;
-    log->progress = (plan_progress){ .plan = p, .arena = arena };
+    log->progress = progress;
     return 0;
 }
 

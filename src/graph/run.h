@@ -39,13 +39,17 @@ static inline bool packs_factor(const instruction *in, const binding *bound)
 }
 
 /* run.c */
+int run_instruction(const instruction *in, const binding *bound);
 void run_copy(const instruction *in, const binding *bound);
 
 /* run_region.c. -1: out of memory. */
 gemm_task product_task(const instruction *in, const binding *bound);
 bool is_small_product(const instruction *in);
 int run_small_product(const instruction *in, const binding *bound);
-int run_region(const plan *p, const plan_region *r, const binding *bound);
+/* From instruction `first` of the region on. */
+int run_region(const plan *p, const plan_region *r, int32_t first, const binding *bound);
+/* Instruction i by one thread, which packs what it has to; `r` is the region that it is in, or NULL. */
+int run_alone(const plan *p, const plan_region *r, int32_t i, const binding *bound);
 /* run_blocks.c: the same for a region of blocks. */
 int run_blocks(const plan *p, const plan_region *r, const binding *bound);
 

@@ -14,6 +14,7 @@
 typedef struct region_run {
     const plan *plan;
     const plan_region *region;
+    int32_t first; /* the instruction to begin with */
     const binding *bound;
     int64_t parts;
     atomic_bool failed;
@@ -140,7 +141,7 @@ static void run_parts(void *arg, int64_t begin, int64_t end)
 {
     region_run *r = arg;
     int64_t rows = r->region->rows, first = rows * begin / r->parts, last = rows * end / r->parts;
-    for (int32_t i = r->region->first; i < r->region->end; i++)
+    for (int32_t i = r->first; i < r->region->end; i++)
         if (run_rows(r, &r->plan->code[i], first, last) < 0) {
             atomic_store(&r->failed, true);
             return;
@@ -149,16 +150,27 @@ static void run_parts(void *arg, int64_t begin, int64_t end)
 
 static void pack_factors(const region_run *r)
 {
-    for (int32_t i = r->region->first; i < r->region->end; i++) {
+    for (int32_t i = r->first; i < r->region->end; i++) {
         const instruction *in = &r->plan->code[i];
         if (in->kind == DO_KERNEL && packs_factor(in, r->bound))
             pack_factor(in, r->bound);
     }
 }
 
-int run_region(const plan *p, const plan_region *region, const binding *bound)
+int run_alone(const plan *p, const plan_region *region, int32_t i, const binding *bound)
 {
-    region_run r = { .plan = p, .region = region, .bound = bound };
+    const instruction *in = &p->code[i];
+    const region_run r = { .plan = p, .region = region, .bound = bound };
+    if (in->kind == DO_KERNEL && packs_factor(in, bound))
+        pack_factor(in, bound);
+    if (region)
+        return run_rows(&r, in, 0, region->rows);
+    return run_instruction(in, bound);
+}
+
+int run_region(const plan *p, const plan_region *region, int32_t first, const binding *bound)
+{
+    region_run r = { .plan = p, .region = region, .first = first, .bound = bound };
     r.parts = bk_get_num_threads() < region->rows ? bk_get_num_threads() : region->rows;
     pack_factors(&r);
     threads_for(r.parts, 1, region->work_ns, run_parts, &r);

@@ -45,7 +45,9 @@ static bool next_follows(const sum_call *s, int term, int factor)
 {
     const int64_t size = (int64_t)bk_dtype_size(s->out.dtype);
     rows a = rows_in(s, term, factor), b = rows_in(s, term + 1, factor);
-    return b.step == a.step && b.first == a.first + count_of(s, term) * a.step * size;
+    const sum_rows *r = &s->terms[term * s->factors + factor];
+    return r[s->factors].memory == r->memory && b.step == a.step &&
+           b.first == a.first + count_of(s, term) * a.step * size;
 }
 
 /* How many terms from the first on lie in memory as the rows of one matrix each. */

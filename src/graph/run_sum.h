@@ -9,6 +9,7 @@ enum { SUM_ROWS = 256 }; /* that the scratch holds of each factor */
 typedef struct sum_rows {
     const char *data;
     const layout *layout;
+    const void *memory; /* which it lies in: what only happens to lie behind something else must not change an order */
 } sum_rows;
 
 typedef struct sum_call {

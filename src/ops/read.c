@@ -7,6 +7,7 @@
 #include "core/format.h"
 #include "core/lock.h"
 #include "core/memory.h"
+#include "graph/ahead.h"
 #include "graph/log.h"
 #include "graph/packed.h"
 #include "ops/settings.h"
@@ -55,6 +56,7 @@ int tensor_pin(bk_tensor *t)
 {
     if (!tensor_data(t) || own_memory(t->cell) < 0)
         return -1;
+    ahead_leave(); /* whoever has the address may write there */
     packed_drop(t->cell->value->memory);
     t->cell->value->memory->pinned = true;
     return 0;
