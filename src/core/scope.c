@@ -1,8 +1,11 @@
 /* scope.c: the calling thread's stack of scopes.
  *
  * Invariant: entries above the last mark belong to the innermost scope; each entry owns one reference. A closed mark
- * stands for a callback's caller: what is made above it belongs to the callback, until it opens a scope of its own. */
+ * stands for a callback's caller: what is made above it belongs to the callback, until it opens a scope of its own.
+ * A thread that ends lets go of all of it. */
 #include "core/scope.h"
+
+#include <pthread.h>
 
 #include "core/lock.h"
 #include "core/memory.h"
@@ -17,6 +20,33 @@ static HOT_THREAD_LOCAL struct {
 HOT_THREAD_LOCAL int scope_depth;
 
 enum { CLOSED = -1 };
+
+static pthread_key_t at_end;
+static bool has_key;
+
+/* Of the thread that ends. What scopes it left open goes with it. */
+static void free_stacks(void *arg)
+{
+    (void)arg;
+    while (scopes.count)
+        bk_release(scopes.owned[--scopes.count]);
+    mem_free(scopes.owned);
+    mem_free(scopes.marks);
+    scopes.owned = NULL;
+    scopes.marks = NULL;
+    scopes.capacity = scopes.mark_capacity = scope_depth = 0;
+}
+
+static void make_key(void) { has_key = pthread_key_create(&at_end, free_stacks) == 0; }
+
+/* Called where a stack is first made. Where there is no key to be had, its memory is not given back. */
+static void free_at_end(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_key);
+    if (has_key)
+        pthread_setspecific(at_end, &scopes);
+}
 
 static bool is_open(int depth) { return depth > 0 && scopes.marks[depth - 1] != CLOSED; }
 
@@ -49,6 +79,8 @@ static void push_mark(int mark)
             scopes.missed++;
             return;
         }
+        if (!scopes.marks)
+            free_at_end();
         scopes.marks = marks;
         scopes.mark_capacity = capacity;
     }

@@ -138,9 +138,12 @@ static int run_terms(const instruction *in, const binding *bound)
     return run_sum(&call);
 }
 
-/* Records of a backward pass that was replayed have no nodes, and so no line of their own. */
+/* Records of a backward pass that was replayed have no nodes, and so no line of their own. Those that are not recorded
+ * yet (ahead.c) have no name either, and nobody is told. */
 static int no_memory(const op_log *log, int record)
 {
+    if (record >= log->count)
+        return -1;
     const node *n = log->nodes[record];
     error_int(BK_MEMORY_ERROR, "brisk: out of memory in %s", op_get(log->keys[record].op)->name);
     return n ? error_about(n->line) : -1;

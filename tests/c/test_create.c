@@ -1,8 +1,11 @@
-/* test_create.c: ranges, triangles, random tensors and generators through the public API. */
+/* test_create.c: ranges, triangles, random tensors and generators through the public API; who lets go of them. */
+#include <pthread.h>
 #include <string.h>
 
 #include "brisk.h"
 #include "core/error.h"
+#include "core/memory.h"
+#include "core/node.h"
 #include "tap.h"
 
 static bool prints(bk_tensor *t, const char *expected)
@@ -68,8 +71,35 @@ static void random_numbers(void)
     bk_scope_pop();
 }
 
+static void *leaves_scopes_open(void *arg)
+{
+    bk_scope_push();
+    bk_tensor *x = bk_ones(1, (int64_t[]){ 3 }, BK_FLOAT32);
+    bk_scope_push();
+    return bk_add(x, x) && bk_sync() == 0 ? arg : NULL;
+}
+
+static void threads_that_end(void)
+{
+    enum { THREADS = 40 };
+    int64_t live = 0, nodes = 0;
+    bool right = true;
+    for (int i = 0; i < THREADS; i++) {
+        pthread_t thread;
+        void *result = NULL;
+        right &= pthread_create(&thread, NULL, leaves_scopes_open, &live) == 0 && pthread_join(thread, &result) == 0;
+        right &= result != NULL;
+        if (i == THREADS / 2) {
+            live = mem_live();
+            nodes = nodes_live();
+        }
+    }
+    tap_ok(right && mem_live() == live && nodes_live() == nodes, "a thread that ends lets go of its scopes");
+}
+
 int main(void)
 {
+    threads_that_end();
     ranges();
     triangles();
     random_numbers();
