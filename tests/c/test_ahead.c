@@ -16,18 +16,8 @@
 #include "core/tensor.h"
 #include "graph/ahead.h"
 #include "graph/rewrites.h"
+#include "sanitizers.h"
 #include "tap.h"
-
-#if defined(__has_feature)
-#define HAS_SANITIZER(which) __has_feature(which##_sanitizer)
-#else
-#define HAS_SANITIZER(which) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || HAS_SANITIZER(thread)
-enum { CAN_FORK = 0 }; /* ThreadSanitizer: no threads in a forked child */
-#else
-enum { CAN_FORK = 1 };
-#endif
 
 enum { STEPS = 80, ROWS = 16, WIDTH = 64, WEIGHTS = 3, RESULTS = 6, MIDDLE = STEPS / 2 };
 
@@ -457,7 +447,7 @@ static numbers run_drawn(model *m, unsigned cell, unsigned way)
 
 static void check_random_cells(void)
 {
-    enum { CELLS = CAN_FORK ? 40 : 4, TIMES = 8 }; /* ThreadSanitizer takes its time */
+    enum { CELLS = UNDER_TSAN ? 4 : UNDER_ASAN ? 12 : 40, TIMES = 8 };
     int different = 0;
     const ahead_counts before = ahead_count();
     for (unsigned cell = 1; cell <= CELLS; cell++) {

@@ -1,6 +1,7 @@
 /* test_memory.c: allocation that is counted and fails on demand, the pool, the freelists. */
 #include "core/memory.h"
 
+#include "sanitizers.h"
 #include "tap.h"
 
 #include <pthread.h>
@@ -9,14 +10,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#if defined(__SANITIZE_THREAD__)
-#define UNDER_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define UNDER_TSAN 1
-#endif
-#endif
 
 #define MB ((size_t)1 << 20)
 
@@ -153,7 +146,8 @@ static void test_pool_cache(void)
 /* The sanitizers need more addresses than this test allows. */
 static void test_pool_trims_before_it_gives_up(void)
 {
-#if !defined(MEM_ASAN) && !defined(UNDER_TSAN)
+    if (UNDER_ASAN || UNDER_TSAN)
+        return;
     void *p = pool_take(512 * MB);
     pool_give(p, 512 * MB);
     struct rlimit saved, tight;
@@ -168,7 +162,6 @@ static void test_pool_trims_before_it_gives_up(void)
     tap_ok(failed_with_memory_error(none), "and when that does not help, it is an error");
     pool_give(other, 300 * MB);
     pool_trim();
-#endif
 }
 
 static void *churn(void *arg)

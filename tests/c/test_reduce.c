@@ -124,7 +124,7 @@ static void test_kinds(void)
         for (int i = 0; i < 1500; i++) {
             int64_t sizes[BK_MAX_NDIM];
             int ndim = sample_sizes(sizes);
-            uint32_t dims = ndim ? (uint32_t)sample_bits() & ((1u << ndim) - 1) : 0;
+            uint32_t dims = ndim ? (uint32_t)sample_bits() >> (32 - ndim) : 0;
             right &= reduces((reduce_kind)kind, (bk_dtype)(i % BK_DTYPE_COUNT), ndim, sizes, dims, sample_int(0, 1));
         }
         char name[100];

@@ -1,5 +1,6 @@
 /* test_threads.c: parallel loops cover their range once, whoever calls them and wherever from. */
 #include "core/threads.h"
+#include "sanitizers.h"
 #include "tap.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -8,19 +9,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#if defined(__has_feature)
-#define HAS_SANITIZER(which) __has_feature(which##_sanitizer)
-#else
-#define HAS_SANITIZER(which) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || HAS_SANITIZER(thread)
-enum { CAN_FORK = 0, CAN_EXIT_CHILD = 0 }; /* ThreadSanitizer: no threads in a forked child */
-#elif defined(__SANITIZE_ADDRESS__) || HAS_SANITIZER(address)
-enum { CAN_FORK = 1, CAN_EXIT_CHILD = 0 }; /* the leak check at exit looks for the parent's threads */
-#else
-enum { CAN_FORK = 1, CAN_EXIT_CHILD = 1 };
-#endif
 
 static const double LARGE_NS = 1e9; /* work that is always shared */
 enum { MOST = 5000 };
