@@ -179,9 +179,9 @@ enum { GUARD_BLOCK = 128 };
     }
 
 /* Larger arguments need more digits of pi than two doubles hold. */
-GUARDED(sin, 1, abs_f(x) <= (float)TRIG_MAX, (float)sin((double)x))
-GUARDED(cos, 1, abs_f(x) <= (float)TRIG_MAX, (float)cos((double)x))
-GUARDED(tan, 1, abs_f(x) <= (float)TRIG_MAX, (float)tan((double)x))
+GUARDED(sin, 1, abs_f(x) <= (float)SIN_MAX, (float)sin((double)x))
+GUARDED(cos, 1, abs_f(x) <= (float)SIN_MAX, (float)cos((double)x))
+GUARDED(tan, 1, abs_f(x) <= (float)TAN_MAX, (float)tan((double)x))
 GUARDED(lgamma, 1, x > 0, (float)vm_lgamma((double)x))
 GUARDED(digamma, 1, x > 0, (float)vm_digamma((double)x))
 GUARDED(trigamma, 1, x > 0, (float)vm_trigamma((double)x))
