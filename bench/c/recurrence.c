@@ -138,8 +138,8 @@ static void run_loop(const model *m)
     bk_scope_push(); /* what the loop made is let go of, as at the end of a function */
     bk_tensor *h = bk_zeros(2, (int64_t[]){ n.b, n.h }, BK_FLOAT32), **steps = malloc((size_t)n.t * sizeof *steps);
     for (int64_t t = 0; t < n.t; t++) {
-        bk_tensor *of_x = bk_add(bk_matmul(bk_select(m->x, 0, t), bk_transpose(m->wx, 0, 1)), m->bias);
-        steps[t] = h = bk_tanh(bk_add(of_x, bk_matmul(h, bk_transpose(m->wh, 0, 1))));
+        bk_tensor *of_x = bk_linear(bk_select(m->x, 0, t), m->wx, m->bias);
+        steps[t] = h = bk_tanh(bk_add(of_x, bk_linear(h, m->wh, NULL)));
     }
     bk_tensor *all = bk_retain(bk_stack(steps, (int)n.t, 0));
     bk_scope_pop();

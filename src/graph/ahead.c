@@ -27,6 +27,7 @@ enum {
     FEWEST_RECORDS = 768, /* of a log: less is recorded before a worker has begun */
     FEWEST_STEPS = 64,    /* instructions */
     PLANS_TRIED = 4,
+    ENOUGH = 256,        /* records by which a plan is known that has nothing to run ahead */
     SHORT = 1 << 16,     /* elements of an instruction outside of regions */
     IDLE_ROUNDS = 4096,  /* some 200 us without a new record: Python does something else */
     MOST_PAUSES = 1 << 8 /* logs that a plan lets pass after it was wrong again and again */
@@ -256,16 +257,18 @@ static bool follow(const op_log *log)
 
 /* --- begin and end ------------------------------------------------------------------------------------------------ */
 
-/* The plan whose log began as this one; of several the one that ran last. */
-static plan *find_candidate(const op_log *log)
+/* The plan whose log began as this one, as far as *place; of several the one that ran last. */
+static plan *find_candidate(const op_log *log, key_place *place)
 {
     int tried = 0;
     if (!(rewrites_done & REWRITE_ahead) || log_due() || log->progress.plan || threads_at_hand() < 2)
         return NULL;
     for (plan *p = cache_newest(); p && tried < PLANS_TRIED; p = p->older, tried++) {
+        const bool idle = p->head && !p->head->end;
+        *place = (key_place){ 0 };
         if (p->key.records < log->count || (p->key.records < FEWEST_RECORDS && !ahead_eagerly) ||
             p->key.rewrites != rewrites_done || p->begun ||
-            !key_text_goes_on(p->text, &(key_place){ 0 }, log->keys, log->count))
+            !key_text_goes_on(p->text, place, log->keys, idle && log->count > ENOUGH ? ENOUGH : log->count))
             continue;
         plan_head *h = head_of(p);
         if (!h || !h->end)
@@ -295,13 +298,12 @@ static void lose(void)
 
 static void begin(const op_log *log)
 {
-    plan *p = find_candidate(log);
+    plan *p = find_candidate(log, &ahead.checked);
     char *arena = p ? plan_take_memory(p, log) : NULL;
     if (!arena)
         return;
     ahead.plan = p;
     ahead.arena = arena;
-    ahead.checked = (key_place){ 0 };
     ahead.leaves = ahead.factors = 0;
     atomic_store(&ahead.limit, 0);
     atomic_store(&ahead.done, 0);
