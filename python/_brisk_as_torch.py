@@ -35,6 +35,7 @@ class _Alias:
         if self.name == "brisk":  # programs ask which PyTorch's API they can count on
             version = importlib.import_module("brisk.torch_version").TorchVersion
             module.__version__ = version(FOLLOWED + "+brisk")
+            importlib.import_module("brisk._numpy_ahead").look()  # for who imports torch, where brisk was there before
 
 
 class _Finder:

@@ -6,7 +6,7 @@ from brisk._C import Tensor
 from brisk._install import install
 from brisk._missing import finder
 from brisk._arrange import *  # noqa: F403
-from brisk import _copy, _memory, autograd, hub, linalg, nn, npy, random, safetensors, serialization
+from brisk import _copy, _memory, _numpy_ahead, autograd, hub, linalg, nn, npy, random, safetensors, serialization
 from brisk._matrices import *  # noqa: F403
 from brisk._tail import *  # noqa: F403
 from brisk._legacy import *  # noqa: F403
@@ -96,3 +96,6 @@ def _check(cond, message=None):
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
     """The model itself: what it records is compiled as it runs."""
     return model if model is not None else lambda model: model
+
+
+_numpy_ahead.look()

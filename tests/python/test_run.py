@@ -210,3 +210,30 @@ def test_workers_of_multiprocessing_resolve_torch_too(tmp_path, method):
     write(tmp_path, {"program.py": program})
     got = brisk_run("program.py", directory=tmp_path)
     assert (got.stdout, got.stderr) == ("[True, True, True]\n", "")
+
+
+# --- NumPy's import ---------------------------------------------------------------------------------------------------
+
+HAS_IT = "import sys; print('num' + 'py' in sys.modules)"
+MODULE = "def array(x):\n    return x.numpy()\n"
+PARTS = {
+    "a_program_that_does_not_mention_it": ({"main.py": f"import torch\n{HAS_IT}"}, "False"),
+    "a_program_that_does": ({"main.py": f"import torch\n{HAS_IT}\ntorch.ones(2).numpy()"}, "True"),
+    "a_module_that_does_and_imports_torch": (
+        {"main.py": f"import part\n{HAS_IT}", "part.py": f"import torch\n{MODULE}"},
+        "True",
+    ),
+    "a_module_that_does_and_does_not": (
+        {"main.py": f"import part\nimport torch\n{HAS_IT}", "part.py": MODULE},
+        "False",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_numpy_is_imported_with_torch_for(name, tmp_path):
+    files, expected = PARTS[name]
+    write(tmp_path, files)
+    assert brisk_run("main.py", directory=tmp_path).stdout == expected + "\n"
+    write(tmp_path, {k: v.replace("import torch", "import brisk as torch") for k, v in files.items()})
+    assert execute([sys.executable, "main.py"], tmp_path).stdout == expected + "\n"
