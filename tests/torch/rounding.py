@@ -14,7 +14,7 @@ import math
 import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from tests.torch.compare import Raised, outcome, to_numpy
 
@@ -72,7 +72,9 @@ class OtherRoundings(TorchDispatchMode):
         name = func._schema.name.rpartition("::")[2]
         if name == "_efficientzerotensor":  # zeros without memory, which cannot be written to
             return torch.zeros(*args, **(kwargs or {}))
-        wide = tree_map(lambda x: self.widened(x, name in SUMS), (args, kwargs or {}))
+        given = [x.dtype for x in tree_leaves((args, kwargs or {})) if isinstance(x, torch.Tensor)]
+        widens = APART if any(dtype in APART for dtype in given) else given  # integers, where nothing else is rounded
+        wide = tree_map(lambda x: self.widened(x, widens, name in SUMS), (args, kwargs or {}))
         results = func(*args, **(kwargs or {}))
         made = [said.alias_info is None or said.alias_info.is_write for said in func._schema.returns]
         if any(made):
@@ -93,12 +95,12 @@ class OtherRoundings(TorchDispatchMode):
     def coin(self):
         return bool(torch.rand((), generator=self.random) < 0.5)
 
-    def widened(self, x, terms):
+    def widened(self, x, widens, terms):
         """An operand in float64, a copy, so that a write to it is not seen; moved if it is a sum's."""
-        if not isinstance(x, torch.Tensor) or x.dtype not in APART:
+        if not isinstance(x, torch.Tensor) or x.dtype not in widens:
             return x
         copy = x.to(torch.float64, copy=True)
-        return copy * self.noise(x) if terms else copy
+        return copy * self.noise(x) if terms and x.dtype in APART else copy
 
     def move(self, result, value):
         result.copy_(value.to(result.dtype).double() * self.noise(result))
