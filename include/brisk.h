@@ -96,6 +96,8 @@ BK_API int bk_set_default_dtype(bk_dtype dtype);
 
 BK_API int bk_sync(void);               /* evaluates everything recorded so far */
 BK_API int bk_eval(const bk_tensor *t); /* evaluates what t needs, and what else is recorded */
+/* Evaluates, and forgets how: what comes is planned anew. For who measures first calls. */
+BK_API int bk_forget_plans(void);
 /* For signal handlers: the evaluation under way, if any, stops between two of its steps and fails with BK_INTERRUPTED.
  * It keeps its place: whoever next needs a value, or records, goes on from there, and nothing is done twice. */
 BK_API void bk_interrupt(void);

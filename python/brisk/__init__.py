@@ -74,6 +74,7 @@ _LATER = frozenset(
         "accelerator",
         "amp",
         "backends",
+        "compiler",
         "cuda",
         "distributed",
         "distributions",

@@ -16,6 +16,7 @@ from brisk import accelerator as accelerator
 from brisk import amp as amp
 from brisk import autograd as autograd
 from brisk import backends as backends
+from brisk import compiler as compiler
 from brisk import cuda as cuda
 from brisk import distributed as distributed
 from brisk import distributions as distributions

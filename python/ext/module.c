@@ -113,6 +113,14 @@ static PyObject *evaluate_at_once(PyObject *module, PyObject *on)
     Py_RETURN_NONE;
 }
 
+static PyObject *forget_plans(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    if (bk_forget_plans() < 0)
+        return py_raise();
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     { "info", info, METH_NOARGS, "What this build runs on." },
     { "set_num_threads", set_num_threads, METH_O, "How many threads evaluate." },
@@ -120,6 +128,7 @@ static PyMethodDef functions[] = {
     { "_plan_without", plan_without, METH_O, "Leaves rewrites out of what is planned from here on: 'teams,sums'." },
     { "_rewrites", rewrites, METH_NOARGS, "The names of all rewrites." },
     { "_plan_facts", plan_facts, METH_NOARGS, "How often each fact was found in the plans made so far." },
+    { "_forget_plans", forget_plans, METH_NOARGS, "Evaluates, and forgets all plans and passes." },
     { "_evaluate_at_once", evaluate_at_once, METH_O, "Whether each operation is evaluated when it is recorded." },
     { NULL, NULL, 0, NULL },
 };

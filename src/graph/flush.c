@@ -12,6 +12,7 @@
 #include "autograd/function.h"
 #include "autograd/replay.h"
 #include "core/interpreter.h"
+#include "core/lock.h"
 #include "core/memory.h"
 #include "core/tensor.h"
 #include "graph/ahead.h"
@@ -317,11 +318,16 @@ static void keep_layouts(void)
     replay_keep_layouts();
 }
 
-/* Keys have layouts by their address in attributes, so plans go before another layout can get an old one's. */
-static void sweep_layouts(void)
+static void forget_all(void)
 {
     cache_clear();
     replay_clear();
+}
+
+/* Keys have layouts by their address in attributes, so plans go before another layout can get an old one's. */
+static void sweep_layouts(void)
+{
+    forget_all();
     layout_sweep(keep_layouts);
 }
 
@@ -342,4 +348,14 @@ int log_flush(void)
     if (__builtin_expect(layouts_crowded(), 0))
         sweep_layouts();
     return 0;
+}
+
+int bk_forget_plans(void)
+{
+    lock_take();
+    int status = log_flush();
+    if (status == 0)
+        forget_all();
+    lock_give();
+    return status;
 }

@@ -651,8 +651,23 @@ static void gradients_of_tiles(void)
     bk_scope_pop();
 }
 
+static void forgets(void)
+{
+    bk_scope_push();
+    bk_tensor *x = bk_ones(1, (int64_t[]){ 3 }, BK_FLOAT32), *y = bk_add_s(x, 1);
+    bk_sync();
+    const int64_t plans = cache_count().plans;
+    bk_tensor *pending = bk_mul(y, y);
+    tap_ok(bk_forget_plans() == 0 && cache_count().plans == 0 && plans > 0,
+           "plans are forgotten when they are told to");
+    tap_ok(bk_item(bk_sum(pending, 0, false)) == 12 && cache_count().plans > 0,
+           "what was recorded is not, and is planned");
+    bk_scope_pop();
+}
+
 int main(void)
 {
+    forgets();
     blocks();
     reduces();
     threads();

@@ -312,3 +312,20 @@ def test_passes_that_are_remembered_hold_no_tensors(torch):
     again(program)
     gc.collect()
     assert _C.info()["memory in use"] <= before
+
+
+def test_plans_and_passes_that_were_forgotten_are_made_anew(torch, replays):
+    w = torch.full((3, 3), 0.1, requires_grad=True)
+
+    def program(k):
+        w.grad = None
+        (torch.arange(6.0).reshape(2, 3) * k @ w).tanh().sum().backward()
+        return w.grad.tolist()
+
+    before = program(2)
+    pending = torch.ones(3) + 1
+    torch.compiler.reset()
+    assert _C.info()["plans cached"] == 0
+    assert program(2) == before and pending.tolist() == [2.0, 2.0, 2.0]
+    again(program)
+    assert program(2) == before

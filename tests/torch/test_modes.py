@@ -440,6 +440,19 @@ def a_dual_tensor_in_inference_mode(m):
         return fw.unpack_dual(fw.make_dual(p, v) * 2).tangent
 
 
+# --- what a compiler is told
+
+
+@program
+def a_function_that_no_compiler_is_to_see(m):
+    compiler = m.compiler
+    twice, once = compiler.disable(lambda x: x * 2), compiler.disable(recursive=False)(lambda x: x + 1)
+    with compiler.set_stance("force_eager"):
+        inside = twice(m.ones(2)), compiler.allow_in_graph(once)(m.ones(2))
+    stands = compiler.set_stance("force_eager")(lambda: compiler.is_compiling())
+    return inside, stands(), compiler.is_dynamo_compiling(), compiler.is_exporting(), compiler.reset()
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__.replace("_", " "))
 def test_a_mode(fn):

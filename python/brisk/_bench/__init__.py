@@ -30,8 +30,9 @@ import time
 
 from . import report
 
-OTHERS = ("torch", "forward", "numpy", "compile", "jax")
-SAME = ("forward", "compile")  # brisk's own, torch's own
+OWN = ("forward", "layer", "first")  # brisk beside itself, doing something else
+OTHERS = ("torch", *OWN, "numpy", "compile", "jax")
+SAME = (*OWN, "compile")  # brisk's own, torch's own
 THREADS = 2
 ROUNDS = 25
 BUSY = 0.03  # share of all cores that other programs may use during a case
@@ -168,7 +169,7 @@ def time_case(case, workers):
 def _compare_results(prepared, errors):
     by_name = {worker.library: answer["digest"] for worker, answer in prepared.items()}
     for name, digest in by_name.items():
-        if name not in ("brisk", "forward") and "brisk" in by_name and not same(by_name["brisk"], digest):
+        if name not in ("brisk", *OWN) and "brisk" in by_name and not same(by_name["brisk"], digest):
             errors[name] = f"the results differ: brisk {by_name['brisk']}, {name} {digest}"
 
 

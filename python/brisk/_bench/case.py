@@ -38,6 +38,26 @@ class Case:
         self.setups["forward"] = setup
         return setup
 
+    def layer(self, setup):
+        """Adds what brisk itself takes for the same done by a layer of the library. Results differ."""
+        self.setups["layer"] = setup
+        return setup
+
+    def first(self):
+        """Adds what brisk takes when nothing like it has run before."""
+
+        def setup(torch):
+            body = self.setups["brisk"](torch)
+
+            def first_call():
+                torch.compiler.reset()
+                return body()
+
+            return first_call
+
+        self.setups["first"] = setup
+        return self
+
     def numpy(self, setup):
         """Adds a NumPy twin: a setup that takes the module numpy."""
         self.setups["numpy"] = setup

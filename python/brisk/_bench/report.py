@@ -1,6 +1,14 @@
 """What was measured, as a table: on the terminal (with rich where it is installed) and as Markdown."""
 
-TITLES = {"torch": "PyTorch", "forward": "forward alone", "numpy": "NumPy", "compile": "torch.compile", "jax": "JAX"}
+TITLES = {
+    "torch": "PyTorch",
+    "forward": "forward alone",
+    "layer": "own layer",
+    "first": "first call",
+    "numpy": "NumPy",
+    "compile": "torch.compile",
+    "jax": "JAX",
+}
 
 
 def columns(results):
@@ -67,9 +75,10 @@ def markdown(facts, results):
         "Written by `brisk bench --write docs/BENCHMARKS.md`. Figures are ratios, their time divided by ours: above",
         "1 brisk is faster. Each library runs in a process of its own; the processes take turns, and the lower",
         f"quartile of the rounds counts. All use {facts['threads']} threads. Results are forced inside the timed",
-        "region and compared. `target` is the ratio against PyTorch that we aim at, also where we miss it. A `~` marks",
-        "a ratio that is no evidence: the rounds disagreed, or other programs were busy on the machine, which slows",
-        "the libraries unequally.",
+        "region and compared. Three columns are brisk beside itself: the forward pass alone, the layer that does what",
+        "a loop does, and a first call, before which all plans were forgotten. `target` is the ratio against PyTorch",
+        "that we aim at, also where we miss it. A `~` marks a ratio that is no evidence: rounds disagreed, or other",
+        "programs were busy on the machine, which slows the libraries unequally.",
         "",
         "The machine: " + ", ".join(f"{name} {value}" for name, value in facts.items() if name != "threads") + ".",
         "",

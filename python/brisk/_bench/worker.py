@@ -1,4 +1,4 @@
-"""A process that times one library: worker.py <brisk|torch|forward|numpy|compile|jax> <threads>.
+"""A process that times one library: worker.py <brisk|torch|forward|layer|first|numpy|compile|jax> <threads>.
 
 Its first line is {"version": of the library, "cases": what there is to time}. Then it reads requests from standard
 input, one JSON object per line, and answers each with one line:
@@ -20,14 +20,15 @@ import numpy as np
 from case import CASES
 from cases import calls, data, elementwise, gradients, large, loops, small, training  # noqa: F401 (they register)
 
+OURS = ("brisk", "forward", "layer", "first")
 ROUND_SECONDS = 0.02  # short, so that some rounds fall between a neighbour's bursts
 
 
 def load(library, threads):
     """The module that a case's setup takes. BRISK_TEST_MODULE=torch puts PyTorch into both roles."""
-    name = os.environ.get("BRISK_TEST_MODULE", "brisk") if library in ("brisk", "forward") else library
+    name = os.environ.get("BRISK_TEST_MODULE", "brisk") if library in OURS else library
     module = importlib.import_module("torch" if name == "compile" else name)
-    if library in ("brisk", "torch", "forward", "compile"):
+    if library in (*OURS, "torch", "compile"):
         module.set_num_threads(threads)
     return module
 
@@ -45,9 +46,8 @@ def force_jax(result):
 
 
 FORCE = {
-    "brisk": force_tensor,
+    **dict.fromkeys(OURS, force_tensor),
     "torch": force_tensor,
-    "forward": force_tensor,
     "numpy": lambda result: None,
     "compile": force_tensor,
     "jax": force_jax,

@@ -158,9 +158,11 @@ def add(kind, size, target):
     build, shows = KINDS[kind]
     T, B, I, H = size
     name = f"{kind}_{T}_{B}_{I}_{H}"
-    case(name, f"{shows}; T, B, I, H = {T}, {B}, {I}, {H}, forward and backward", target=target)(
+    made = case(name, f"{shows}; T, B, I, H = {T}, {B}, {I}, {H}, forward and backward", target=target)(
         lambda torch: build(torch, T, B, I, H)
     )
+    if kind == "loop":
+        made.first().layer(lambda torch: KINDS["rnn"][0](torch, T, B, I, H))
 
 
 for size, targets in TARGETS.items():
@@ -191,7 +193,7 @@ def _(torch):
 
 
 @case("loop_20_lengths_16_64_64", "20 sequences of other lengths, 5 to 62, forward and backward each", target=5)
-def _(torch):
+def lengths(torch):
     layer = stepped(torch, 64, 64)
     sequences = [torch.from_numpy(numbers(5 + 3 * k, 16, 64)) for k in range(20)]
 
@@ -202,6 +204,9 @@ def _(torch):
         return layer.Wh.weight.grad
 
     return body
+
+
+lengths.first()
 
 
 def char_lstm(torch, layers, H, T, B):
