@@ -18,14 +18,15 @@ static PyObject *info(PyObject *module, PyObject *unused)
     cache_counts c = cache_count();
     replay_counts r = replay_count();
     ahead_counts a = ahead_count();
-    return Py_BuildValue("{s:s,s:i,s:s,s:s,s:i,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "isa", bk_isa(),
+    return Py_BuildValue("{s:s,s:i,s:s,s:s,s:i,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "isa", bk_isa(),
                          "threads", bk_get_num_threads(), "BLAS", "none is used: products are brisk's own", "compiler",
                          __VERSION__, "layouts", (int)layouts_live(), "plans cached", (long long)c.plans, "plan bytes",
                          (long long)c.bytes, "plan hits", (long long)c.hits, "plan misses", (long long)c.misses,
                          "backward passes cached", (long long)r.passes, "backward pass bytes", (long long)r.bytes,
                          "backward passes replayed", (long long)r.replayed, "plans run ahead", (long long)a.taken,
                          "plans run ahead in vain", (long long)a.left, "memory in use", (long long)pool_bytes_in_use(),
-                         "memory cached", (long long)pool_bytes_cached());
+                         "memory in use at most", (long long)pool_bytes_peak(), "memory cached",
+                         (long long)pool_bytes_cached());
 }
 
 static PyObject *set_num_threads(PyObject *module, PyObject *n)

@@ -386,6 +386,14 @@ int64_t pool_bytes_in_use(void)
     return n;
 }
 
+int64_t pool_bytes_peak(void)
+{
+    lock();
+    int64_t n = pool.peak;
+    unlock();
+    return n;
+}
+
 int64_t pool_bytes_cached(void)
 {
     lock();

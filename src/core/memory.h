@@ -34,6 +34,7 @@ void pool_give(void *p, size_t bytes);
 int64_t mem_machine_bytes(void); /* memory and swap of the machine: more than that is never to be had */
 void pool_trim(void);            /* gives cached blocks back to the system */
 int64_t pool_bytes_in_use(void);
+int64_t pool_bytes_peak(void); /* the most that was ever in use */
 int64_t pool_bytes_cached(void);
 
 /* Under AddressSanitizer a free record is unreadable behind its link, so that a use after the give is reported. */

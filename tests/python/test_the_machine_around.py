@@ -106,6 +106,28 @@ def test_a_loop_that_never_reads_keeps_its_memory_bounded(torch):
     run_script(source)
 
 
+@pytest.mark.skipif(os.environ.get("BRISK_EAGER", "0") == "1", reason="what is evaluated at once keeps all of it")
+def test_a_loop_over_time_keeps_its_states_for_the_backward_and_little_else(torch):
+    T, B, H = 300, 16, 32
+    x, wx, wh = torch.randn(T, B, H), torch.randn(H, H, requires_grad=True), torch.randn(H, H, requires_grad=True)
+    h, outs = torch.zeros(B, H), []
+    torch.sync()
+    before = torch._C.info()["memory in use"]
+    for t in range(T):
+        h = torch.tanh(x[t] @ wx + h @ wh)
+        outs.append(h)
+    out = torch.stack(outs)
+    del h, outs
+    loss = (out**2).mean()
+    loss.item()
+    kept = torch._C.info()["memory in use"] - before
+    assert kept <= 1.3 * 2 * T * B * H * 4  # PyTorch's nn.RNN keeps the steps and their stack
+    loss.backward()
+    del loss, out
+    wx.grad = wh.grad = None
+    assert torch._C.info()["memory in use"] <= before + 4096 <= torch._C.info()["memory in use at most"]
+
+
 def repeat(fn, times=4):
     """A program again and again: from the second time on a stored plan answers."""
     return [fn(k) for k in range(times)]
