@@ -22,7 +22,7 @@ help:
 	@echo 'make fuzz-files  broken files, with clang and libFuzzer (SECONDS=60)'
 	@echo 'make bench       ratios against PyTorch and NumPy (CASE=pattern selects)'
 	@echo 'make asan        all tests under AddressSanitizer and UBSan'
-	@echo 'make lint        formatting, ruff, and a build with clang where there is one'
+	@echo 'make lint        formatting, ruff, and where there is clang a build with it and tests of its kernels'
 	@echo 'make stubs       write the type stubs again, after a public name has changed'
 	@echo 'make format      rewrite the sources as lint wants them'
 	@echo 'make install     build and install into .venv (activate it to use brisk)'
@@ -136,13 +136,14 @@ lint-python: $(VENV)/ready
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 
-# A build with the other compiler, which warns about other things.
+# A build with the other compiler, which warns about other things, and computes the same.
 ifeq ($(shell command -v clang),)
 lint-clang:
 	@echo 'no clang here: its build is left out'
 else
 lint-clang: build/clang/build.ninja
 	@ninja -C build/clang --quiet
+	@$(meson) test -C build/clang --print-errorlogs test_kernels test_emit test_fuse test_reduce test_gemm
 endif
 
 build/clang/build.ninja: $(VENV)/ready

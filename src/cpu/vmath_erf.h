@@ -112,12 +112,16 @@ VM float erf_f(float x)
     return copysign_f(a < 0.8f ? madd_f(a, near, a) : far, x);
 }
 
+/* x, or -0 where it is negative. Not by x < 0: clang 14 makes a maximum of that, and -0 of 0. */
+#define NOT_BELOW_ZERO_F(x) ((x) <= -0x1p-149f ? -0.0f : (x))
+#define NOT_BELOW_ZERO_D(x) ((x) <= -0x1p-1074 ? -0.0 : (x))
+
 /* x Phi(x) is x (1 - Phi(-x)), and likewise its derivative Phi(x) + x phi(x): the tail serves both signs, and both
  * functions. The latter is 0 at -0.7518, and within 1 ULP of 1 around there. */
 VM float gelu_of_tail_f(float x, float a, float core, float lost, float e, float power)
 {
     float y = a * core, v = (madd_f(y, e, madd_f(a, lost, product_lost_f(a, core, y))) + y) * power;
-    float r = madd_f(v, -0x1p-64f, x < 0 ? -0.0f : x);
+    float r = madd_f(v, -0x1p-64f, NOT_BELOW_ZERO_F(x));
     return x == -INFINITY ? NAN : r;
 }
 
@@ -146,7 +150,7 @@ VM void gelu_both_f(float x, float *gelu, float *slope)
 {
     double a = bounded_abs_f(x, 15), d = a + 2, u = 1 - 4 / d, e = wide_exp(-0.5 * a * a);
     double core = (0.5 + EXPANDED(POLY_11, madd_d, u, NORMAL_SERIES)) / d, v = (core - 0.39894228040143267794 * a) * e;
-    *gelu = x == -INFINITY ? NAN : (float)((x < 0 ? -0.0 : (double)x) - a * core * e);
+    *gelu = x == -INFINITY ? NAN : (float)((double)NOT_BELOW_ZERO_F(x) - a * core * e);
     *slope = (float)(x * 0.0 + (x < 0 ? v : 1 - v)); /* NaN where x is infinite */
 }
 #endif
@@ -217,7 +221,7 @@ VM void gelu_both_d(double x, double *gelu, double *slope)
     uint64_t half = ((n + 4096) >> 1) - 2048;
     double s = pow2_d(half), s2 = pow2_d(n - half);
     double y = a * core, v = (madd_d(y, e, madd_d(a, lost, product_lost_d(a, core, y))) + y) * s * s2;
-    double r = (x < 0 ? -0.0 : x) - v;
+    double r = NOT_BELOW_ZERO_D(x) - v;
     *gelu = x == -INFINITY ? NAN : r;
     const double density = 0.3989422804014327, density_low = -2.49232720227773e-17; /* phi(0) */
     double h = -density * a, sum_lost, w = sum_with_lost_d(core, h, &sum_lost);

@@ -127,9 +127,7 @@ static void test_kinds(void)
             uint32_t dims = ndim ? (uint32_t)sample_bits() >> (32 - ndim) : 0;
             right &= reduces((reduce_kind)kind, (bk_dtype)(i % BK_DTYPE_COUNT), ndim, sizes, dims, sample_int(0, 1));
         }
-        char name[100];
-        snprintf(name, sizeof name, "%s over any dimensions of any dtype agrees with a plain loop", kind_names[kind]);
-        tap_ok(right, name);
+        tap_ok(right, "%s over any dimensions of any dtype agrees with a plain loop", kind_names[kind]);
     }
 }
 
@@ -142,9 +140,7 @@ static void test_large(void)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             for (uint32_t dims = 1; dims < 8; dims++)
                 right &= reduces((reduce_kind)kind, (bk_dtype)(dims % BK_DTYPE_COUNT), 3, shapes[i], dims, true);
-        char name[100];
-        snprintf(name, sizeof name, "%s of large shapes, cut into chunks, agrees with a plain loop", kind_names[kind]);
-        tap_ok(right, name);
+        tap_ok(right, "%s of large shapes, cut into chunks, agrees with a plain loop", kind_names[kind]);
     }
 }
 
