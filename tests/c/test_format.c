@@ -367,7 +367,7 @@ static void test_cases(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *got = print_case(&cases[i]);
         bool equal = got && strcmp(got, cases[i].expected) == 0;
-        tap_ok(equal, cases[i].name);
+        tap_ok(equal, "%s", cases[i].name);
         if (!equal)
             show_difference(cases[i].expected, got ? got : "NULL");
         mem_free(got);

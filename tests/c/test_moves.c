@@ -53,10 +53,7 @@ static void test_casts(void)
         bool right = true;
         for (int from = 0; from < BK_DTYPE_COUNT; from++)
             right &= copies_random((bk_dtype)to, (bk_dtype)from, to == from ? 300 : 40);
-        char name[80];
-        snprintf(name, sizeof name, "copies of any strides and dtype into %s give what single casts give",
-                 dtypes[to].name);
-        tap_ok(right, name);
+        tap_ok(right, "copies of any strides and dtype into %s give what single casts give", dtypes[to].name);
     }
 }
 

@@ -86,7 +86,7 @@ static void test_orders(void)
         for (int i = 0; i < 600; i++)
             right &= orders_right((bk_dtype)(i % BK_DTYPE_COUNT),
                                   i % 20 == 7 ? sample_int(200, 1500) : sample_int(1, 90), mode);
-        tap_ok(right, names[mode]);
+        tap_ok(right, "%s", names[mode]);
     }
 }
 
