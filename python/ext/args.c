@@ -80,7 +80,7 @@ static bool read_row(int row, const overload *o, shown_row *out)
 {
     const char *c = composed_rows[row].arguments;
     *out = (shown_row){ .row = (int16_t)row, .ndim = -1 };
-    for (; *c && !strchr("*=>|:", *c); c++) {
+    for (; *c && !strchr("*=>:", *c); c++) {
         const int k = *c >= 'a' ? *c - 'a' : *c - '0';
         if (*c == '^' || *c == '+')
             continue;
