@@ -27,27 +27,40 @@ int composed_find(const char *function)
     return -1;
 }
 
-/* The place that has the function's name. A part that was written to in place is a view of its base after the write,
- * as in PyTorch: the op is inside of that write. */
-static node *named_place(node *place, uint64_t start)
+/* An op that was done in place of a part is inside of the write to the base; NULL where this is no such write. */
+static node *inside_write(const node *base, uint64_t start)
 {
-    node *base = place->op == OP_view && !place_is_copy(place) ? place->edge[0] : NULL;
     bool written = base && base->sequence >= start && (base->op == OP_update || place_is_copy(base)) &&
                    strcmp(place_grad_name(base), "CopySlices") == 0;
-    return written ? base->edge[1] : place;
+    return written ? base->edge[1] : NULL;
 }
 
-void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached)
+static void mark(node *place, int number, uint64_t start, uint8_t reached)
 {
-    lock_take();
-    node *place = tensor_tracked(t) ? tensor_edge(t) : NULL;
-    place = place ? named_place(place, start) : NULL;
     if (place && place->op != OP_leaf && place->op != OP_output && place->op != OP_function &&
         place->sequence >= start) { /* a function in another one: the outer one's name stays */
         place->composed = (uint16_t)(number + 1);
         place->reached = reached;
         place->span = (uint32_t)(place->sequence - start);
     }
+}
+
+/* A part that was written to in place is a view of its base after the write, as in PyTorch. */
+void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached)
+{
+    lock_take();
+    node *place = tensor_tracked(t) ? tensor_edge(t) : NULL;
+    bool view = place && place->op == OP_view && !place_is_copy(place);
+    node *inside = view ? inside_write(place->edge[0], start) : NULL;
+    mark(inside ? inside : place, number, start, reached);
+    lock_give();
+}
+
+void composed_mark_base(bk_tensor *part, int number, uint64_t start, uint8_t reached)
+{
+    lock_take();
+    node *base = tensor_tracked(part) ? part->track->place : NULL, *inside = inside_write(base, start);
+    mark(inside ? inside : base, number, start, reached);
     lock_give();
 }
 

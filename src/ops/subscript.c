@@ -434,15 +434,20 @@ static int write_under(bk_tensor *v, const bk_tensor *mask, const bk_tensor *val
     return line ? mask_write(v, mask, line) : -1;
 }
 
-/* A write under a mask, which PyTorch has the name of any other index for. */
+/* PyTorch has one name for a write under a mask and one by indices, another one for what a part was written to, and
+ * does not show that a value was repeated. */
 static int named_write(int status, bk_tensor *v, bool of_number, uint8_t reached, uint64_t start)
 {
-    static const char *const names[] = { "_mask_values", "_mask_number" };
-    static int rows[2];
+    static const char *const names[] = { "_put_values", "_put_number", "_put_to_part" };
+    static int rows[3];
+    bool part = v->flags & TENSOR_VIEW;
+    int how = part && !of_number ? 2 : of_number;
     if (status < 0 || !reached || !grad_enabled())
         return status;
-    rows[of_number] = rows[of_number] ? rows[of_number] : composed_find(names[of_number]) + 1;
-    composed_mark(v, rows[of_number] - 1, start, of_number ? (uint8_t)(reached >> 1 | (reached & 1) << 1) : reached);
+    rows[how] = rows[how] ? rows[how] : composed_find(names[how]) + 1;
+    if (of_number) /* the walk meets it first */
+        reached = (uint8_t)(reached >> 1 | (reached & 1) << 1);
+    (part ? composed_mark_base : composed_mark)(v, rows[how] - 1, start, reached);
     return status;
 }
 
@@ -465,7 +470,10 @@ static int write_at(const subscript *s, bk_tensor *v, const bk_tensor *value, op
     bk_tensor *fit = value && result ? fit_value(value, result) : NULL;
     if (!result || (value && !fit) || (fit && !tensor_read(fit, &number)))
         return -1;
-    return index_write(OP_index_put, v, j.index, number, j.dims, add);
+    int status = index_write(OP_index_put, v, j.index, number, j.dims, add);
+    bool viewed = value && value->layout->ndim && value->layout->sizes[0] == 1; /* by PyTorch, too */
+    bool as_recorded = !(v->flags & TENSOR_VIEW) && (fit == value || viewed);
+    return as_recorded ? status : named_write(status, v, false, reached, start);
 }
 
 static int assign(bk_tensor *t, const bk_index *items, int count, const bk_tensor *value, operand number, bool add)
