@@ -45,14 +45,31 @@ static void mark(node *place, int number, uint64_t start, uint8_t reached)
     }
 }
 
+/* Of a function in place that wrote to the base itself: the row of what PyTorch calls that; -1: of another one. */
+static int row_of_part(const composed *row)
+{
+    static const char *const names[] = { "_fill_part", "_put_to_part" };
+    static int rows[2];
+    size_t length = strlen(row->function), count = strcspn(row->arguments, FLAGS);
+    if (row->function[length - 1] != '_' || count < 1 || count > 2)
+        return -1;
+    if (!rows[count - 1])
+        rows[count - 1] = composed_find(names[count - 1]) + 1;
+    return rows[count - 1] - 1;
+}
+
 /* A part that was written to in place is a view of its base after the write, as in PyTorch. */
 void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached)
 {
     lock_take();
     node *place = tensor_tracked(t) ? tensor_edge(t) : NULL;
     bool view = place && place->op == OP_view && !place_is_copy(place);
-    node *inside = view ? inside_write(place->edge[0], start) : NULL;
-    mark(inside ? inside : place, number, start, reached);
+    node *base = view ? place->edge[0] : NULL, *inside = inside_write(base, start);
+    int of_part = base && !inside && base->sequence >= start ? row_of_part(&composed_rows[number]) : -1;
+    if (of_part >= 0)
+        mark(base, of_part, start, reached);
+    else
+        mark(inside ? inside : place, number, start, reached);
     lock_give();
 }
 

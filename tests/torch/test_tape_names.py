@@ -436,6 +436,19 @@ LIKE_PYTORCH = [
 
 # the same all the way down: what PyTorch has several functions for, or others than the call is made of
 TREES_LIKE_PYTORCH = [
+    "T.zeros(3,3).scatter_(0,ii,x)",
+    "[y:=T.zeros(3,3), y[0].scatter_(0,i,x[0]), y][-1]",
+    "(x*1)[0].index_add_(0,i,x[0,i])",
+    "(x*1)[0].scatter_(0,i,x[0])",
+    "(x*1)[0].index_copy_(0,i,x[0,i])",
+    "(x*1)[0].put_(i,x[0,:2])",
+    "(x*1)[0].index_fill_(0,i,1.)",
+    "(x*1)[0].index_fill_(0,i,s)",
+    "(x*1)[0].scatter_(0,i,1.)",
+    "(x*1)[0].scatter_add_(0,i,x[0])",
+    "T.zeros(3,3).index_copy_(0,i,x[i])",
+    "(x*1)[0].masked_scatter_(m[0],x[0])",
+    "(x*1)[0].index_put_((i,),x[0,i])",
     "x % x",
     "x % s",
     "x % 2",
