@@ -15,7 +15,7 @@ def looks_like(function, arguments=1, first=0):
                 return fn(*args, **kwargs)
             start = _C._tape_position()
             result = fn(*args, **kwargs)
-            if isinstance(result, _C.Tensor):
+            if isinstance(result, _C.Tensor) and not (args and result is args[0]):
                 result = _C._as_own(result)
             one = result[0] if type(result) is tuple else result
             given = args[first : first + arguments]

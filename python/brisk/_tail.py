@@ -304,9 +304,7 @@ def renorm(input, p, dim, maxnorm, *, out=None):
     return _fill(out, result if result.stride() == made.stride() else made.copy_(result))
 
 
-def _spacing(y, x, dx, dim):
-    if x is None:
-        return 1 if dx is None else dx
+def _gaps(y, x, dim):
     gaps = x.diff(dim=-1 if x.dim() == 1 else dim)
     if x.dim() == 1:
         shape = [1] * y.dim()
@@ -315,9 +313,9 @@ def _spacing(y, x, dx, dim):
     return gaps
 
 
-def _steps(y, x, dx, dim):
+def _neighbours(y, dim):
     size = y.shape[dim]
-    return (y.narrow(dim, 1, size - 1) + y.narrow(dim, 0, size - 1)) / 2 * _spacing(y, x, dx, dim)
+    return y.narrow(dim, 1, size - 1) + y.narrow(dim, 0, size - 1)
 
 
 @looks_like("_mul_number")
@@ -325,9 +323,17 @@ def _scaled(t, number):
     return t * number
 
 
+@looks_like("_div_number")
+def _divided(t, number):
+    return t / number
+
+
 def trapezoid(y, x=None, *, dx=None, dim=-1):
     """The area under y by the trapezoidal rule."""
-    return _steps(y, x, dx, dim).sum(dim)
+    if x is not None:
+        return _divided((_neighbours(y, dim) * _gaps(y, x, dim)).sum(dim), 2)
+    ends = y.select(dim, 0) + y.select(dim, -1) if y.shape[dim] else 0
+    return _scaled(y.sum(dim) - _scaled(ends, 0.5), 1 if dx is None else dx)
 
 
 trapz = trapezoid
@@ -336,9 +342,8 @@ trapz = trapezoid
 def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
     """The areas up to each place by the trapezoidal rule."""
     if x is not None:
-        return _steps(y, x, dx, dim).cumsum(dim)
-    size = y.shape[dim]
-    return _scaled(y.narrow(dim, 1, size - 1) + y.narrow(dim, 0, size - 1), (1 if dx is None else dx) / 2).cumsum(dim)
+        return _divided((_neighbours(y, dim) * _gaps(y, x, dim)).cumsum(dim), 2)
+    return _scaled(_neighbours(y, dim), (1 if dx is None else dx) / 2).cumsum(dim)
 
 
 def gradient(input, *, spacing=1, dim=None, edge_order=1):
@@ -351,9 +356,9 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
     results = []
     for d in dims:
         n = input.shape[d]
-        inside = (input.narrow(d, 2, n - 2) - input.narrow(d, 0, n - 2)) / (2 * spacing)
-        first = (input.narrow(d, 1, 1) - input.narrow(d, 0, 1)) / spacing
-        last = (input.narrow(d, n - 1, 1) - input.narrow(d, n - 2, 1)) / spacing
+        inside = _divided(_divided(input.narrow(d, 2, n - 2) - input.narrow(d, 0, n - 2), spacing), 2)
+        first = _divided(input.narrow(d, 1, 1) - input.narrow(d, 0, 1), spacing)
+        last = _divided(input.narrow(d, n - 1, 1) - input.narrow(d, n - 2, 1), spacing)
         results.append(_C.cat([first, inside, last], d))
     return results
 
@@ -436,7 +441,7 @@ def _in_place(function):
         return self.copy_(function(self, *args, **kwargs))
 
     in_place.__doc__ = f"{function.__doc__} In place."
-    return in_place
+    return looks_like(function.__name__ + "_")(in_place)
 
 
 for _function in (
@@ -460,11 +465,6 @@ def _found_in(module, name):
     return method
 
 
-def _as_strided_(self, size, stride, storage_offset=None):
-    """as_strided, and the tensor itself shows it."""
-    return self.set_(self.detach().as_strided(size, stride, storage_offset))
-
-
 def _polygamma_(self, n):
     """polygamma, in place."""
     return self.copy_(self.polygamma(n))
@@ -476,7 +476,6 @@ for _name in ("i0", "index_reduce", "nonzero_static", "unsafe_split_with_sizes")
     _set(_name, _found_in("brisk._second_forms", _name))
 for _name in ("i0", "index_reduce"):
     _set(_name + "_", _in_place(getattr(Tensor, _name)))
-_set("as_strided_", _as_strided_)
 _set("polygamma_", _polygamma_)
 
 _Frexp = _named("frexp", "mantissa exponent")

@@ -127,6 +127,8 @@ def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
 
 def matrix_power(A, n, *, out=None):
     """The n-th power of a square matrix; a negative one is a power of the inverse."""
+    if n == -1:
+        return inv(A, out=out)
     return _C.matrix_power(A, n, out=out) if n >= 0 else _C.matrix_power(inv(A), -n, out=out)
 
 

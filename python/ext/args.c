@@ -80,7 +80,7 @@ static bool read_row(int row, const overload *o, shown_row *out)
 {
     const char *c = composed_rows[row].arguments;
     *out = (shown_row){ .row = (int16_t)row, .ndim = -1 };
-    for (; *c && !strchr("*=>|:", *c); c++) {
+    for (; *c && !strchr("*=>:", *c); c++) {
         const int k = *c >= 'a' ? *c - 'a' : *c - '0';
         if (*c == '^' || *c == '+')
             continue;
@@ -125,15 +125,15 @@ static inline bool row_fits(const shown_row *row, const arg *args, uint8_t *reac
 
 static PyObject *call_composed(const overload *o, const arg *args)
 {
-    uint64_t start = next_sequence;
-    PyObject *result = o->call(args);
     uint8_t reached = 0;
     const shown_row *row = o->shown, *end = row + o->shown_count;
-    if (!result || !grad_enabled())
-        return result;
-    while (row < end && !row_fits(row, args, &reached))
+    if (!grad_enabled())
+        return o->call(args);
+    while (row < end && !row_fits(row, args, &reached)) /* before the call, which may write to them */
         row++;
-    if (row == end)
+    uint64_t start = next_sequence;
+    PyObject *result = o->call(args);
+    if (!result || row == end)
         return result;
     Py_ssize_t n = PyTuple_Check(result) ? PyTuple_GET_SIZE(result) : 1;
     for (Py_ssize_t i = 0; i < n; i++) {

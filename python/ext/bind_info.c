@@ -1,5 +1,6 @@
 /* bind_info.c: what a tensor is (sizes, strides, dtype, place) and the same tensor as something else (to, float,
  * contiguous, ...). */
+#include "autograd/composed.h"
 #include "factories.h"
 
 #include <string.h>
@@ -121,10 +122,12 @@ static PyObject *converted(const arg *self, bk_dtype dtype, bool copy, const arg
         dtype == tensor_dtype(t) && (!format->given || format->memory_format == FORMAT_PRESERVE || l == t->layout);
     if (same && !copy)
         return Py_NewRef(self->object);
+    static int row;
+    uint64_t start = next_sequence;
     lock_take();
     bk_tensor *c = copy_as(t, l, dtype);
     lock_give();
-    return py_wrap(c);
+    return py_wrap(dtype == tensor_dtype(t) ? composed_as(c, "_to_copy", &row, start, &t, 1) : c);
 }
 
 /* (self, dtype, non_blocking, copy, memory_format) */

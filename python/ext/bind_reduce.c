@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "autograd/composed.h"
 #include "binds.h"
 #include "core/scope.h"
 #include "return_types.h"
@@ -30,8 +31,11 @@ static bk_tensor *reduced(reduce_fn fn, const bk_tensor *t, uint32_t mask, bool 
 {
     if (!dtype->given)
         return fn(t, mask, keepdim);
+    static int row;
+    uint64_t start = next_sequence;
     bk_scope_push();
-    return scope_return(bk_to(fn(bk_to(t, dtype->dtype), mask, keepdim), dtype->dtype));
+    bk_tensor *r = bk_to(fn(bk_to(t, dtype->dtype), mask, keepdim), dtype->dtype);
+    return scope_return(composed_as(r, "_as_dtype", &row, start, &t, 1)); /* the cast is no function to PyTorch */
 }
 
 static const arg absent = { 0 };
@@ -285,6 +289,16 @@ static PyObject *along(along_fn fn, const arg *a)
     return py_out(along_as(fn, a[0].tensor, (int)a[1].i, &a[2]), &a[3]);
 }
 
+/* PyTorch sees no cast in a scan, unlike in softmax. */
+static PyObject *scanned(along_fn fn, const arg *a)
+{
+    static int row;
+    const bk_tensor *t = a[0].tensor;
+    uint64_t start = next_sequence;
+    bk_tensor *r = along_as(fn, t, (int)a[1].i, &a[2]);
+    return py_out(a[2].given ? composed_as(r, "_as_dtype", &row, start, &t, 1) : r, &a[3]);
+}
+
 static PyObject *along_in_place(along_fn fn, const char *name, const arg *a)
 {
     if (bk_dtype_of(a[0].tensor) == BK_BOOL && bk_ndim(a[0].tensor) && bk_numel(a[0].tensor))
@@ -298,9 +312,9 @@ static PyObject *along_in_place(along_fn fn, const char *name, const arg *a)
 
 static PyObject *py_softmax(const arg *a) { return along(bk_softmax, a); }
 static PyObject *py_log_softmax(const arg *a) { return along(bk_log_softmax, a); }
-static PyObject *py_cumsum(const arg *a) { return along(bk_cumsum, a); }
+static PyObject *py_cumsum(const arg *a) { return scanned(bk_cumsum, a); }
 static PyObject *py_cumsum_(const arg *a) { return along_in_place(bk_cumsum, "cumsum", a); }
-static PyObject *py_cumprod(const arg *a) { return along(bk_cumprod, a); }
+static PyObject *py_cumprod(const arg *a) { return scanned(bk_cumprod, a); }
 static PyObject *py_cumprod_(const arg *a) { return along_in_place(bk_cumprod, "cumprod", a); }
 static PyObject *py_logcumsumexp(const arg *a) { return py_out(bk_logcumsumexp(a[0].tensor, (int)a[1].i), &a[2]); }
 

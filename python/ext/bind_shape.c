@@ -229,28 +229,44 @@ static PyObject *py_diagonal(const arg *a)
     return py_wrap(bk_diagonal(a[0].tensor, a[1].i, (int)a[2].i, (int)a[3].i));
 }
 
-static PyObject *py_as_strided(const arg *a)
+/* NULL with an exception set. */
+static bk_tensor *strided(const arg *a)
 {
     const bk_tensor *t = a[0].tensor;
     char sizes[200], strides[200];
     if (a[1].ints.n != a[2].ints.n)
-        return PyErr_Format(PyExc_RuntimeError, "mismatch in length of strides and shape");
+        return PyErr_Format(PyExc_RuntimeError, "mismatch in length of strides and shape"), NULL;
     for (int d = 0; d < a[2].ints.n; d++)
         if (a[2].ints.v[d] < 0)
             return PyErr_Format(PyExc_RuntimeError,
                                 "as_strided: Negative strides are not supported at the moment, got strides: %s",
-                                sizes_text(a[2].ints.n, a[2].ints.v, strides));
+                                sizes_text(a[2].ints.n, a[2].ints.v, strides)),
+                   NULL;
     int64_t offset = a[3].given ? a[3].i : bk_storage_offset(t), span = t->cell->value->layout->span;
     int64_t bytes = (int64_t)dtype_size(tensor_dtype(t));
     const layout *l = layout_get(a[1].ints.n, a[1].ints.v, a[2].ints.v);
     if (l && l->numel && (offset < 0 || offset + l->span > span))
         return PyErr_Format(
-            PyExc_RuntimeError,
-            "setStorage: sizes %s, strides %s, storage offset %lld, and itemsize %lld requiring a storage size "
-            "of %lld are out of bounds for storage of size %lld",
-            sizes_text(l->ndim, l->sizes, sizes), sizes_text(l->ndim, l->strides, strides), (long long)offset,
-            (long long)bytes, (long long)((offset + l->span) * bytes), (long long)(span * bytes));
-    return py_wrap(l ? bk_as_strided(t, l->ndim, l->sizes, l->strides, offset) : NULL);
+                   PyExc_RuntimeError,
+                   "setStorage: sizes %s, strides %s, storage offset %lld, and itemsize %lld requiring a storage size "
+                   "of %lld are out of bounds for storage of size %lld",
+                   sizes_text(l->ndim, l->sizes, sizes), sizes_text(l->ndim, l->strides, strides), (long long)offset,
+                   (long long)bytes, (long long)((offset + l->span) * bytes), (long long)(span * bytes)),
+               NULL;
+    bk_tensor *v = l ? bk_as_strided(t, l->ndim, l->sizes, l->strides, offset) : NULL;
+    return v ? v : (py_raise(), NULL);
+}
+
+static PyObject *py_as_strided(const arg *a)
+{
+    bk_tensor *v = strided(a);
+    return v ? py_wrap(v) : NULL;
+}
+
+static PyObject *py_as_strided_(const arg *a)
+{
+    bk_tensor *v = strided(a);
+    return v ? become(&a[0], v) : NULL;
 }
 
 /* --- parts
@@ -616,6 +632,7 @@ const binding shape_rows[] = {
     { AS_METHOD, "unfold(Tensor self, int dimension, int size, int step)", py_unfold, NULL },
     { BOTH, "diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1)", py_diagonal, NULL },
     { BOTH, "as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None)", py_as_strided, NULL },
+    { AS_METHOD, "as_strided_(Tensor self, int[] size, int[] stride, int? storage_offset=None)", py_as_strided_, NULL },
 
     { BOTH, "split(Tensor self, int split_size, int dim=0)", py_split, NULL },
     { BOTH, "split(Tensor self, int split_size_or_sections, int dim=0)", py_split, NULL },

@@ -1,6 +1,7 @@
 /* bind_sort.c: orders, selections, counts and places. */
 #include <string.h>
 
+#include "autograd/composed.h"
 #include "binds.h"
 #include "core/scope.h"
 #include "ops/sort.h"
@@ -16,7 +17,11 @@ static sort_ties ties_of(const arg *stable) { return stable && stable->b ? TIES_
 static PyObject *sorted_pair(const arg *self, const arg *stable, const arg *dim, const arg *descending, const arg *out)
 {
     bk_tensor *places = NULL;
+    static int row;
+    uint64_t start = next_sequence;
     bk_tensor *values = sort_with(self->tensor, (int)dim->i, descending->b, ties_of(stable), &places);
+    if (stable)
+        composed_as(values, "_sort_stable", &row, start, (const bk_tensor *[]){ self->tensor }, 1);
     return py_return_two(RETURN_SORT, values, places, out);
 }
 

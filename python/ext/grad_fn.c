@@ -11,6 +11,7 @@
 #include "autograd/composed.h"
 #include "autograd/function.h"
 #include "autograd/hooks.h"
+#include "autograd/view_steps.h"
 #include "core/handle.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -18,7 +19,7 @@
 
 typedef struct grad_fn {
     PyObject_HEAD node *place;
-    int step;         /* of a place that PyTorch has several functions for: composed.h, index_steps; else 0 */
+    int step;         /* of a place that PyTorch has several functions for: composed.h, view_steps.h; else 0 */
     const char *name; /* static, or the type's */
     PyObject *metadata;
     PyObject *weak;
@@ -216,19 +217,20 @@ static PyObject *function_pair(node *edge)
 static PyObject *step_pair(node *place, int step)
 {
     char name[64];
+    view_op ops[MAX_VIEW_STEPS];
     if (place->composed)
         composed_step_name(place, step, name);
-    PyObject *f = step_new(place, step, place->composed ? name : place_grad_name(place));
+    else
+        view_steps(place, ops);
+    PyObject *f = step_new(place, step, place->composed ? name : view_grad_name(ops[step]));
     return f ? Py_BuildValue("(Ni)", f, 0) : NULL;
 }
 
-/* around: edges of a composed function, some of which lead through another one. */
-static PyObject *functions_at(node *const *edges, int count, node *around)
+static PyObject *functions_at(node *const *edges, int count)
 {
     PyObject *all = PyTuple_New(count);
-    for (int k = 0; all && k < PyTuple_GET_SIZE(all); k++) {
-        int step = around && edges[k] ? composed_around(around, k) : 0;
-        PyObject *pair = step ? step_pair(around, step) : function_pair(edges[k]);
+    for (int k = 0; all && k < count; k++) {
+        PyObject *pair = function_pair(edges[k]);
         if (!pair) {
             Py_DECREF(all);
             return NULL;
@@ -238,44 +240,19 @@ static PyObject *functions_at(node *const *edges, int count, node *around)
     return all;
 }
 
-/* Whether l has dimensions of `whole` as they are, in their order: others were chosen from. */
-static bool drops_dimensions(const layout *whole, const layout *l)
-{
-    int at = 0;
-    for (int d = 0; d < whole->ndim && at < l->ndim; d++)
-        at += l->sizes[at] == whole->sizes[d] && l->strides[at] == whole->strides[d];
-    return at == l->ndim;
-}
-
-/* How many functions an index is in PyTorch, where x[0, 1] is one select of another: one for each number, or for each
- * part of a dimension. Of a mixture only the last is shown. */
-static int index_steps(const node *n)
-{
-    if (n->op != OP_view || place_is_copy(n))
-        return 1;
-    const layout *whole = n->attr.region.layout, *l = n->layout;
-    view_op op = (view_op)(n->attr.region.tape >> REGION_OP_SHIFT);
-    int cut = 0, dropped = whole->ndim - l->ndim;
-    if (op == VIEW_select && dropped > 1 && drops_dimensions(whole, l))
-        return dropped;
-    for (int d = 0; op == VIEW_slice && !dropped && d < l->ndim; d++)
-        cut += l->sizes[d] != whole->sizes[d];
-    return cut > 1 ? cut : 1;
-}
-
 static PyObject *next_of_composed(node *n, int step)
 {
-    if (!step && composed_inner(n)) {
-        PyObject *pair = step_pair(n, composed_inner(n)), *all = pair ? PyTuple_Pack(1, pair) : NULL;
-        Py_XDECREF(pair);
-        return all;
+    composed_way *ways = NULL;
+    int count = composed_ways(n, step, &ways);
+    PyObject *all = count < 0 ? PyErr_NoMemory() : PyTuple_New(count);
+    for (int k = 0; all && k < count; k++) {
+        PyObject *pair = ways[k].step ? step_pair(n, ways[k].step) : function_pair(ways[k].place);
+        if (pair)
+            PyTuple_SET_ITEM(all, k, pair);
+        else
+            Py_CLEAR(all);
     }
-    node **edges = NULL;
-    int count = composed_edges(n, &edges), argument = step - COMPOSED_OF_ARGUMENT;
-    PyObject *all = count < 0       ? PyErr_NoMemory()
-                    : argument >= 0 ? functions_at(edges + argument, 1, NULL)
-                                    : functions_at(edges, count, n);
-    mem_free(edges); /* borrowed places */
+    mem_free(ways); /* borrowed places */
     return all;
 }
 
@@ -288,7 +265,7 @@ static PyObject *next_of_part(const node *n)
     node **all = count > 0 ? mem_alloc((size_t)count * sizeof *all) : NULL;
     for (int k = 0; all && k < count; k++)
         all[k] = k == 0 ? n->edge[0] : edges ? edges[k] : own[k];
-    PyObject *list = all ? functions_at(all, count, NULL) : PyErr_NoMemory();
+    PyObject *list = all ? functions_at(all, count) : PyErr_NoMemory();
     mem_free(all);
     mem_free(edges); /* borrowed places */
     return list;
@@ -310,14 +287,15 @@ static PyObject *grad_fn_next(PyObject *self, void *unused)
         n->edge[1]->op != OP_function && n->edge[1]->op != OP_output && n->edge[1]->op != OP_leaf)
         return next_of_part(n);
     int count = place_edges(n, &own);
-    if (f->step + 1 < index_steps(n)) {
+    view_op ops[MAX_VIEW_STEPS];
+    if (f->step + 1 < view_steps(n, ops)) {
         PyObject *pair = step_pair(n, f->step + 1), *all = pair ? PyTuple_Pack(1, pair) : NULL;
         Py_XDECREF(pair);
         return all;
     }
     if (place_is_copy(n) && n->attr.region.tape >> REGION_OP_SHIFT == WRITE_copy) /* over what is on no tape */
-        return functions_at((node *[]){ NULL, own[0] }, 2, NULL);
-    return functions_at(own, count, NULL);
+        return functions_at((node *[]){ NULL, own[0] }, 2);
+    return functions_at(own, count);
 }
 
 static PyObject *grad_fn_metadata(PyObject *self, void *unused)

@@ -418,12 +418,23 @@ OPERATORS(DEFINE)
 #undef DEFINE
 
 /* Operators whose gradients PyTorch has names for. */
-enum { POW_TENSORS, POW_OF_NUMBER, NUMBER_MINUS, STACKS, MATRIX_VECTOR, VECTORS, NAMED_OPERATORS };
+enum {
+    POW_TENSORS,
+    POW_OF_NUMBER,
+    NUMBER_MINUS,
+    STACKS,
+    MATRIX_VECTOR,
+    VECTORS,
+    REST_OF_TENSORS,
+    REST_BY_NUMBER,
+    NAMED_OPERATORS
+};
 
 /* What an operator gave, under the name of its gradient: `reached` says which operands have one. */
 static PyObject *named(PyObject *result, int how, uint8_t reached, uint64_t start)
 {
-    static const char *const functions[] = { "__pow__", "__rpow__", "__rsub__", "_unsafe_view", "mv", "dot" };
+    static const char *const functions[] = { "__pow__", "__rpow__", "__rsub__", "_unsafe_view",
+                                             "mv",      "dot",      "__mod__",  "_mod_number" };
     static int rows[NAMED_OPERATORS]; /* from 1; 0: not looked for yet */
     if (!result || !py_is_tensor(result) || !bk_requires_grad(((py_tensor *)result)->t))
         return result;
@@ -453,6 +464,26 @@ static PyObject *nb_minus(PyObject *a, PyObject *b)
         return nb_sub(a, b);
     uint64_t start = next_sequence;
     return named(nb_sub(a, b), NUMBER_MINUS, 1, start);
+}
+
+/* a: whether the dividend wanted a gradient before it was written to. */
+static PyObject *named_rest(PyObject *r, bool a, PyObject *b, uint64_t start)
+{
+    return py_is_tensor(b) ? named(r, REST_OF_TENSORS, (uint8_t)(a | wants_gradient(b) << 1), start)
+                           : named(r, REST_BY_NUMBER, 1, start);
+}
+
+static PyObject *nb_rest(PyObject *a, PyObject *b)
+{
+    uint64_t start = next_sequence;
+    return named_rest(nb_remainder(a, b), wants_gradient(a), b, start);
+}
+
+static PyObject *nb_inplace_rest(PyObject *a, PyObject *b)
+{
+    uint64_t start = next_sequence;
+    bool wanted = wants_gradient(a);
+    return named_rest(nb_inplace_remainder(a, b), wanted, b, start);
 }
 
 static PyObject *nb_inplace_power(PyObject *a, PyObject *b, PyObject *modulus)
@@ -701,7 +732,7 @@ static PyType_Slot slots[] = {
     { Py_nb_multiply, nb_mul },
     { Py_nb_true_divide, nb_div },
     { Py_nb_floor_divide, nb_floor_divide },
-    { Py_nb_remainder, nb_remainder },
+    { Py_nb_remainder, nb_rest },
     { Py_nb_power, nb_power },
     { Py_nb_and, nb_bitwise_and },
     { Py_nb_or, nb_bitwise_or },
@@ -714,7 +745,7 @@ static PyType_Slot slots[] = {
     { Py_nb_inplace_multiply, nb_inplace_mul },
     { Py_nb_inplace_true_divide, nb_inplace_div },
     { Py_nb_inplace_floor_divide, nb_inplace_floor_divide },
-    { Py_nb_inplace_remainder, nb_inplace_remainder },
+    { Py_nb_inplace_remainder, nb_inplace_rest },
     { Py_nb_inplace_power, nb_inplace_power },
     { Py_nb_inplace_and, nb_inplace_bitwise_and },
     { Py_nb_inplace_or, nb_inplace_bitwise_or },

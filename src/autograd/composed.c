@@ -1,10 +1,12 @@
 /* composed.c: what the tape shows of functions that are made of several records. */
 #include "autograd/composed.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "autograd/function.h"
+#include "core/handle.h"
 #include "core/lock.h"
 #include "core/memory.h"
 #include "core/trail.h"
@@ -14,7 +16,7 @@ const composed composed_rows[] = {
 #include "autograd/composed.def"
 #undef X
 };
-static const char FLAGS[] = "^+:=>|"; /* what may follow the numbers of a row's arguments */
+static const char FLAGS[] = "^+:=>"; /* what may follow the numbers of a row's arguments */
 const int composed_count = sizeof composed_rows / sizeof *composed_rows;
 
 int composed_find(const char *function)
@@ -25,16 +27,57 @@ int composed_find(const char *function)
     return -1;
 }
 
-void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached)
+/* An op that was done in place of a part is inside of the write to the base; NULL where this is no such write. */
+static node *inside_write(const node *base, uint64_t start)
 {
-    lock_take();
-    node *place = tensor_tracked(t) ? tensor_edge(t) : NULL;
+    bool written = base && base->sequence >= start && (base->op == OP_update || place_is_copy(base)) &&
+                   strcmp(place_grad_name(base), "CopySlices") == 0;
+    return written ? base->edge[1] : NULL;
+}
+
+static void mark(node *place, int number, uint64_t start, uint8_t reached)
+{
     if (place && place->op != OP_leaf && place->op != OP_output && place->op != OP_function &&
         place->sequence >= start) { /* a function in another one: the outer one's name stays */
         place->composed = (uint16_t)(number + 1);
         place->reached = reached;
         place->span = (uint32_t)(place->sequence - start);
     }
+}
+
+/* Of a function in place that wrote to the base itself: the row of what PyTorch calls that; -1: of another one. */
+static int row_of_part(const composed *row)
+{
+    static const char *const names[] = { "_fill_part", "_put_to_part" };
+    static int rows[2];
+    size_t length = strlen(row->function), count = strcspn(row->arguments, FLAGS);
+    if (row->function[length - 1] != '_' || count < 1 || count > 2)
+        return -1;
+    if (!rows[count - 1])
+        rows[count - 1] = composed_find(names[count - 1]) + 1;
+    return rows[count - 1] - 1;
+}
+
+/* A part that was written to in place is a view of its base after the write, as in PyTorch. */
+void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached)
+{
+    lock_take();
+    node *place = tensor_tracked(t) ? tensor_edge(t) : NULL;
+    bool view = place && place->op == OP_view && !place_is_copy(place);
+    node *base = view ? place->edge[0] : NULL, *inside = inside_write(base, start);
+    int of_part = base && !inside && base->sequence >= start ? row_of_part(&composed_rows[number]) : -1;
+    if (of_part >= 0)
+        mark(base, of_part, start, reached);
+    else
+        mark(inside ? inside : place, number, start, reached);
+    lock_give();
+}
+
+void composed_mark_base(bk_tensor *part, int number, uint64_t start, uint8_t reached)
+{
+    lock_take();
+    node *base = tensor_tracked(part) ? part->track->place : NULL, *inside = inside_write(base, start);
+    mark(inside ? inside : base, number, start, reached);
     lock_give();
 }
 
@@ -60,30 +103,6 @@ const char *composed_name(const node *place)
 {
     const composed *row = row_of(place);
     return row && *row->name ? row->name : NULL;
-}
-
-/* What begins with `mark` among the flags of a row; NULL: nothing does. */
-static const char *flag_of(const node *place, char mark, int argument)
-{
-    const composed *row = row_of(place);
-    const char *at = row ? strchr(row->arguments, mark) : NULL;
-    while (at && mark == '|' && at[1] != '0' + argument)
-        at = strchr(at + 1, mark);
-    return at;
-}
-
-int composed_inner(const node *place) { return flag_of(place, '>', 0) ? COMPOSED_ALL : 0; }
-
-int composed_around(const node *place, int argument)
-{
-    return flag_of(place, '|', argument) ? COMPOSED_OF_ARGUMENT + argument : 0;
-}
-
-void composed_step_name(const node *place, int step, char name[static 64])
-{
-    const char *at =
-        step == COMPOSED_ALL ? flag_of(place, '>', 0) + 1 : flag_of(place, '|', step - COMPOSED_OF_ARGUMENT) + 2;
-    snprintf(name, 64, "%.*s", (int)strcspn(at, "|>"), at);
 }
 
 /* Views and casts that the function made of its arguments, and that PyTorch shows. */
@@ -158,4 +177,112 @@ int composed_edges(const node *place, node ***out)
     int count = good ? arrange(row, place->reached, &found, out) : -1;
     trail_free(&found);
     return count;
+}
+
+/* --- steps: what follows > in a row ----------------------------------------------------------------------------------
+ *
+ * A list is of numbers of arguments (as PyTorch has them), names and - (nowhere), with commas between. A name leads to
+ * the list in brackets behind it, or to all arguments where it has none. */
+
+static const char *steps_of(const node *place)
+{
+    const char *mark = strchr(row_of(place)->arguments, '>');
+    return mark ? mark + 1 : NULL;
+}
+
+static bool is_name(const char *at) { return isupper((unsigned char)*at); }
+
+/* The end of a name, or of one other character. */
+static const char *after(const char *at)
+{
+    if (!is_name(at))
+        return at + 1;
+    while (isalnum((unsigned char)*at))
+        at++;
+    return at;
+}
+
+/* The name of step `number`. */
+static const char *step_at(const node *place, int number)
+{
+    const char *at = steps_of(place);
+    for (; *at; at = after(at))
+        if (is_name(at) && --number == 0)
+            return at;
+    return at;
+}
+
+static int step_number(const node *place, const char *name)
+{
+    int number = 1;
+    for (const char *at = steps_of(place); at < name; at = after(at))
+        number += is_name(at);
+    return number;
+}
+
+/* The end of the item that begins here. */
+static const char *item_end(const char *at)
+{
+    for (int depth = 0; *at && (depth || (*at != ',' && *at != ')')); at = after(at))
+        depth += (*at == '(') - (*at == ')');
+    return at;
+}
+
+typedef struct arguments {
+    node **edges;
+    int count;
+} arguments;
+
+static node *edge_at(const arguments *a, const char *digit)
+{
+    int k = *digit - '0';
+    return isdigit((unsigned char)*digit) && k < a->count ? a->edges[k] : NULL;
+}
+
+/* Whether an item leads to any place: PyTorch has no function where nothing requires gradients. */
+static bool item_reaches(const arguments *a, const char *at, const char *end)
+{
+    bool any = false, found = false;
+    for (int k = 0; k < a->count; k++)
+        any |= a->edges[k] != NULL;
+    for (; at < end; at = after(at))
+        found |= is_name(at) ? *after(at) != '(' && any : edge_at(a, at) != NULL;
+    return found;
+}
+
+static int ways_of_list(const node *place, const char *list, const arguments *a, composed_way *out)
+{
+    int n = 0;
+    for (const char *at = list, *end; *at && *at != ')'; at = *end == ',' ? end + 1 : end) {
+        end = item_end(at);
+        bool step = is_name(at) && item_reaches(a, at, end);
+        out[n++] = (composed_way){ step ? step_number(place, at) : 0, edge_at(a, at) };
+    }
+    return n;
+}
+
+int composed_ways(const node *place, int step, composed_way **out)
+{
+    arguments a = { 0 };
+    a.count = composed_edges(place, &a.edges);
+    const char *list = steps_of(place);
+    if (list && step) {
+        const char *end = after(step_at(place, step));
+        list = *end == '(' ? end + 1 : NULL;
+    }
+    size_t room = list ? strlen(list) : (size_t)(a.count > 0 ? a.count : 1);
+    *out = a.count < 0 ? NULL : mem_alloc_zero(room * sizeof **out);
+    int count = *out ? a.count : -1;
+    for (int k = 0; !list && k < count; k++)
+        (*out)[k].place = a.edges[k];
+    if (list && count >= 0)
+        count = ways_of_list(place, list, &a, *out);
+    mem_free(a.edges);
+    return count;
+}
+
+void composed_step_name(const node *place, int step, char name[static 64])
+{
+    const char *at = step_at(place, step);
+    snprintf(name, 64, "%.*s", (int)(after(at) - at), at);
 }

@@ -18,6 +18,8 @@ int composed_find(const char *function);
 /* t is what a call of row `number` gave, which began when next_sequence was `start`; reached: a bit for each of the
  * row's arguments that requires gradients. */
 void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached);
+/* The write of a part that was written to: the op inside of it, or what the base has become. */
+void composed_mark_base(bk_tensor *part, int number, uint64_t start, uint8_t reached);
 /* The same inside of another function: t, or NULL, was given for these arguments of the row, which *row remembers. */
 bk_tensor *composed_as(bk_tensor *t, const char *function, int *row, uint64_t start, const bk_tensor *const *arguments,
                        int count);
@@ -26,12 +28,16 @@ const char *composed_name(const node *place);
 /* Where a place that has a row leads to, in the order of the arguments; NULL where no gradient goes. The count, or -1
  * when memory is out; *out is the caller's to free. */
 int composed_edges(const node *place, node ***out);
+
 /* Functions that PyTorch has between the result and the arguments, and that are inside of ours, are shown as steps of
- * the place: 1 for what all arguments go through, from COMPOSED_OF_ARGUMENT on for what one does; 0: none of these. */
-enum { COMPOSED_ALL = 1, COMPOSED_OF_ARGUMENT = 2 };
-int composed_inner(const node *place);
-int composed_around(const node *place, int argument);
-/* The name of such a step. */
+ * the place. They are numbered from 1 as the row names them; 0 is the result. */
+typedef struct composed_way {
+    int step; /* 0: it leads out, to `place` (NULL: nowhere) */
+    node *place;
+} composed_way;
+/* Where a step leads to; counts and frees as above. */
+int composed_ways(const node *place, int step, composed_way **out);
+/* The name of a step that is not the result. */
 void composed_step_name(const node *place, int step, char name[static 64]);
 
 #endif

@@ -980,6 +980,8 @@ static const char *const view_names[] = {
 #undef VIEW_OP
 };
 
+const char *view_grad_name(view_op op) { return view_names[op]; }
+
 const char *place_grad_name(const node *n)
 {
     static const char *const write_names[] = {

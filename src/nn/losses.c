@@ -4,6 +4,7 @@
  * what is recorded has no index out of range, and the number of samples that count is known. */
 #include <math.h>
 
+#include "autograd/composed.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/scope.h"
@@ -254,12 +255,25 @@ static bk_tensor *weighed(const bk_tensor *loss, const bk_tensor *weights, const
     return weights ? bk_div(sum, bk_sum(weights, 0, false)) : ew_with(EW_div, sum, number_float((double)c->count));
 }
 
+/* PyTorch has one function for samples in a row and one for images, as which it sees all others. */
+static bk_tensor *named_nll(bk_tensor *loss, const bk_tensor *x, bk_reduction reduction, uint64_t start)
+{
+    static const char *const names[] = { "_nll_loss_1d",      "_nll_loss_2d",      "_nll_loss_nd",
+                                         "_nll_loss_nd_copy", "_nll_loss_nd_each", "_nll_loss_nd_each_copy" };
+    static int rows[sizeof names / sizeof *names];
+    int ndim = x->layout->ndim, how = 0;
+    if (ndim > 2)
+        how = ndim == 4 ? 1 : 2 + !x->layout->contiguous + 2 * (reduction == BK_REDUCE_NONE);
+    return composed_as(loss, names[how], &rows[how], start, &x, 1);
+}
+
 static bk_tensor *nll(const bk_tensor *x, const classes *c, const bk_tensor *weight, bk_reduction reduction)
 {
+    uint64_t start = next_sequence;
     bk_tensor *weights = weight ? weight_of(weight, c) : NULL, *loss = bk_neg(at_classes(x, c->index));
     if (weight)
         loss = bk_mul(loss, weights);
-    return weighed(only(c->kept, loss), weights, c, reduction);
+    return named_nll(weighed(only(c->kept, loss), weights, c, reduction), x, reduction, start);
 }
 
 bk_tensor *bk_nll_loss(const bk_tensor *x, const bk_tensor *target, const bk_tensor *weight, int64_t ignore_index,
@@ -292,12 +306,34 @@ static bk_tensor *probability_loss(bk_tensor *log_p, const bk_tensor *target, co
     const bk_tensor *p = target;
     if (smoothing > 0)
         p = ew_with(EW_add, times(target, 1 - smoothing), number_float(smoothing / classes));
-    bk_tensor *loss = bk_neg(times_weight(bk_mul(log_p, p), weight));
-    if (reduction == BK_REDUCE_NONE)
-        return bk_sum(loss, 1u << class_dim(log_p), false);
-    loss = bk_sum(loss, 0, false);
+    uint32_t dims = reduction == BK_REDUCE_NONE ? 1u << class_dim(log_p) : 0;
+    bk_tensor *loss = bk_neg(bk_sum(times_weight(bk_mul(log_p, p), weight), dims, false));
+    if (reduction != BK_REDUCE_MEAN)
+        return loss;
     double samples = (double)log_p->layout->numel / classes;
-    return reduction == BK_REDUCE_SUM ? loss : ew_with(EW_div, loss, number_float(samples));
+    static int row;
+    uint64_t start = next_sequence;
+    return composed_as(ew_with(EW_div, loss, number_float(samples)), "_div_number", &row, start,
+                       (const bk_tensor *[]){ loss }, 1);
+}
+
+/* -x where the sample counts. PyTorch fills in zeros whether or not some do not. */
+static bk_tensor *negative_of_kept(const bk_tensor *x, const classes *c)
+{
+    static int rows[2];
+    uint64_t start = next_sequence;
+    bk_tensor *minus = bk_neg(x);
+    if (!c->kept)
+        return composed_as(minus, "_neg_filled", &rows[0], start, &x, 1);
+    start = next_sequence;
+    return composed_as(only(c->kept, minus), "_fill_number", &rows[1], start, (const bk_tensor *[]){ minus }, 1);
+}
+
+static bk_tensor *share(const bk_tensor *loss, double factor)
+{
+    static int row;
+    uint64_t start = next_sequence;
+    return composed_as(loss ? times(loss, factor) : NULL, "_mul_number", &row, start, &loss, 1);
 }
 
 /* The class takes 1 - smoothing, and all classes share the rest. */
@@ -305,10 +341,10 @@ static bk_tensor *smoothed_loss(bk_tensor *log_p, const classes *c, const bk_ten
                                 bk_reduction reduction)
 {
     double classes = (double)log_p->layout->sizes[class_dim(log_p)];
-    bk_tensor *even = bk_neg(bk_sum(times_weight(log_p, weight), 1u << class_dim(log_p), false));
-    even = weighed(only(c->kept, even), weight ? weight_of(weight, c) : NULL, c, reduction);
+    bk_tensor *even = bk_sum(times_weight(log_p, weight), 1u << class_dim(log_p), false);
+    even = weighed(negative_of_kept(even, c), weight ? weight_of(weight, c) : NULL, c, reduction);
     bk_tensor *own = nll(log_p, c, weight, reduction);
-    return bk_add(times(own, 1 - smoothing), times(even, smoothing / classes));
+    return bk_add(share(own, 1 - smoothing), share(even, smoothing / classes));
 }
 
 static bool is_probability(const bk_tensor *x, const bk_tensor *target)

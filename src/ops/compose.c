@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "autograd/composed.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/scope.h"
@@ -182,13 +183,18 @@ bk_tensor *divide(operand x, operand y, const char *mode)
     operand in[MAX_INPUTS] = { x, y };
     if (!mode)
         return ew_apply(EW_div, in);
-    if (!strcmp(mode, "floor"))
-        return ew_apply(EW_floor_divide, in);
-    if (strcmp(mode, "trunc"))
+    bool floor = !strcmp(mode, "floor");
+    if (!floor && strcmp(mode, "trunc"))
         return error_null(BK_RUNTIME_ERROR,
                           "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'", mode);
+    static int row;
+    uint64_t start = next_sequence;
+    row = row ? row : composed_find("_div_rounded") + 1;
     bk_scope_push();
-    return scope_return(divide_trunc(x, y));
+    bk_tensor *t = floor ? ew_apply(EW_floor_divide, in) : divide_trunc(x, y);
+    if (t && tensor_tracked(t))
+        composed_mark(t, row - 1, start, (uint8_t)((x.edge != NULL) | (y.edge != NULL) << 1));
+    return scope_return(t);
 }
 
 bk_tensor *float_power(operand x, operand y)
@@ -209,13 +215,16 @@ bk_tensor *round_decimals(const bk_tensor *x, int64_t decimals)
     if (!dtype_is_float(tensor_dtype(x)))
         return error_null(BK_NOT_IMPLEMENTED, "\"round_cpu\" not implemented for '%s'",
                           dtypes[tensor_dtype(x)].type_name);
+    static int row;
+    uint64_t start = next_sequence;
     bk_scope_push();
     operand scale = number_float(pow(10, (double)(decimals < 0 ? -decimals : decimals))), in;
     bk_dtype dtype = tensor_dtype(x);
     bk_tensor *t = operand_of(x, &in) ? as_computed(in, dtype) : NULL;
     t = ew_unary(EW_round, ew_with(decimals > 0 ? EW_mul : EW_div, t, scale));
     t = ew_with(decimals > 0 ? EW_div : EW_mul, t, scale);
-    return scope_return(t ? bk_to(t, dtype) : NULL);
+    t = composed_as(t ? bk_to(t, dtype) : NULL, "_round_decimals", &row, start, &x, 1);
+    return scope_return(t);
 }
 
 /* --- comparison
@@ -449,5 +458,7 @@ bk_tensor *bk_polygamma(int64_t n, const bk_tensor *x)
         return error_null(BK_RUNTIME_ERROR, "polygamma(n, x) does not support negative n.");
     if (n < 2)
         return n ? bk_trigamma(x) : bk_digamma(x);
-    return polygamma_from_2(n, x);
+    static int row;
+    uint64_t start = next_sequence;
+    return composed_as(polygamma_from_2(n, x), "_polygamma", &row, start, &x, 1);
 }

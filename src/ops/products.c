@@ -245,8 +245,19 @@ static bk_tensor *multiply_chain(bk_tensor *const *m, const int *cut, int count,
     return bk_mm(multiply_chain(m, cut, count, i, k), multiply_chain(m, cut, count, k + 1, j));
 }
 
-/* The cheapest order, by the classic table over all sub-chains. */
-static bk_tensor *chain(bk_tensor *const *m, int count)
+/* The last product, which PyTorch sees in the sizes that the ends ask for, whether or not these are others. */
+static bk_tensor *last_product(bk_tensor *const *m, const int *cut, int count, bool viewed)
+{
+    static int row;
+    int k = cut[count - 1];
+    bk_tensor *a = multiply_chain(m, cut, count, 0, k), *b = multiply_chain(m, cut, count, k + 1, count - 1);
+    uint64_t start = next_sequence;
+    bk_tensor *product = bk_mm(a, b);
+    return viewed ? product : composed_as(product, "_last_product", &row, start, (const bk_tensor *[]){ a, b }, 2);
+}
+
+/* The cheapest order, by the classic table over all sub-chains; of two that cost the same PyTorch's. */
+static bk_tensor *chain(bk_tensor *const *m, int count, bool viewed)
 {
     double *cost = mem_alloc((size_t)count * (size_t)count * sizeof *cost);
     int *cut = mem_alloc((size_t)count * (size_t)count * sizeof *cut);
@@ -262,14 +273,14 @@ static bk_tensor *chain(bk_tensor *const *m, int count)
                     double here = (double)m[i]->layout->sizes[0] * (double)m[k]->layout->sizes[1] *
                                   (double)m[j]->layout->sizes[1];
                     double total = cost[i * count + k] + cost[(k + 1) * count + j] + here;
-                    if (total < cost[i * count + j]) {
+                    if (total < cost[i * count + j] || (count == 3 && total == cost[i * count + j])) {
                         cost[i * count + j] = total;
                         cut[i * count + j] = k;
                     }
                 }
             }
         }
-        result = multiply_chain(m, cut, count, 0, count - 1);
+        result = last_product(m, cut, count, viewed);
     }
     mem_free(cost);
     mem_free(cut);
@@ -323,11 +334,9 @@ bk_tensor *bk_multi_dot(bk_tensor *const *tensors, int count)
             m[0] = bk_unsqueeze(m[0], 0);
         if (column)
             m[count - 1] = bk_unsqueeze(m[count - 1], 1);
-        result = m[0] && m[count - 1] ? chain(m, count) : NULL;
-        if (column)
-            result = bk_squeeze(result, 1);
-        if (row)
-            result = bk_squeeze(result, 0);
+        result = m[0] && m[count - 1] ? chain(m, count, row || column) : NULL;
+        if (result && (row || column))
+            result = bk_view(result, !row + !column, &result->layout->sizes[row]);
     }
     mem_free(m);
     return scope_return(result);
@@ -355,6 +364,8 @@ static bk_tensor *identity_like(const bk_tensor *t)
 
 static bk_tensor *power(const bk_tensor *t, int64_t n)
 {
+    if (n == 3) /* in PyTorch's order */
+        return bk_matmul(bk_matmul(t, t), t);
     const bk_tensor *result = NULL, *square = t;
     for (; n; n >>= 1) {
         if (n & 1)
@@ -440,6 +451,15 @@ static bk_tensor *as_matrix(const bk_tensor *t, int count, const int *dims, uint
     return bk_reshape(bk_permute(t, n, order), 2, sizes);
 }
 
+/* To one number PyTorch has a product of vectors. */
+static bk_tensor *named_dot(bk_tensor *dot, int count, const bk_tensor *a, const bk_tensor *b, uint64_t start)
+{
+    static int rows[2];
+    bool flat = count == 1;
+    return composed_as(dot, flat ? "_dot_of_vectors" : "_dot_of_all", &rows[flat], start, (const bk_tensor *[]){ a, b },
+                       2);
+}
+
 static bk_tensor *tensordot(const bk_tensor *a, const bk_tensor *b, int count, const int *dims_a, const int *dims_b)
 {
     int da[BK_MAX_NDIM], db[BK_MAX_NDIM];
@@ -459,8 +479,10 @@ static bk_tensor *tensordot(const bk_tensor *a, const bk_tensor *b, int count, c
     for (int d = 0; d < b->layout->ndim; d++)
         if (!(set_b >> d & 1))
             sizes[ndim++] = b->layout->sizes[d];
+    uint64_t start = next_sequence;
     bk_tensor *c = bk_mm(as_matrix(a, count, da, set_a, true), as_matrix(b, count, db, set_b, false));
-    return tensor_as_own(bk_view(c, ndim, sizes));
+    bk_tensor *result = tensor_as_own(bk_view(c, ndim, sizes));
+    return ndim ? result : named_dot(result, count, a, b, start);
 }
 
 bk_tensor *bk_tensordot(const bk_tensor *a, const bk_tensor *b, int count, const int *dims_a, const int *dims_b)

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "autograd/composed.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "ops/elementwise.h"
@@ -84,51 +85,62 @@ static bk_tensor *interpolate(const bk_tensor *sorted, bk_tensor *ranks, bk_quan
     }
     bk_tensor *weights =
         rule == BK_QUANTILE_MIDPOINT ? bk_full(0, NULL, 0.5, tensor_dtype(sorted)) : bk_sub(ranks, bk_floor(ranks));
-    return bk_lerp(at_ranks(sorted, bk_floor(ranks)), at_ranks(sorted, bk_ceil(ranks)), weights);
+    bk_tensor *below = at_ranks(sorted, bk_floor(ranks)), *above = at_ranks(sorted, bk_ceil(ranks));
+    static int row;
+    uint64_t start = next_sequence;
+    return composed_as(bk_lerp(below, above, weights), "lerp", &row, start,
+                       (const bk_tensor *[]){ below, above, weights }, 3);
 }
 
 /* [..., q] to what the caller asked for: q first (a view) unless it was a single number. */
-static bk_tensor *arrange(bk_tensor *r, const bk_tensor *t, const quantiles *s)
+static bk_tensor *arrange(bk_tensor *r, const quantiles *s)
 {
-    int ndim = t->layout->ndim, order[BK_MAX_NDIM];
-    if (!r)
-        return NULL;
-    if (s->dim < 0 && s->keepdim) {
-        int64_t sizes[BK_MAX_NDIM];
-        for (int d = 0; d < ndim; d++)
-            sizes[d] = 1;
-        sizes[ndim] = s->q->layout->numel;
-        r = bk_view(r, ndim + 1, sizes);
-    } else if (s->dim >= 0 && s->keepdim && ndim) {
-        r = bk_unsqueeze(r, s->dim); /* dim went to the end and is q's now */
-    }
     if (!r || s->q->layout->ndim == 0)
-        return bk_squeeze(r, -1);
-    int last = r->layout->ndim - 1;
+        return r ? made_by(bk_squeeze(r, -1), VIEW_squeeze_own) : NULL;
+    static int row;
+    uint64_t start = next_sequence;
+    int order[BK_MAX_NDIM], last = r->layout->ndim - 1;
     for (int d = 0; d <= last; d++)
         order[d] = d ? d - 1 : last;
-    return bk_permute(r, last + 1, order);
+    return composed_as(bk_permute(r, last + 1, order), "_quantiles_first", &row, start, (const bk_tensor *[]){ r }, 1);
 }
 
 /* t with the lanes along the last dimension. */
 static bk_tensor *lanes_last(const bk_tensor *t, int dim)
 {
+    int ndim = t->layout->ndim, order[BK_MAX_NDIM], n = 0;
+    if (ndim == 1 || (ndim && dim == ndim - 1))
+        return tensor_same(t);
     if (dim < 0)
         return bk_reshape(t, 1, (int64_t[]){ -1 });
-    if (t->layout->ndim == 0)
+    if (!ndim)
         return bk_unsqueeze(t, 0);
-    int order[BK_MAX_NDIM], n = 0;
-    for (int d = 0; d < t->layout->ndim; d++)
+    for (int d = 0; d < ndim; d++)
         if (d != dim)
             order[n++] = d;
     order[n] = dim;
-    return bk_permute(t, n + 1, order);
+    static int row;
+    uint64_t start = next_sequence;
+    return composed_as(bk_permute(t, ndim, order), "_lanes_last", &row, start, &t, 1);
+}
+
+/* The sorted lanes in the sizes of the result, to which they are the last dimension. */
+static bk_tensor *by_result(const bk_tensor *sorted, const bk_tensor *t, const quantiles *s)
+{
+    int64_t sizes[BK_MAX_NDIM + 1];
+    int n = 0;
+    for (int d = 0; d < t->layout->ndim; d++)
+        if (s->keepdim || (s->dim >= 0 && d != s->dim))
+            sizes[n++] = s->dim >= 0 && d != s->dim ? t->layout->sizes[d] : 1;
+    sizes[n] = sorted->layout->sizes[sorted->layout->ndim - 1];
+    return bk_view(sorted, n + 1, sizes);
 }
 
 static bk_tensor *compute(const bk_tensor *t, const quantiles *s)
 {
-    bk_tensor *lanes = lanes_last(t, s->dim), *sorted = bk_sort(lanes, -1, false, NULL);
-    return sorted ? arrange(interpolate(sorted, ranks_of(lanes, s), s->rule), t, s) : NULL;
+    bk_tensor *lanes = lanes_last(t, s->dim), *sorted = lanes ? bk_sort(lanes, -1, false, NULL) : NULL;
+    sorted = sorted ? by_result(sorted, t, s) : NULL;
+    return sorted ? arrange(interpolate(sorted, ranks_of(sorted, s), s->rule), s) : NULL;
 }
 
 static bk_tensor *quantile(const bk_tensor *t, quantiles *s, int dim)

@@ -6,6 +6,7 @@
  * not. */
 #include <string.h>
 
+#include "autograd/composed.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/scope.h"
@@ -343,7 +344,8 @@ bk_tensor *bk_index_get(const bk_tensor *t, const bk_index *items, int count)
     subscript s;
     bk_scope_push();
     bk_tensor *v = open_view(&s, t, items, count);
-    bk_tensor *r = scope_return(v && s.pick_count ? read_at(&s, v) : v);
+    bool whole = v && v->layout == t->layout && v->offset == t->offset; /* no view, to PyTorch */
+    bk_tensor *r = scope_return(v && s.pick_count ? read_at(&s, whole ? t : v) : v);
     lock_give();
     return r;
 }
@@ -432,16 +434,35 @@ static int write_under(bk_tensor *v, const bk_tensor *mask, const bk_tensor *val
     return line ? mask_write(v, mask, line) : -1;
 }
 
+/* PyTorch has one name for a write under a mask and one by indices, another one for what a part was written to, and
+ * does not show that a value was repeated. */
+static int named_write(int status, bk_tensor *v, bool of_number, uint8_t reached, uint64_t start)
+{
+    static const char *const names[] = { "_put_values", "_put_number", "_put_to_part" };
+    static int rows[3];
+    bool part = v->flags & TENSOR_VIEW;
+    int how = part && !of_number ? 2 : of_number;
+    if (status < 0 || !reached || !grad_enabled())
+        return status;
+    rows[how] = rows[how] ? rows[how] : composed_find(names[how]) + 1;
+    if (of_number) /* the walk meets it first */
+        reached = (uint8_t)(reached >> 1 | (reached & 1) << 1);
+    (part ? composed_mark_base : composed_mark)(v, rows[how] - 1, start, reached);
+    return status;
+}
+
 static int write_at(const subscript *s, bk_tensor *v, const bk_tensor *value, operand number, bool add)
 {
     bool one = !value || value->layout->numel == 1;
+    uint64_t start = next_sequence;
+    uint8_t reached = (uint8_t)(tensor_tracked(v) | (value && tensor_tracked(value)) << 1);
     if (one && !add && s->pick_count == 1 && s->picks[0].mask)
-        return fill_under(s, v, value, number);
+        return named_write(fill_under(s, v, value, number), v, true, reached, start);
     if (check_put(v, value) < 0)
         return -1;
     const bk_tensor *mask = add || !value ? NULL : whole_mask(s, v->layout);
     if (mask)
-        return write_under(v, mask, value);
+        return named_write(write_under(v, mask, value), v, false, reached, start);
     joint j;
     if (!join(s, v->layout, &j))
         return -1;
@@ -449,7 +470,10 @@ static int write_at(const subscript *s, bk_tensor *v, const bk_tensor *value, op
     bk_tensor *fit = value && result ? fit_value(value, result) : NULL;
     if (!result || (value && !fit) || (fit && !tensor_read(fit, &number)))
         return -1;
-    return index_write(OP_index_put, v, j.index, number, j.dims, add);
+    int status = index_write(OP_index_put, v, j.index, number, j.dims, add);
+    bool viewed = value && value->layout->ndim && value->layout->sizes[0] == 1; /* by PyTorch, too */
+    bool as_recorded = !(v->flags & TENSOR_VIEW) && (fit == value || viewed);
+    return as_recorded ? status : named_write(status, v, false, reached, start);
 }
 
 static int assign(bk_tensor *t, const bk_index *items, int count, const bk_tensor *value, operand number, bool add)

@@ -434,6 +434,217 @@ LIKE_PYTORCH = [
     "T.clamp(x,min=s)",
 ]
 
+# the same all the way down: what PyTorch has several functions for, or others than the call is made of
+TREES_LIKE_PYTORCH = [
+    "T.zeros(3,3).scatter_(0,ii,x)",
+    "[y:=T.zeros(3,3), y[0].scatter_(0,i,x[0]), y][-1]",
+    "(x*1)[0].index_add_(0,i,x[0,i])",
+    "(x*1)[0].scatter_(0,i,x[0])",
+    "(x*1)[0].index_copy_(0,i,x[0,i])",
+    "(x*1)[0].put_(i,x[0,:2])",
+    "(x*1)[0].index_fill_(0,i,1.)",
+    "(x*1)[0].index_fill_(0,i,s)",
+    "(x*1)[0].scatter_(0,i,1.)",
+    "(x*1)[0].scatter_add_(0,i,x[0])",
+    "T.zeros(3,3).index_copy_(0,i,x[i])",
+    "(x*1)[0].masked_scatter_(m[0],x[0])",
+    "(x*1)[0].index_put_((i,),x[0,i])",
+    "x % x",
+    "x % s",
+    "x % 2",
+    "x % x.detach()",
+    "x.detach() % x",
+    "x.clone().__imod__(2)",
+    "x.clone().__imod__(x)",
+    "x.div(x,rounding_mode='floor')",
+    "x.div(2,rounding_mode='floor')",
+    "x.div(x,rounding_mode='trunc')",
+    "x.div(x.detach(),rounding_mode='trunc')",
+    "x.detach().div(x,rounding_mode='floor')",
+    "x.clone().div_(2,rounding_mode='floor')",
+    "x.round(decimals=1)",
+    "F.cross_entropy(x,x.softmax(1).detach())",
+    "F.cross_entropy(x,x.softmax(1))",
+    "F.cross_entropy(x,x.softmax(1).detach(),reduction='none')",
+    "F.cross_entropy(x,x.softmax(1).detach(),reduction='sum')",
+    "F.cross_entropy(x,x.softmax(1).detach(),weight=T.ones(3))",
+    "F.cross_entropy(x[0],x[1].softmax(0).detach())",
+    "F.cross_entropy(x.T[None],x.T[None].softmax(1).detach())",
+    "F.cross_entropy(x.detach(),x.softmax(1))",
+    "F.cross_entropy(x,i3,label_smoothing=0.1)",
+    "F.cross_entropy(x,i3,label_smoothing=0.1,reduction='none')",
+    "F.cross_entropy(x,i3,label_smoothing=0.1,reduction='sum')",
+    "F.cross_entropy(x,i3,label_smoothing=0.1,weight=T.ones(3))",
+    "F.cross_entropy(x,T.tensor([0,-100,2]),label_smoothing=0.1)",
+    "F.cross_entropy(x,T.tensor([0,-100,2]))",
+    "F.cross_entropy(x[0],i3[0],label_smoothing=0.1)",
+    "F.cross_entropy(x.T[None],i3[None],label_smoothing=0.1,reduction='none')",
+    "F.cross_entropy(x,i3)",
+    "F.cross_entropy(x.T[None],i3[None])",
+    "F.cross_entropy(x.T[None],i3[None],reduction='none')",
+    "F.cross_entropy(x.reshape(1,3,1,3),i3[None,None])",
+    "F.cross_entropy(x.reshape(1,3,1,1,3),i3[None,None,None],reduction='none')",
+    "F.nll_loss(x,i3)",
+    "F.nll_loss(x[0],i3[0])",
+    "F.nll_loss(x.T[None],i3[None])",
+    "F.nll_loss(x.T[None].contiguous(),i3[None])",
+    "F.nll_loss(x.T[None],i3[None],reduction='none')",
+    "F.nll_loss(x.reshape(1,3,1,3),i3[None,None],reduction='none')",
+    "F.nll_loss(x.reshape(1,3,1,1,3),i3[None,None,None],reduction='sum')",
+    "F.nll_loss(x.reshape(1,3,1,1,3),i3[None,None,None],reduction='none')",
+    "SET(x.clone(),m,1.)",
+    "SET(x.clone(),m,s)",
+    "SET(x.clone(),m,x[m])",
+    "SET(x.clone(),m[0],1.)",
+    "SET(x.clone(),(0,m[0]),1.)",
+    "SET(x.clone(),(0,m[0]),s)",
+    "SET(x.clone(),(slice(None),m[0]),1.)",
+    "SET(T.zeros(3,3),m,s)",
+    "SET((x*1)[0:2],m[:2],s)",
+    "x[0,1:]",
+    "x[1:,0]",
+    "x[0,:2]",
+    "x[-1,-2:]",
+    "x[None,0]",
+    "x[None,0,1:]",
+    "x[1:,None]",
+    "x[...,0,None]",
+    "x[0,None]",
+    "x[None,:,None]",
+    "x[None,1:]",
+    "x[::2,0]",
+    "x[:,1:,None]",
+    "x[0:1,0]",
+    "x[0:1,0:1]",
+    "x[0,0,None]",
+    "x[0:0,0]",
+    "x[1:][0]",
+    "x.T[1:,0]",
+    "x.expand(2,3,3)[1:,0]",
+    "x.reshape(1,3,3)[0,1:,2]",
+    "x.reshape(1,3,3)[0,1:,1:]",
+    "x.reshape(1,3,3)[:,0,1:]",
+    "x.reshape(1,3,3)[...,0,1:]",
+    "x.reshape(1,3,3)[None,:,1:,0]",
+    "x.reshape(3,1,3)[:,0,::2]",
+    "x.reshape(1,1,9)[0,0,2:5]",
+    "x[1:,i]",
+    "x[0,i]",
+    "x[i,0]",
+    "x[i,1:]",
+    "x[None,i]",
+    "x[i,None]",
+    "x[1:,m[0]]",
+    "x[0,m[0]]",
+    "x[m]",
+    "(x*2)[i]",
+    "F.softsign(x)",
+    "F.instance_norm(x[None])",
+    "F.instance_norm(x[None],weight=x[0],bias=x[1])",
+    "F.instance_norm(x[None],weight=x[0].detach(),bias=x[1])",
+    "F.instance_norm(x[None].detach(),weight=x[0],bias=x[1])",
+    "F.instance_norm(x[None],T.zeros(3),T.ones(3),use_input_stats=False)",
+    "T.nn.InstanceNorm2d(1)(x[None,None])",
+    "F.rms_norm(x,(3,))",
+    "F.rms_norm(x,(3,),x[0])",
+    "F.rms_norm(x.detach(),(3,),x[0])",
+    "F.rms_norm(x,(3,3),eps=1e-3)",
+    "T.nn.RMSNorm(3)(x)",
+    "x.sum(dtype=T.float64)",
+    "x.sum(0,dtype=T.float64)",
+    "x.sum(0,dtype=T.float32)",
+    "x.mean(0,dtype=T.float64)",
+    "x.prod(dtype=T.float64)",
+    "x.nansum(dtype=T.float64)",
+    "x.cumsum(0,dtype=T.float64)",
+    "x.cumprod(0,dtype=T.float64)",
+    "x.softmax(0,dtype=T.float64)",
+    "x.to(T.float32,copy=True)",
+    "x.to(T.float64,copy=True)",
+    "x.to('cpu',copy=True)",
+    "x.sort(stable=True)[0]",
+    "x.sort()[0]",
+    "T.sort(x,stable=False)[0]",
+    "x.put(i,x[0,:2])",
+    "x.clone().put_(i,x[0,:2])",
+    "T.trapezoid(x)",
+    "T.trapezoid(x,dx=0.5,dim=0)",
+    "T.trapezoid(x,x)",
+    "T.cumulative_trapezoid(x,x)",
+    "T.gradient(x)[0]",
+    "F.pairwise_distance(x,x*2)",
+    "F.pairwise_distance(x.detach(),x*2,p=1)",
+    "F.max_pool1d(x[None],2)",
+    "F.avg_pool1d(x,2)",
+    "F.adaptive_avg_pool1d(x[None],2)",
+    "F.adaptive_max_pool1d(x[None],2)",
+    "F.adaptive_max_pool1d(x,2)",
+    "T.inner(x[0],x[0])",
+    "T.inner(x.detach()[0],x[0])",
+    "T.tensordot(x,x,2)",
+    "T.matrix_power(x,3)",
+    "T.matrix_power(x,5)",
+    "T.matrix_power(x,-1)",
+    "T.linalg.multi_dot([x,x])",
+    "T.linalg.multi_dot([x,x,x])",
+    "T.linalg.multi_dot([x,x,x,x])",
+    "T.linalg.multi_dot([x[0],x,x])",
+    "T.linalg.multi_dot([x[0],x,x[0]])",
+    "T.chain_matmul(x,x,x)",
+    "x[None]@x[None]",
+    "T.polygamma(2,x)",
+    "T.special.i0(x)",
+    "T.special.i1(x)",
+    "T.special.i0e(x)",
+    "T.special.i1e(x)",
+    "x.clone().as_strided_((2,2),(1,1))",
+    "x.clone().renorm_(2,0,1.)",
+    "[y:=x*1, y[0:2].clamp_(0,1), y][-1]",
+    "(x*1)[0:2].clamp_(0,1)",
+    "F.elu_((x*1)[0:2])",
+    "(x*1)[0:2].masked_fill_(m[:2],1.)",
+    "(x*1)[0:2].masked_fill_(m[:2],s)",
+    "(x*1)[0].addcmul_(x[0],x[1])",
+    "[y:=T.zeros(3,3), y[0].masked_fill_(m[0],s), y][-1]",
+    "F.linear(x,x,x[0])",
+    "F.linear(x.detach(),x.detach(),x[0])",
+    "x.quantile(0.3)",
+    "x.quantile(0.3,dim=0)",
+    "x.quantile(0.3,dim=1)",
+    "x.quantile(0.3,dim=1,keepdim=True)",
+    "x.quantile(0.3,dim=0,keepdim=True)",
+    "x.quantile(0.3,keepdim=True)",
+    "x.quantile(T.tensor(0.3))",
+    "x.quantile(T.tensor([0.3,0.4]),dim=1)",
+    "x.quantile(T.tensor([0.3,0.4]),dim=1,keepdim=True)",
+    "x.quantile(0.3,interpolation='nearest')",
+    "x.quantile(0.3,interpolation='midpoint')",
+    "x.quantile(0.3,dim=0,interpolation='lower')",
+    "x.reshape(3,1,3).quantile(0.3,dim=0)",
+    "x[0].quantile(0.3,dim=0)",
+    "x[0].quantile(0.3)",
+    "x.nanquantile(0.3,dim=1)",
+    "SET(x.clone(),m[0],x[0])",
+    "SET(x.clone(),i,x[0])",
+    "SET(x.clone(),i,s)",
+    "SET(x.clone(),i,1.)",
+    "SET(x.clone(),(slice(None),i),s)",
+    "SET(x.clone(),(0,i),s)",
+    "SET(x.clone(),(0,i),x[0,i])",
+    "SET(x.clone(),(0,i),1.)",
+    "SET((x*1)[0:2],i,x[0])",
+    "SET((x*1)[0:2],i,1.)",
+    "SET((x*1)[0:2],i,x[i])",
+    "SET((x*1)[0:2],m[:2],x[:2][m[:2]])",
+    "SET((x*1)[0:2],m[:2],1.)",
+    "SET(T.zeros(3,3),i,s)",
+    "SET(T.zeros(3,3),i,x[0])",
+    "SET(T.zeros(3,3)[0:2],i,x[0])",
+    "x.clone().index_put_((i,),x[0])",
+    "x.clone().index_put_((i,),s)",
+    "x.clone().index_put_((i,),s,accumulate=True)",
+]
+
 
 def written(t, key, value):
     t[key] = value
@@ -463,6 +674,51 @@ def shown(fn):
 @pytest.mark.parametrize("expression", LIKE_PYTORCH)
 def test_a_gradient_function_has_its_name_and_leads_to_its_inputs(expression):
     assert shown(grad_fn(SUT, expression)) == shown(grad_fn(REF, expression))
+
+
+def tree(fn, depth=9):
+    return fn and (fn.name(), [(tree(f, depth - 1), number) for f, number in fn.next_functions if depth])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("expression", TREES_LIKE_PYTORCH)
+def test_a_gradient_function_leads_through_those_that_pytorch_has(expression):
+    assert tree(grad_fn(SUT, expression)) == tree(grad_fn(REF, expression))
+
+
+def test_a_step_that_is_shown_stays_the_same_object_while_it_lives():
+    x = SUT.ones(3, 3, requires_grad=True)
+    fn = SUT.nn.functional.rms_norm(x, (3,)).grad_fn
+    root = fn.next_functions[1][0]
+    assert root is fn.next_functions[1][0]
+    assert root is not root.next_functions[0][0]
+    assert x[0, 1:].grad_fn.next_functions[0][0].next_functions[0][0].variable is x
+
+
+def test_a_view_that_turned_into_another_by_strides_sends_its_gradient_there():
+    gradients = []
+    for m in (SUT, REF):
+        x = m.arange(9.0).reshape(3, 3).requires_grad_()
+        y = x.clone().as_strided_((2, 2), (1, 1))
+        (y * m.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+        gradients.append(x.grad.tolist())
+    assert gradients[0] == gradients[1]
+
+
+@pytest.mark.parametrize("write", ["F.elu_(v)", "v.renorm_(2,0,1.)", "v.clamp_(0,1)", "v.as_strided_((2,2),(1,1))"])
+def test_a_write_to_a_view_gives_that_view(write):
+    for m in (SUT, REF):
+        v = (m.ones(3, 3, requires_grad=True) * 1)[:2]
+        assert eval(write, {"v": v, "F": m.nn.functional}) is v
+
+
+@pytest.mark.parametrize(
+    "expression", ["x.div(0.3,rounding_mode='floor')", "x.div(x,rounding_mode='floor')", "x // 0.3"]
+)
+def test_a_division_that_is_rounded_down_has_the_gradient_zero(expression):
+    x = SUT.arange(1.0, 4.0).requires_grad_()
+    (eval(expression, {"x": x}) + x).sum().backward()
+    assert x.grad.tolist() == [1, 1, 1]
 
 
 def test_a_printed_loss_names_its_gradient():

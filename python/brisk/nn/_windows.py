@@ -333,6 +333,7 @@ def _adaptive_max(n, input, output_size, with_indices):
     return (out, _C.stack(places, -1).unflatten(-1, counts)) if with_indices else out
 
 
+@looks_like("_adaptive_max_pool_1d")
 def adaptive_max_pool1d(input, output_size, return_indices=False):
     """The largest elements of as many windows as asked for."""
     return _adaptive_max(1, input, output_size, return_indices)

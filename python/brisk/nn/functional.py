@@ -77,6 +77,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     return ((x1 / length1) * (x2 / length2)).sum(dim)
 
 
+@_looks_like("_pairwise_distance", 2)
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The norm of x1 - x2 + eps along the last dimension."""
     return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)

@@ -1,0 +1,110 @@
+/* view_steps.c: an index is taken apart into selects, slices and new dimensions, when somebody looks at it.
+ *
+ * The place of a view has its sizes and strides and those of what it is a view of, and knows what was done last. What
+ * was done before is the shortest way from one list of dimensions to the other: a dimension is dropped (select), made
+ * (unsqueeze) or cut (slice), each in one step, or stays. So nothing is kept for it while a program runs; what cannot
+ * be told apart (x[0:1, 1:] from x[0, None, 1:]) is shown in the fewest steps. */
+#include "autograd/view_steps.h"
+
+#include "core/handle.h"
+
+enum { FAR = 200, WIDTH = BK_MAX_NDIM + 1 };
+
+/* A way that ends with this change, from dimensions so far of the view and of the whole. */
+typedef struct change {
+    view_op op; /* VIEW_alias: it stays */
+    int of_view, of_whole;
+} change;
+static const change changes[] = {
+    { VIEW_alias, 1, 1 },
+    { VIEW_slice, 1, 1 },
+    { VIEW_select, 0, 1 },
+    { VIEW_unsqueeze, 1, 0 },
+};
+enum { CHANGES = sizeof changes / sizeof *changes };
+
+/* The fewest steps to the first dimensions of the view from those of the whole; `ended`: of which the last is known. */
+typedef struct distances {
+    const layout *view, *whole;
+    view_op last;
+    uint8_t any[WIDTH][WIDTH], ended[WIDTH][WIDTH];
+} distances;
+
+static bool is_cut(int64_t size, int64_t stride, int64_t from_size, int64_t from_stride)
+{
+    if (size > from_size || (from_stride ? stride % from_stride : stride))
+        return false;
+    int64_t step = from_stride ? stride / from_stride : 1; /* of one element it is less than x[None] would have */
+    return step == 1 || (step > 0 && (size > 1 ? size - 1 : 1) * step < from_size);
+}
+
+/* Whether the i-th dimension of the view may have come from the j-th of the whole by this change. */
+static bool fits(const distances *d, const change *c, int i, int j)
+{
+    if (i < c->of_view || j < c->of_whole)
+        return false;
+    const int64_t size = c->of_view ? d->view->sizes[i - 1] : 1, stride = c->of_view ? d->view->strides[i - 1] : 0;
+    const int64_t from = c->of_whole ? d->whole->sizes[j - 1] : 1, by = c->of_whole ? d->whole->strides[j - 1] : 0;
+    switch (c->op) {
+    case VIEW_alias: return size == from && stride == by;
+    case VIEW_slice: return is_cut(size, stride, from, by);
+    default: return size == 1;
+    }
+}
+
+static uint8_t steps_by(const distances *d, const change *c, int i, int j, bool ended)
+{
+    if (!fits(d, c, i, j))
+        return FAR;
+    int k = i - c->of_view, l = j - c->of_whole;
+    if (c->op == VIEW_alias)
+        return ended ? d->ended[k][l] : d->any[k][l];
+    return ended && c->op != d->last ? FAR : (uint8_t)(d->any[k][l] + 1);
+}
+
+static const change *best_change(const distances *d, int i, int j, bool ended)
+{
+    const change *best = NULL;
+    int least = FAR;
+    for (int k = 0; k < CHANGES; k++) {
+        int steps = steps_by(d, &changes[k], i, j, ended);
+        if (steps < least) {
+            least = steps;
+            best = &changes[k];
+        }
+    }
+    return best;
+}
+
+static void measure(distances *d)
+{
+    for (int i = 0; i <= d->view->ndim; i++)
+        for (int j = 0; j <= d->whole->ndim; j++) {
+            const change *any = best_change(d, i, j, false), *ended = best_change(d, i, j, true);
+            bool start = !i && !j;
+            d->any[i][j] = start ? 0 : any ? steps_by(d, any, i, j, false) : FAR;
+            d->ended[i][j] = ended ? steps_by(d, ended, i, j, true) : FAR;
+        }
+}
+
+int view_steps(const node *place, view_op out[static MAX_VIEW_STEPS])
+{
+    if (place->op != OP_view || place_is_copy(place))
+        return 1;
+    distances d = { .view = place->layout,
+                    .whole = place->attr.region.layout,
+                    .last = (view_op)(place->attr.region.tape >> REGION_OP_SHIFT) };
+    int i = d.view->ndim, j = d.whole->ndim, n = 0;
+    out[0] = d.last;
+    measure(&d);
+    if (d.ended[i][j] >= FAR)
+        return 1;
+    while (i || j) {
+        const change *c = best_change(&d, i, j, n == 0);
+        if (c->op != VIEW_alias)
+            out[n++] = c->op;
+        i -= c->of_view;
+        j -= c->of_whole;
+    }
+    return n;
+}

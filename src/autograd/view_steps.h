@@ -1,0 +1,12 @@
+/* view_steps.h: the functions that PyTorch has for an index, which is one view here. */
+#ifndef BK_AUTOGRAD_VIEW_STEPS_H
+#define BK_AUTOGRAD_VIEW_STEPS_H
+#include "core/tensor.h"
+
+enum { MAX_VIEW_STEPS = 2 * BK_MAX_NDIM };
+
+/* x[0, 1:] is a slice of a select in PyTorch. Writes what was done, the last first, and returns how many functions
+ * that is; 1 for whatever is no index. */
+int view_steps(const node *place, view_op out[static MAX_VIEW_STEPS]);
+
+#endif
