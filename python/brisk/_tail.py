@@ -244,18 +244,28 @@ def _by_numpy(function, *tensors):
     return _C.from_numpy(np.asarray(results))
 
 
-def gcd(input, other, *, out=None):
-    """The greatest common divisors of integers."""
+def _of_integers(name, input, other):
+    """A function of NumPy's of two tensors of integers, by PyTorch's rules of types."""
     import numpy as np
 
-    return _fill(out, _by_numpy(np.gcd, input, other))
+    for position, (word, t) in enumerate([("input", input), ("other", other)], 1):
+        if not isinstance(t, _C.Tensor):
+            raise TypeError(f"{name}(): argument '{word}' (position {position}) must be Tensor, not {type(t).__name__}")
+    dtype = _C.result_type(input, other)
+    if dtype.is_floating_point or dtype == _C.bool:
+        kind = _C.empty(0, dtype=dtype).type().removeprefix("torch.").removesuffix("Tensor")
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{kind}'")
+    return _by_numpy(getattr(np, name), input.to(dtype), other.to(dtype))
+
+
+def gcd(input, other, *, out=None):
+    """The greatest common divisors of integers."""
+    return _fill(out, _of_integers("gcd", input, other))
 
 
 def lcm(input, other, *, out=None):
     """The least common multiples of integers."""
-    import numpy as np
-
-    return _fill(out, _by_numpy(np.lcm, input, other))
+    return _fill(out, _of_integers("lcm", input, other))
 
 
 def _fill(out, result):

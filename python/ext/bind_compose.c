@@ -272,6 +272,7 @@ ROWS_WITHOUT_OUT(DEFINE_PLAIN)
 #define WITH_MODE(name)                                                                                                \
     { BOTH, name "(Tensor self, Tensor other, *, str? rounding_mode=None, Tensor? out=None)", py_div, NULL },          \
     { BOTH, name "(Tensor self, Scalar other, *, str? rounding_mode=None, Tensor? out=None)", py_div, NULL },          \
+    { AS_FUNCTION, name "(Scalar self, Tensor other, *, str? rounding_mode=None, Tensor? out=None)", py_div, NULL },   \
     { AS_METHOD, name "_(Tensor self, Tensor other, *, str? rounding_mode=None)", py_div_, NULL },                     \
     { AS_METHOD, name "_(Tensor self, Scalar other, *, str? rounding_mode=None)", py_div_, NULL },
 #define WITH_BOUNDS(name)                                                                                              \
@@ -295,6 +296,7 @@ const binding compose_rows[] = {
     WITH_MODE("div")
     WITH_MODE("divide")
     OF_TWO(true_divide)
+    { AS_FUNCTION, "true_divide(Scalar self, Tensor other, *, Tensor? out=None)", py_true_divide, NULL },
     { BOTH, "float_power(Tensor self, Tensor exponent, *, Tensor? out=None)", py_float_power, NULL },
     { BOTH, "float_power(Tensor self, Scalar exponent, *, Tensor? out=None)", py_float_power, NULL },
     { AS_FUNCTION, "float_power(Scalar self, Tensor exponent, *, Tensor? out=None)", py_float_power, NULL },
@@ -326,6 +328,7 @@ const binding compose_rows[] = {
 #define PLAIN(name) { BOTH, #name "(Tensor self)", py_##name, NULL },
     WITHOUT_OUT(PLAIN)
     UNARY_ALIASES(ONE)
+    { AS_FUNCTION, "multiply(Scalar self, Tensor other, *, Tensor? out=None)", py_multiply, NULL },
     BINARY_ALIASES(TWO)
 };
 const size_t compose_row_count = sizeof compose_rows / sizeof *compose_rows;

@@ -141,10 +141,12 @@ static PyObject *keep_args(PyObject **slot, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* They get their final form when forward is done. */
+/* They get their final form when forward is done; what a backward says here is for nobody, as in PyTorch. */
 static PyObject *save_for_backward(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     context *c = (context *)self;
+    if (c->forward_done)
+        Py_RETURN_NONE;
     context_drop_saved(c);
     c->saved = n <= FEW_SAVED ? c->few_saved : PyMem_Malloc((size_t)n * sizeof *c->saved);
     if (!c->saved)

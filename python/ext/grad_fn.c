@@ -133,6 +133,9 @@ static PyObject *grad_fn_new(node *place, const char *name) { return step_new(pl
  * gradient. */
 static node *function_at(node *place, int *number)
 {
+    while (place_is_copy(place) && place->attr.region.tape >> REGION_OP_SHIFT == WRITE_part && /* stands for it again */
+           (place->edge[0]->op == OP_function || place->edge[0]->op == OP_output))
+        place = place->edge[0];
     *number = place->op == OP_output ? (int)place->attr.i[0] : place->op == OP_logabsdet;
     return place->op == OP_output ? place->edge[0] : place;
 }

@@ -791,32 +791,31 @@ static void keep_place(bk_tensor *t, node *place)
     handle_forget(t);
 }
 
-/* The place of t on the tape, given that of its track, where it is no node with a value. */
-static node *edge_apart(bk_tensor *t, node *place, bk_tensor *above)
+/* The place of t on the tape, given that of its track and of the view above it, where it is no node with a value. */
+static node *edge_apart(bk_tensor *t, node *place, const bk_tensor *above, node *through)
 {
-    if (above) {
-        node *through = tensor_edge(above);
-        if (!through)
-            return NULL;
-        if (t->apart)
-            return view_edge(t, through, above->layout->plain, t->apart, t->apart_offset);
+    if (above && t->apart)
+        return view_edge(t, through, above->layout->plain, t->apart, t->apart_offset);
+    if (above)
         return view_edge(t, through, above->layout, t->layout, t->offset - above->offset);
-    }
     if (t->apart && !t->from && t->made_version == t->cell->version) /* of a leaf */
         return view_edge(t, place, t->track->layout->plain, t->apart, t->apart_offset);
     return view_edge(t, place, t->track->layout, t->layout, t->offset - t->track->offset);
 }
 
-static bool read_with(bk_tensor *t, bool with_edge, operand *out)
+/* The place of t's track, and the view above t; false with the error set. */
+static bool look_up(bk_tensor *t, node **place, bk_tensor **above)
 {
-    if (log_look() < 0)
-        return false;
     tensor_rejoin(t);
-    node *place = with_edge ? track_place(t) : NULL;
-    if (with_edge && t->track && t->track->requires_grad && !place)
-        return false;
+    *place = track_place(t);
+    *above = *place ? view_above(t) : NULL;
+    return *place || !t->track || !t->track->requires_grad;
+}
+
+/* Reads t, given the place of its track, the view above it and that view's place. */
+static bool read_below(bk_tensor *t, node *place, const bk_tensor *above, node *through, operand *out)
+{
     *out = (operand){ .edge = place };
-    bk_tensor *above = place ? view_above(t) : NULL;
     bool apart = place && (above || !is_extent(t) || t->flags & TENSOR_VIEW); /* a view has a place of its own */
     if (apart)
         keep_place(t, place);
@@ -828,10 +827,55 @@ static bool read_with(bk_tensor *t, bool with_edge, operand *out)
     if (together)
         out->edge = out->value->flags & NODE_TAPED ? out->value : NULL;
     else if (apart)
-        out->edge = edge_apart(t, place, above);
+        out->edge = edge_apart(t, place, above, through);
     if (t->keeps && out->edge && t->keeps->place != out->edge)
         track_move(t->keeps, out->edge); /* follows the view through writes to its base */
     return !place || together || out->edge;
+}
+
+/* The place of a view of a view of ..., however many: from the uppermost down. */
+static node *edge_through(bk_tensor *t)
+{
+    enum { FEW = 8 };
+    bk_tensor *few[FEW], **views = few, *above;
+    node *place, *through = NULL;
+    int count = 0, capacity = FEW;
+    bool good = true;
+    for (bk_tensor *v = t; v && good; v = above) {
+        if (count == capacity) {
+            bk_tensor **more = mem_alloc((size_t)capacity * 2 * sizeof *more);
+            if (!(good = more != NULL))
+                break;
+            memcpy(more, views, (size_t)count * sizeof *more);
+            if (views != few)
+                mem_free(views);
+            views = more;
+            capacity *= 2;
+        }
+        good = look_up(v, &place, &above);
+        views[count++] = v;
+    }
+    for (int k = count - 1; k >= 0 && good; k--) {
+        operand o;
+        good = read_below(views[k], track_place(views[k]), k + 1 < count ? views[k + 1] : NULL, through, &o);
+        through = o.edge;
+    }
+    if (views != few)
+        mem_free(views);
+    return good ? through : NULL;
+}
+
+static bool read_with(bk_tensor *t, bool with_edge, operand *out)
+{
+    node *place = NULL, *through = NULL;
+    bk_tensor *above = NULL;
+    if (log_look() < 0)
+        return false;
+    if (!with_edge)
+        tensor_rejoin(t);
+    else if (!look_up(t, &place, &above) || (above && !(through = edge_through(above))))
+        return false;
+    return read_below(t, place, above, through, out);
 }
 
 /* --- forward mode --- */

@@ -86,9 +86,10 @@ static inline void see_holders(const op_log *log, int i)
     node *r = log->nodes[i];
     int walked = r->flags & NODE_WALKED ? 1 : 0; /* a backward holds it for its place on the tape */
     bool held = r->refs - 1 - walked - r->tape_refs - r->cache_refs - log->keys[i].readers > 0;
-    if (held || r->extra) /* hooks: the handle that remembers this view must find it again */
+    bool seen = r->extra || (log->amid && r->cache_refs); /* hooks: the handle that has seen it must find it again */
+    if (held || seen)
         scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
-    if (r->flags & NODE_TAPED && (walked || r->tape_refs > r->inner_edges || r->alive_edges > 0 || r->extra))
+    if (r->flags & NODE_TAPED && (walked || seen || r->tape_refs > r->inner_edges || r->alive_edges > 0))
         keep_for_tape(log, i);
     r->alive_edges = 0; /* all that lead to it stand after it */
 }

@@ -113,12 +113,21 @@ static int check_size(const node *n, int64_t bytes)
                      (long long)bytes);
 }
 
+/* An op may have read other operands before the one, or the copy of one, that is to be recorded now. */
+static int flush_amid(op_log *log)
+{
+    log->amid = true;
+    int status = log_flush();
+    log->amid = false;
+    return status;
+}
+
 /* The checks that a record of usual size in a log of usual length need not make. */
 __attribute__((noinline)) int log_room_for(op_log *log, const node *n, int64_t bytes)
 {
     if (check_size(n, bytes) < 0 || log_look() < 0)
         return -1;
-    if (log->count && over_budget(log, n) && log_flush() < 0)
+    if (log->count && over_budget(log, n) && flush_amid(log) < 0)
         return -1;
     if (log->count >= log->look)
         ahead_look(log);

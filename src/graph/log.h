@@ -38,6 +38,7 @@ typedef struct op_log {
     int64_t bytes;      /* what the results would take: the soft budget */
     int64_t read_bytes; /* what the leaves take */
     bool reads_shared;  /* a record reads memory that others may change: it is evaluated before its op returns */
+    bool amid;          /* the flush comes in the middle of an op: what handles have seen may be its operands */
     plan_progress progress;
 } op_log;
 

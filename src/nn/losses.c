@@ -385,15 +385,24 @@ bk_tensor *bk_cross_entropy(const bk_tensor *x, const bk_tensor *target, const b
 
 /* --- two classes -------------------------------------------------------------------------------------------------- */
 
-static int check_unit_range(const bk_tensor *x)
+static bk_tensor *is_in_unit_range(const bk_tensor *x)
+{
+    bk_tensor *inside = bk_logical_and(bk_ge_s(x, 0), bk_le_s(x, 1));
+    return inside ? bk_all(inside, 0, false) : NULL;
+}
+
+/* One evaluation for both. */
+static int check_unit_range(const bk_tensor *x, const bk_tensor *target)
 {
     bool was = grad_set_enabled(false);
-    bk_tensor *inside = bk_logical_and(bk_ge_s(x, 0), bk_le_s(x, 1));
-    bk_tensor *all = inside ? bk_all(inside, 0, false) : NULL;
+    bk_tensor *input_good = is_in_unit_range(x), *target_good = is_in_unit_range(target);
     grad_set_enabled(was);
-    if (!all || bk_eval(all) < 0)
+    if (!input_good || !target_good || bk_eval(target_good) < 0 || bk_eval(input_good) < 0)
         return -1;
-    return bk_item_int(all) ? 0 : error_int(BK_RUNTIME_ERROR, "all elements of input should be between 0 and 1");
+    if (!bk_item_int(input_good))
+        return error_int(BK_RUNTIME_ERROR, "all elements of input should be between 0 and 1");
+    return bk_item_int(target_good) ? 0
+                                    : error_int(BK_RUNTIME_ERROR, "all elements of target should be between 0 and 1");
 }
 
 static int check_binary(const bk_tensor *x, const bk_tensor *target)
@@ -403,7 +412,7 @@ static int check_binary(const bk_tensor *x, const bk_tensor *target)
     if (tensor_dtype(x) != tensor_dtype(target))
         return error_int(BK_RUNTIME_ERROR, "Found dtype %s but expected %s", dtypes[tensor_dtype(target)].type_name,
                          dtypes[tensor_dtype(x)].type_name);
-    return check_kernel(x, "binary_cross_entropy") ? check_unit_range(x) : -1;
+    return check_kernel(x, "binary_cross_entropy") ? check_unit_range(x, target) : -1;
 }
 
 /* A logarithm that is not below -100: a probability of 0 costs much, not everything. */

@@ -461,6 +461,11 @@ bk_tensor *bk_embedding(const bk_tensor *weight, const bk_tensor *index)
 {
     if (!weight || !index)
         return NULL;
+    if (!is_index(index))
+        return error_null(BK_RUNTIME_ERROR,
+                          "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
+                          "Int; but got torch.%sTensor instead (while checking arguments for embedding)",
+                          dtypes[tensor_dtype(index)].type_name);
     lock_take();
     bk_scope_push();
     bk_tensor *r = NULL, *i = index_long(index);

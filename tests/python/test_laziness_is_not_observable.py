@@ -333,3 +333,19 @@ def test_a_copy_of_a_part_may_be_written_back_beside_it(torch):
     row = y[0]
     y.copy_(torch.cat([row], -1))
     assert y.tolist() == [[1], [1], [1]]
+
+
+@pytest.mark.parametrize("taped", [False, True])
+def test_an_op_at_which_the_log_is_full_keeps_what_it_has_read(torch, taped):
+    """A log of 2^19 records is evaluated before the next one, which may be the second operand of an op."""
+    for short in range(6):
+        x = torch.tensor([1.0, 2.0, 3.0], requires_grad=taped)
+        a, b = x * 2, x * 3
+        count = x.detach()
+        for _ in range(2**19 - short):
+            count = count + 1
+        product = a[1:] * b[1:]
+        if taped:
+            product.sum().backward()
+            assert x.grad.tolist() == [0.0, 24.0, 36.0]
+        assert product.tolist() == [24.0, 54.0]

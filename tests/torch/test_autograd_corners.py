@@ -194,3 +194,107 @@ def test_the_gradient_of_a_power_is_a_product_and_asks_for_no_choice(power):
         return g.grad_fn.name() if power else None, [round(v, 5) for v in g.tolist()]
 
     assert names(SUT) == names(REF)
+
+
+def both(program):
+    """What a function of the library gives or raises, as text, is the same in both."""
+
+    def said(m):
+        try:
+            return repr(program(m)).replace(f"{m.__name__}.", "torch.")
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+
+    ours, theirs = said(SUT), said(REF)
+    assert ours == theirs
+
+
+def test_what_a_backward_says_to_save_for_backward_changes_nothing():
+    def program(m):
+        seen = []
+
+        class Twice(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                ctx.save_for_backward(g, g, g)
+                seen.append([t.tolist() for t in ctx.saved_tensors])
+                return g * 2
+
+        x = m.ones(2, requires_grad=True)
+        y = Twice.apply(x)
+        y.sum().backward(retain_graph=True)
+        y.sum().backward()
+        return seen, x.grad
+
+    both(program)
+
+
+def test_a_saved_output_shows_the_function_that_made_it():
+    def program(m):
+        seen = []
+
+        class Exp(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                out = x.exp()
+                ctx.save_for_backward(out)
+                return out
+
+            @staticmethod
+            def backward(ctx, g):
+                (out,) = ctx.saved_tensors
+                seen.append(repr(out))
+                return g * out
+
+        x = m.zeros(2, requires_grad=True)
+        m.autograd.grad(Exp.apply(x).sum(), x, create_graph=True)
+        return seen
+
+    both(program)
+
+
+BATCHES = {
+    "rows": lambda m, a: m.autograd.grad(a * 2, a, m.eye(2), is_grads_batched=True),
+    "none for a number": lambda m, a: m.autograd.grad(a.sum(), a, is_grads_batched=True),
+    "other numbers of rows": lambda m, a: m.autograd.grad(
+        [a * 2, a.sum()], a, [m.ones(3, 2), m.ones(4)], is_grads_batched=True
+    ),
+    "none among rows": lambda m, a: m.autograd.grad([a * 2, a.sum()], a, [m.ones(3, 2), None], is_grads_batched=True),
+    "zeros for what was not used": lambda m, a: m.autograd.grad(
+        a * 2, [a, m.ones(3, requires_grad=True)], m.eye(2), is_grads_batched=True, materialize_grads=True
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BATCHES)
+def test_gradients_of_a_batch_of_vectors(case):
+    both(lambda m: BATCHES[case](m, m.ones(2, requires_grad=True)))
+
+
+def test_inputs_by_name_give_gradients_by_name():
+    def program(m):
+        x, unused = m.ones(2, requires_grad=True), m.ones(3, requires_grad=True)
+        return m.autograd.grad((x * x).sum(), {"x": x, "unused": unused}, materialize_grads=True, create_graph=True)
+
+    both(lambda m: list(program(m)))
+    both(lambda m: [program(m)["x"].detach(), program(m)["unused"]])
+
+
+@pytest.mark.filterwarnings("error")
+def test_only_inputs_is_deprecated():
+    x = {m: m.ones(2, requires_grad=True) for m in (SUT, REF)}
+    both(lambda m: m.autograd.grad(x[m].sum(), x[m], only_inputs=False))
+
+
+def test_a_long_chain_of_views_is_read_without_recursion():
+    x = SUT.ones(1, requires_grad=True)
+    y = x
+    for _ in range(60_000):
+        y = y[0:1]
+    (y * 3).sum().backward()
+    assert x.grad.tolist() == [3.0]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.torch.compare import REF, SUT, Raised, outcome, same_exception
-from tests.torch.scripts import compare_lines, evaluate
+from tests.torch.scripts import compare_lines, evaluate, lines_of
 
 # A line, and after | words that the message must contain (PyTorch's contains them too)
 MESSAGES = """
@@ -318,5 +318,30 @@ def test_what_python_itself_refuses_names_tensors_as_with_pytorch(use):
     for module in (SUT, REF):
         with pytest.raises((TypeError, AttributeError)) as refused:
             use(module.ones(2))
+        said.append((type(refused.value), str(refused.value)))
+    assert said[0] == said[1]
+
+
+REFUSED = """
+F.binary_cross_entropy(torch.tensor([0.5]), torch.tensor([1.5]))
+F.binary_cross_entropy(torch.tensor([0.5]), torch.tensor([-0.1]))
+F.binary_cross_entropy(torch.tensor([1.5]), torch.tensor([1.5]))
+F.embedding(torch.tensor([1.0]), torch.ones(3, 2))
+torch.nn.Embedding(3, 2)(torch.tensor([1], dtype=torch.uint8))
+torch.nn.LSTM(4, 3)(torch.ones(0, 2, 4))
+torch.nn.GRU(4, 3, batch_first=True)(torch.ones(2, 0, 4))
+torch.gcd(torch.tensor([4.0]), torch.tensor(2))
+torch.gcd(torch.tensor([True]), torch.tensor([True]))
+torch.lcm(torch.tensor([4]), 2)
+torch.gcd(4, torch.tensor([4]))
+"""
+
+
+@pytest.mark.parametrize("line", lines_of(REFUSED))
+def test_what_was_once_accepted_is_refused_in_pytorchs_words(line):
+    said = []
+    for module in (SUT, REF):
+        with pytest.raises((TypeError, RuntimeError)) as refused:
+            evaluate(module, line)
         said.append((type(refused.value), str(refused.value)))
     assert said[0] == said[1]

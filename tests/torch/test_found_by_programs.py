@@ -233,3 +233,33 @@ def test_ldexp_of_a_float_and_an_integer_keeps_the_floats_dtype():
     for m in (SUT, REF):
         with pytest.raises(NotImplementedError):
             m.ldexp(m.ones(2), m.tensor([True, False]))
+
+
+@pytest.mark.parametrize("name", ["div", "divide", "true_divide", "multiply", "subtract", "floor_divide"])
+@pytest.mark.parametrize("number", [2, 2.5])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int64", "uint8"])
+def test_a_number_may_come_first(name, number, dtype):
+    ours, theirs = (getattr(m, name)(number, m.tensor([3, 4], dtype=getattr(m, dtype))) for m in (SUT, REF))
+    check_tensor(ours, theirs, f"{name}({number}, {dtype})")
+
+
+@pytest.mark.parametrize("name", ["gcd", "lcm"])
+@pytest.mark.parametrize("left, right", [("int8", "int64"), ("int64", "int8"), ("uint8", "int8"), ("bool", "int16")])
+@pytest.mark.parametrize("number", [True, False])
+def test_divisors_have_the_type_that_pytorch_gives_them(name, left, right, number):
+    def found(m):
+        other = m.tensor(1 if number else [1, 1], dtype=getattr(m, right))
+        return getattr(m, name)(m.tensor([1, 1], dtype=getattr(m, left)), other)
+
+    check_tensor(found(SUT), found(REF), f"{name} of {left} and {right}")
+
+
+@pytest.mark.parametrize("layer", ["LSTM", "GRU", "RNN"])
+def test_a_recurrent_layer_takes_a_batch_of_nothing(layer):
+    def shapes(m):
+        x = m.ones(3, 0, 4, requires_grad=True)
+        out, h = getattr(m.nn, layer)(4, 3)(x)
+        out.sum().backward()
+        return [tuple(t.shape) for t in (out, *(h if isinstance(h, tuple) else (h,)), x.grad)]
+
+    assert shapes(SUT) == shapes(REF)

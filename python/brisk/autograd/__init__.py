@@ -42,10 +42,14 @@ def _listed(tensors):
     return [graph._tensor_at(t) if isinstance(t, graph.GradientEdge) else t for t in listed]
 
 
-def _batched(outputs, inputs, vectors, retain, create, allow_unused, materialize):
-    """The gradients for each of a batch of vectors, stacked."""
-    vectors = _listed(vectors)
+def _check_batch(outputs, vectors):
+    """Each output has a batch of vectors of its size, and all batches are of one size."""
     for k, (v, o) in enumerate(zip(vectors, outputs)):
+        if v.dim() == 0:
+            raise ValueError(
+                "vmap(vjp, in_dims=0, ...)(<inputs>): Got in_dim=0 for some input, but that input is a Tensor of "
+                "dimensionality 0 so expected in_dim to satisfy 0 <= in_dim < 0."
+            )
         if v.shape[1:] != o.shape:
             raise RuntimeError(
                 "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
@@ -54,12 +58,23 @@ def _batched(outputs, inputs, vectors, retain, create, allow_unused, materialize
                 f"shape of {o.shape}. If you only want some tensors in `grad_output` to be considered batched, "
                 "consider using vmap."
             )
+    sizes = [len(v) for v in vectors]
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the "
+            "mapped dimension"
+        )
+
+
+def _batched(outputs, inputs, vectors, retain, create, allow_unused):
+    """The gradients for each of a batch of vectors, stacked."""
+    vectors = list(_first_gradients(outputs, vectors))
+    _check_batch(outputs, vectors)
+    count = len(vectors[0])
     rows = [
-        grad(outputs, inputs, [v[i] for v in vectors], True, create, True, allow_unused, False, materialize)
-        for i in range(len(vectors[0]))
+        _gradients_of(outputs, inputs, [v[i] for v in vectors], retain or i + 1 < count, create, allow_unused)
+        for i in range(count)
     ]
-    if not retain:
-        grad(outputs, inputs, [v[0] for v in vectors], False, False, True, True)
     return tuple(None if column[0] is None else _C.stack(column) for column in zip(*rows))
 
 
@@ -117,22 +132,32 @@ def grad(
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
-    outputs, inputs = _listed(outputs), _listed(inputs)
+    names = list(inputs) if type(inputs) is dict else None
+    outputs, inputs = _listed(outputs), _listed(inputs if names is None else inputs.values())
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
+            "other parts of the graph, please use torch.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
     _check_asked(outputs)
     retain = create_graph if retain_graph is None else retain_graph
-    if is_grads_batched:
-        return _batched(outputs, inputs, grad_outputs, retain, create_graph, allow_unused, materialize_grads)
-    return _gradients_of(outputs, inputs, grad_outputs, retain, create_graph, allow_unused, materialize_grads)
+    find = _batched if is_grads_batched else _gradients_of
+    results = find(outputs, inputs, grad_outputs, retain, create_graph, allow_unused or materialize_grads)
+    if materialize_grads:
+        results = tuple(
+            _C.zeros_like(x, requires_grad=create_graph) if g is None else g for g, x in zip(results, inputs)
+        )
+    return results if names is None else dict(zip(names, results))
 
 
-def _gradients_of(outputs, inputs, grad_outputs, retain, create_graph, allow_unused=True, materialize_grads=False):
+def _gradients_of(outputs, inputs, grad_outputs, retain, create_graph, allow_unused=True):
     """grad, also of what only forward mode has put on the tape."""
     gradients = list(_first_gradients(outputs, grad_outputs))
     results = _run(outputs, gradients, inputs, retain, create_graph, False)
-    if materialize_grads:
-        return tuple(_C.zeros_like(x) if g is None else g for g, x in zip(results, inputs))
     for index, g in enumerate(results):
         if g is None and not allow_unused:
             raise RuntimeError(

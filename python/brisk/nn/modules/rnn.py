@@ -220,9 +220,11 @@ class RNNBase(Module):
         elif self.batch_first:
             input = input.transpose(0, 1)
         self._check_input(input, 3)
-        steps, batch = input.shape[:2]
+        steps, batch, features = input.shape
+        if steps == 0:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         h, c = self._states(hx, batch, input, alone, None)
-        data, h, c = self._run(input.reshape(steps * batch, -1), [batch] * steps, h, c)
+        data, h, c = self._run(input.reshape(steps * batch, features), [batch] * steps, h, c)
         output = _nn._steps(data, steps, batch, self.bidirectional)
         if alone:
             output = output.squeeze(1)
