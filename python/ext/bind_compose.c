@@ -295,8 +295,8 @@ const binding compose_rows[] = {
     WITH_TENSORS(addcdiv)
     WITH_MODE("div")
     WITH_MODE("divide")
-    OF_TWO(true_divide)
     { AS_FUNCTION, "true_divide(Scalar self, Tensor other, *, Tensor? out=None)", py_true_divide, NULL },
+    OF_TWO(true_divide)
     { BOTH, "float_power(Tensor self, Tensor exponent, *, Tensor? out=None)", py_float_power, NULL },
     { BOTH, "float_power(Tensor self, Scalar exponent, *, Tensor? out=None)", py_float_power, NULL },
     { AS_FUNCTION, "float_power(Scalar self, Tensor exponent, *, Tensor? out=None)", py_float_power, NULL },

@@ -122,6 +122,20 @@ static PyObject *forget_plans(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+/* For tests: a flush in the middle of ops. */
+static PyObject *log_limit(PyObject *module, PyObject *records)
+{
+    (void)module;
+    const long most = PyLong_AsLong(records), before = log_most_records;
+    if (most < 1 || most > 1 << 28)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "a log of at most %ld records", most);
+    if (bk_sync() < 0)
+        return py_raise();
+    log_most_records = (int)most;
+    log_make_room(&the_log);
+    return PyLong_FromLong(before);
+}
+
 static PyMethodDef functions[] = {
     { "info", info, METH_NOARGS, "What this build runs on." },
     { "set_num_threads", set_num_threads, METH_O, "How many threads evaluate." },
@@ -129,6 +143,7 @@ static PyMethodDef functions[] = {
     { "_plan_without", plan_without, METH_O, "Leaves rewrites out of what is planned from here on: 'teams,sums'." },
     { "_rewrites", rewrites, METH_NOARGS, "The names of all rewrites." },
     { "_plan_facts", plan_facts, METH_NOARGS, "How often each fact was found in the plans made so far." },
+    { "_log_limit", log_limit, METH_O, "How many records a log may have before it is evaluated; what it was." },
     { "_forget_plans", forget_plans, METH_NOARGS, "Evaluates, and forgets all plans and passes." },
     { "_evaluate_at_once", evaluate_at_once, METH_O, "Whether each operation is evaluated when it is recorded." },
     { NULL, NULL, 0, NULL },

@@ -18,7 +18,8 @@ op_log the_log = { .epoch = 1, .look = FIRST_LOOK };
 
 /* A loop that never reads a value must not grow without bound. Past the soft limit the log is flushed where it comes
  * round to the line it began with, so that the pieces of a repeated loop look alike and hit the cache. */
-enum { SOFT_RECORDS = 1 << 18, HARD_RECORDS = 1 << 19 };
+int log_most_records = 1 << 19;
+static int soft_records(void) { return log_most_records - log_most_records / 2; }
 
 bool log_is_eager;
 
@@ -30,14 +31,14 @@ __attribute__((constructor)) static void read_settings(void)
 
 void log_make_room(op_log *log)
 {
-    log->room = log->capacity < SOFT_RECORDS ? log->capacity : SOFT_RECORDS;
+    log->room = log->capacity < soft_records() ? log->capacity : soft_records();
     if (log->look < log->room)
         log->room = log->look;
 }
 
 bool log_has_room(int records, int64_t bytes)
 {
-    return the_log.count + records < SOFT_RECORDS && the_log.bytes + bytes < SOFT_BYTES;
+    return the_log.count + records < soft_records() && the_log.bytes + bytes < SOFT_BYTES;
 }
 
 static bool resize(void *array, size_t item, int count)
@@ -98,10 +99,10 @@ static bool at_loop_start(const op_log *log, const node *n)
 
 static bool over_budget(const op_log *log, const node *n)
 {
-    if ((log->count < SOFT_RECORDS && log->bytes < SOFT_BYTES) ||
+    if ((log->count < soft_records() && log->bytes < SOFT_BYTES) ||
         n->op == OP_second) /* goes with the record before it */
         return false;
-    return at_loop_start(log, n) || log->count >= HARD_RECORDS || log->bytes > 4 * SOFT_BYTES;
+    return at_loop_start(log, n) || log->count >= log_most_records || log->bytes > 4 * SOFT_BYTES;
 }
 
 /* What the machine cannot hold is refused on the line that asks for it, not when it is computed. */

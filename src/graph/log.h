@@ -45,6 +45,7 @@ typedef struct op_log {
 enum { FIRST_LOOK = 128 };
 
 extern op_log the_log;
+extern int log_most_records; /* tests set it, to have a flush anywhere: log_make_room then */
 
 /* Appends n, whose inputs, edges, layout and attr are set; takes a reference of its own. -1: out of memory. */
 int log_append(node *n);

@@ -11,7 +11,7 @@ import warnings
 from collections import Counter
 
 from tests.torch import agreement, mutants, programs
-from tests.torch.compare import REF
+from tests.torch.compare import REF, SUT
 from tests.torch.rehearse import rehearse
 
 
@@ -36,10 +36,13 @@ def main(arguments=None):
     parser.add_argument("--mutant", choices=sorted(mutants.MUTANTS))
     parser.add_argument("--grad", action="store_true", help="every program has gradients")
     parser.add_argument("--rehearsed", action="store_true", help="run twice with other numbers before (rehearse.py)")
+    parser.add_argument("--log-limit", type=int, help="records after which a log is evaluated, amid an op or not")
     parser.add_argument("--show", action="store_true", help="print every program")
     options = parser.parse_args(arguments)
     warnings.filterwarnings("ignore")
     REF.set_num_threads(1)
+    if options.log_limit:
+        SUT._C._log_limit(options.log_limit)
     around, module = (mutants.MUTANTS[options.mutant](), REF) if options.mutant else (None, None)
     start, failures, steps, done = time.time(), Counter(), 0, 0
     for seed in range(options.seed * 1_000_003, options.seed * 1_000_003 + options.programs):

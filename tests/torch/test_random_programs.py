@@ -37,6 +37,14 @@ CONFIGURATIONS = [
 ] + [{"BRISK_ISA": level} for level in instruction_sets()]
 
 
+def run_fuzz(*arguments, **environment):
+    command = [sys.executable, "-m", "tests.torch.fuzz", *map(str, arguments)]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-6000:]}{done.stderr[-3000:]}"
+
+
 @pytest.mark.parametrize(
     "number",
     range(len(CONFIGURATIONS)),
@@ -44,20 +52,18 @@ CONFIGURATIONS = [
 )
 def test_random_programs_agree_with_pytorch(number):
     share = max(PROGRAMS * 4 // 5 // len(CONFIGURATIONS), 1)
-    command = [sys.executable, "-m", "tests.torch.fuzz", "--programs", str(share), "--seed", str(number + 1)]
-    environment = {**os.environ, **CONFIGURATIONS[number]}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-6000:]}{done.stderr[-3000:]}"
+    run_fuzz("--programs", share, "--seed", number + 1, **CONFIGURATIONS[number])
 
 
 @pytest.mark.parametrize("check", ["0", "1"])
 def test_random_programs_agree_with_pytorch_when_their_backward_passes_are_replayed(check):
-    command = [sys.executable, "-m", "tests.torch.fuzz", "--programs", str(max(PROGRAMS // 20, 1)), "--seed", "77"]
-    environment = {**os.environ, "BRISK_CHECK_PLAN": check}
-    done = subprocess.run(
-        [*command, "--grad", "--rehearsed"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900
-    )
-    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-6000:]}{done.stderr[-3000:]}"
+    share = max(PROGRAMS // 20, 1)
+    run_fuzz("--programs", share, "--seed", 77, "--grad", "--rehearsed", BRISK_CHECK_PLAN=check)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5])
+def test_random_programs_agree_with_pytorch_when_logs_are_full_amid_their_ops(limit):
+    run_fuzz("--programs", max(PROGRAMS // 40, 1), "--seed", 78 + limit, "--grad", "--log-limit", limit)
 
 
 @pytest.mark.filterwarnings("ignore")
