@@ -355,10 +355,15 @@ def test_an_op_at_which_the_log_is_full_keeps_what_it_has_read(torch, short_log,
 
 
 def test_an_op_at_which_the_log_is_full_keeps_what_it_has_recorded_on_the_tape(torch, short_log):
-    x, w = torch.tensor([[1.0, 2.0]], requires_grad=True), torch.tensor([[3.0, 4.0]], requires_grad=True)
-    b = torch.tensor([5.0], requires_grad=True)
-    for _ in range(3):
-        x.grad = w.grad = b.grad = None
-        y = torch.nn.functional.linear(x * 1, w * 1, b * 1)
-        y.sum().backward()
-        assert [t.grad.tolist() for t in (x, w, b)] == [[[3.0, 4.0]], [[1.0, 2.0]], [1.0]]
+    for before in range(6):
+        x, w = (
+            torch.tensor([[1.0, 2.0]], requires_grad=True),
+            torch.tensor([[3.0, 4.0], [7.0, 8.0]], requires_grad=True),
+        )
+        b, count = torch.tensor([5.0, 6.0], requires_grad=True), torch.zeros(2)
+        for _ in range(before):
+            count = count + 1
+        torch.nn.functional.linear(x, w.chunk(2)[0], b.chunk(2)[0]).sum().backward()
+        assert x.grad.tolist() == [[3.0, 4.0]]
+        assert w.grad.tolist() == [[1.0, 2.0], [0.0, 0.0]]
+        assert b.grad.tolist() == [1.0, 0.0]
