@@ -370,7 +370,7 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
         first = _divided(input.narrow(d, 1, 1) - input.narrow(d, 0, 1), spacing)
         last = _divided(input.narrow(d, n - 1, 1) - input.narrow(d, n - 2, 1), spacing)
         results.append(_C.cat([first, inside, last], d))
-    return results
+    return tuple(results)
 
 
 def histogram(input, bins, *, range=None, weight=None, density=False, out=None):

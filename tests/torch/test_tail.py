@@ -73,7 +73,7 @@ PROGRAMS = {
     "trapezoid": lambda m: [m.trapezoid(m.tensor(A)), m.trapz(m.tensor(A), dx=0.5), m.trapezoid(m.tensor(A), dim=0)],
     "trapezoid over x": lambda m: m.trapezoid(m.tensor(A), m.tensor([0.0, 1.0, 3.0, 3.5])),
     "cumulative_trapezoid": lambda m: m.cumulative_trapezoid(m.tensor(A)),
-    "gradient": lambda m: list(m.gradient(m.tensor(A), spacing=0.5)),
+    "gradient": lambda m: m.gradient(m.tensor(A), spacing=0.5),
     "histogram": lambda m: list(m.histogram(m.tensor(A), 5)),
     "bartlett_window": lambda m: [m.bartlett_window(7), m.bartlett_window(6, periodic=False)],
     "select_scatter": lambda m: m.select_scatter(m.tensor(A), m.zeros(4), 0, 1),
