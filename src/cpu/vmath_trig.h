@@ -14,8 +14,8 @@
 /* pi in three parts, each less than what is left, so that a negative zero stays one. With a fused multiply-add x - k
  * pi1 is exact, and what is left of x once the second part is gone too is right to the last bit, even where x is next
  * to a zero. Where x is large and lies between two multiples, k may be the other one, so that r is beyond pi/2 and the
- * series loses: over all floats sin and cos stay within 2.3 ULP up to SIN_MAX, tan within 2.5 up to TAN_MAX. Twice as far
- * cos and tan do not. */
+ * series loses: over all floats sin and cos stay within 2.3 ULP up to SIN_MAX, tan within 2.5 up to TAN_MAX. Twice as
+ * far cos and tan do not. */
 #define PI1 0x1.921fb4p+1f
 #define PI2 0x1.4442dp-23f
 #define PI3 0x1.846988p-47f
