@@ -27,7 +27,7 @@
 
 enum { MAX_THREADS = 256 };
 enum { NOT_LENT, LENT, RECALLED };
-static const double AWAKE_MIN_NS = 8e3;    /* work that pays for a second thread while the pool spins */
+static const double AWAKE_MIN_NS = 4e3;    /* work that pays for a second thread while the pool spins */
 static const double ASLEEP_MIN_NS = 100e3; /* and while it sleeps: of one loop, or of several close together */
 static const int64_t CLOSE_NS = 1000 * 1000;
 static const int64_t SPIN_NS = 500 * 1000;

@@ -12,7 +12,7 @@ typedef void (*threads_fn)(void *arg, int64_t begin, int64_t end);
 
 /* Calls fn on pieces [i*grain, min((i+1)*grain, n)) that cover [0, n), on up to bk_get_num_threads() threads, the
  * caller among them; a run of neighbouring pieces may come as one call [i*grain, j*grain). Returns when all are
- * done. `work_ns` is the caller's guess of the whole work: less than 8 us stays on the caller's thread, and
+ * done. `work_ns` is the caller's guess of the whole work: less than 4 us stays on the caller's thread, and
  * less than 100 while the workers sleep, unless it comes often. */
 void threads_for(int64_t n, int64_t grain, double work_ns, threads_fn fn, void *arg);
 

@@ -698,15 +698,15 @@ static bool should_fetch(const gemm_task *t, const gemm_kernels *kernels)
     return !stays && b + (t->m * t->k + t->m * t->n) * kernels->size > SURE_BYTES;
 }
 
-/* How many pieces: one for each thread, of at least 10 us; up to eight as long as they take an eighth of a millisecond,
- * so that a thread that is held up, or has the slower core, does not keep the others waiting. More would only read
- * their operands more often. */
+/* How many pieces: one for each thread, of at least 2.5 us; up to eight as long as they take an eighth of a
+ * millisecond, so that a thread that is held up, or has the slower core, does not keep the others waiting. More would
+ * only read their operands more often. */
 static int64_t choose_pieces(double work_ns)
 {
     const int threads = threads_at_hand();
     const double eighths = work_ns / threads / 125e3; /* of a millisecond for each thread */
     const int64_t each = eighths < 1 ? 1 : min_i64((int64_t)eighths, 8);
-    return threads == 1 ? 1 : min_i64(each * threads, 1 + (int64_t)(work_ns / 10e3));
+    return threads == 1 ? 1 : min_i64(each * threads, 1 + (int64_t)(work_ns / 2.5e3));
 }
 
 /* Whether parts of whole steps of k take about as long as each other: 704 are 512 and 192. */

@@ -10,7 +10,9 @@
  * storage, and nobody outside has that memory's address. The log holds it, so that it stays, and nobody writes to it
  * before the flush: tensor_open wants to be the only holder, tensor_export flushes, tensor_pin calls ahead_leave, and
  * what is recorded waits for the flush. What was computed counts only if cache_find, which compares everything there is
- * to compare, gives this very plan. */
+ * to compare, gives this very plan.
+ *
+ * A log that begins as no plan does will have to be planned: then the worker makes pages ready for that (desk.h). */
 #include "graph/ahead.h"
 
 #include <limits.h>
@@ -19,6 +21,7 @@
 
 #include "core/memory.h"
 #include "core/threads.h"
+#include "graph/desk.h"
 #include "graph/rewrites.h"
 #include "graph/run.h"
 
@@ -28,6 +31,8 @@ enum {
     FEWEST_STEPS = 64,    /* instructions */
     PLANS_TRIED = 4,
     ENOUGH = 256,        /* records by which a plan is known that has nothing to run ahead */
+    NEW_RECORDS = 1024,  /* of a log that no plan is known for, from which on pages are made ready for planning it */
+    WITH_BACKWARD = 4,   /* records that a log on the tape may come to, for each that it has */
     SHORT = 1 << 16,     /* elements of an instruction outside of regions */
     IDLE_ROUNDS = 4096,  /* some 200 us without a new record: Python does something else */
     MOST_PAUSES = 1 << 8 /* logs that a plan lets pass after it was wrong again and again */
@@ -60,6 +65,7 @@ static struct {
     atomic_int limit; /* instructions that the worker may run */
     atomic_int done;
     atomic_bool stop, gone; /* the worker is to end; it has ended */
+    bool furnishing;        /* it is lent to the desk */
     ahead_counts counts;
 } ahead;
 
@@ -319,14 +325,50 @@ static void begin(const op_log *log)
     }
 }
 
+static void furnish(void *arg, int64_t begin, int64_t end)
+{
+    (void)begin, (void)end;
+    desk_furnish(*(int *)arg, &ahead.stop);
+}
+
+static void stop_furnishing(void)
+{
+    if (ahead.furnishing)
+        threads_recall();
+    ahead.furnishing = false;
+}
+
+/* Pages for planning a log that has come so far. How long it will get nobody knows: there is another look when it is
+ * twice as long. */
+static void make_ready(op_log *log)
+{
+    static int records;
+    const node *last = log->nodes[log->count - 1];
+    const int expected = log->count * (last && last->flags & NODE_TAPED ? WITH_BACKWARD : 1);
+    if (log->count < NEW_RECORDS) {
+        log->look = NEW_RECORDS;
+        return;
+    }
+    if (!desk_wants(expected) || threads_at_hand() < 2)
+        return;
+    stop_furnishing();
+    records = expected;
+    atomic_store(&ahead.stop, false);
+    if ((ahead.furnishing = threads_lend(furnish, &records, &ahead.stop)))
+        log->look = 2 * log->count;
+}
+
 void ahead_look(op_log *log)
 {
+    const bool follows = ahead.plan != NULL;
     log->look = INT_MAX;
-    if (!ahead.plan)
-        begin(log);
-    else if (!follow(log))
+    if (follows && !follow(log))
         lose();
-    if (ahead.plan && atomic_load_explicit(&ahead.limit, memory_order_relaxed) < ahead.plan->head->end)
+    else if (!follows && log->count < NEW_RECORDS)
+        begin(log);
+    if (!follows && !ahead.plan)
+        make_ready(log);
+    else if (ahead.plan && atomic_load_explicit(&ahead.limit, memory_order_relaxed) < ahead.plan->head->end)
         log->look = log->count + LOOK_EVERY;
 }
 
@@ -344,6 +386,7 @@ static bool is_bound(const op_log *log)
 
 void ahead_settle(const plan *p, const op_log *log)
 {
+    stop_furnishing();
     if (!ahead.plan)
         return;
     while (ahead_eagerly && !atomic_load(&ahead.stop) && !atomic_load(&ahead.gone) &&

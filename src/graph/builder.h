@@ -29,7 +29,7 @@ typedef struct draft_buffer {
         last_step;  /* the bytes from row to row in the region where it begins and ends; 0: not in rows */
     int32_t values; /* a list through value.next */
     int32_t value_count;
-    family families[FAMILIES]; /* the first family_count */
+    family *families; /* FAMILIES of them, or NULL: most buffers never get one */
 } draft_buffer;
 
 typedef struct value {

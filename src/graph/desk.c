@@ -1,37 +1,44 @@
 /* desk.c: see desk.h.
  *
- * Pieces are cut from a block. What does not fit gets a block of its own, and the desk is made that much larger when it
- * is cleared. Invariant: the kept block is the first of the list, and the only one after a clear. */
+ * Pieces are cut from one stretch of addresses, far longer than most plans need: pages that nobody touches cost
+ * nothing. What does not fit is an allocation of its own.
+ *
+ * Invariant: what lies before `furnished` has pages. A worker that furnishes the desk is the only one at it. */
 #include "graph/desk.h"
 
 #include <stdint.h>
 #include <string.h>
 
+#include "core/error.h"
 #include "core/memory.h"
 
-enum { ALIGNMENT = 16, FIRST_BYTES = 1 << 16, KEPT_BYTES = 1 << 26 };
+enum {
+    ALIGNMENT = 16,
+    BYTES = 1 << 26,    /* logs of very many records are rare enough to get fresh memory */
+    RECORD_BYTES = 512, /* that planning a record of a loop takes, measured */
+    PAGE_BYTES = 4096,  /* or more */
+};
 
 typedef struct block {
     struct block *next;
-    size_t bytes, used;
     size_t unused;
     char data[];
 } block;
 
 static struct {
-    block *kept;  /* NULL: none as yet */
-    block *other; /* for what did not fit */
-    size_t taken; /* bytes, since it was cleared */
+    char *stretch; /* NULL: none as yet */
+    size_t used, furnished;
+    block *apart; /* what did not fit */
 } desk;
 
 /* A piece of its own: where nothing fits, where errors are to be found, and where allocations are to fail. */
 static void *take_apart(size_t bytes)
 {
-    block *b = mem_alloc(sizeof *b + bytes);
+    block *b = mem_try(sizeof *b + bytes);
     if (!b)
         return NULL;
-    *b = (block){ .next = desk.other, .bytes = bytes, .used = bytes };
-    desk.other = b;
+    *b = (block){ .next = desk.apart };
+    desk.apart = b;
     return b->data;
 }
 
@@ -44,15 +51,26 @@ static bool is_apart(void)
 #endif
 }
 
-void *desk_take(size_t bytes)
+static bool has_stretch(void)
+{
+    if (!desk.stretch && !is_apart())
+        desk.stretch = mem_try(BYTES);
+    return desk.stretch != NULL;
+}
+
+void *desk_try(size_t bytes)
 {
     size_t size = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
-    block *b = desk.kept;
-    desk.taken += size;
-    if (!b || b->bytes - b->used < size || is_apart())
+    if (is_apart() || !has_stretch() || BYTES - desk.used < size)
         return take_apart(size);
-    b->used += size;
-    return b->data + b->used - size;
+    desk.used += size;
+    return desk.stretch + desk.used - size;
+}
+
+void *desk_take(size_t bytes)
+{
+    void *p = desk_try(bytes);
+    return p ? p : error_memory();
 }
 
 void *desk_take_zero(size_t bytes)
@@ -67,31 +85,36 @@ void *desk_grow(void *p, size_t had, size_t bytes)
     return grown && had ? memcpy(grown, p, had) : grown;
 }
 
-/* As large as what was taken, and a quarter more; logs of very many records are rare enough to get fresh memory. */
-static void enlarge(void)
-{
-    size_t bytes = desk.taken + desk.taken / 4 < FIRST_BYTES ? FIRST_BYTES : desk.taken + desk.taken / 4;
-    if (is_apart() || bytes > KEPT_BYTES || (desk.kept && desk.kept->bytes >= bytes))
-        return;
-    block *b = mem_try(sizeof *b + bytes);
-    if (!b)
-        return;
-    mem_free(desk.kept);
-    *b = (block){ .bytes = bytes };
-    desk.kept = b;
-}
+size_t desk_mark(void) { return desk.used; }
+void desk_release(size_t mark) { desk.used = mark; }
 
 void desk_clear(void)
 {
-    bool small = desk.other != NULL;
-    for (block *b = desk.other, *next; b; b = next) {
+    for (block *b = desk.apart, *next; b; b = next) {
         next = b->next;
         mem_free(b);
     }
-    desk.other = NULL;
-    if (small)
-        enlarge();
-    if (desk.kept)
-        desk.kept->used = 0;
-    desk.taken = 0;
+    desk.apart = NULL;
+    desk.furnished = desk.used > desk.furnished ? desk.used : desk.furnished;
+    desk.used = 0;
+}
+
+/* --- pages ahead of their use ------------------------------------------------------------------------------------- */
+
+static size_t wanted(int records)
+{
+    const size_t bytes = (size_t)records * RECORD_BYTES;
+    return bytes < BYTES ? bytes : BYTES;
+}
+
+bool desk_wants(int records) { return !is_apart() && has_stretch() && desk.furnished < wanted(records); }
+
+/* By touching them: asking the system for all at once would hold up whoever maps memory meanwhile. */
+void desk_furnish(int records, const atomic_bool *stop)
+{
+    for (const size_t end = wanted(records); desk.furnished < end; desk.furnished += PAGE_BYTES) {
+        if (atomic_load_explicit(stop, memory_order_relaxed))
+            return;
+        *(volatile char *)(desk.stretch + desk.furnished) = 0;
+    }
 }

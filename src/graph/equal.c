@@ -63,6 +63,7 @@ bool share_leaves(const plan_key *key, int32_t *same)
     size_t slots = 64;
     while (slots < (size_t)leaves * 2)
         slots *= 2;
+    const size_t mark = desk_mark();
     int32_t *table = desk_take(slots * sizeof *table);
     if (!table)
         return false;
@@ -76,6 +77,7 @@ bool share_leaves(const plan_key *key, int32_t *same)
             at = (at + 1) & (slots - 1);
         same[l] = table[at] >= 0 ? table[at] : (table[at] = l);
     }
+    desk_release(mark);
     return true;
 }
 
@@ -120,6 +122,7 @@ bool share_equal(planner *p)
     size_t slots = 64;
     while (slots < (size_t)records + (size_t)records / 2)
         slots *= 2;
+    const size_t mark = desk_mark();
     entry *table = desk_take(slots * sizeof *table);
     if (!table)
         return false;
@@ -130,5 +133,6 @@ bool share_equal(planner *p)
         const uint64_t hash = record_hash(p, i);
         share(p, i, find(p, table, slots, i, hash), hash);
     }
+    desk_release(mark);
     return true;
 }

@@ -180,6 +180,7 @@ static void write_all(writer *w)
 key_text *key_text_new(const record_key *records, int count)
 {
     writer w = { .records = records, .count = count, .budget = 4 * count };
+    const size_t mark = desk_mark();
     w.runs = desk_take(((size_t)count + 1) * sizeof *w.runs);
     w.text = desk_take((size_t)count * sizeof *records + 1);
     if (!w.runs || !w.text)
@@ -194,5 +195,6 @@ key_text *key_text_new(const record_key *records, int count)
         memcpy(made->run, w.runs, runs);
         memcpy(made->run + w.run_count, w.text, text);
     }
+    desk_release(mark);
     return made;
 }

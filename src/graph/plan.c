@@ -41,7 +41,7 @@ int32_t buffer_new(planner *p, int kind, int64_t bytes)
         p->buffer_capacity = capacity;
     }
     draft_buffer *b = &p->buffers[p->buffer_count];
-    record_clear(b, offsetof(draft_buffer, families)); /* there are none: most buffers never get one */
+    record_clear(b, sizeof *b);
     b->kind = (uint8_t)kind;
     b->bytes = bytes;
     b->first = INT32_MAX;
@@ -83,7 +83,9 @@ static void fold(draft_buffer *b, const value *x, bool live)
         y->touched = x->touched > y->touched ? x->touched : y->touched;
         return;
     }
-    if (b->family_count < FAMILIES) {
+    if (!b->families)
+        b->families = desk_try(FAMILIES * sizeof *b->families);
+    if (b->families && b->family_count < FAMILIES) {
         b->families[b->family_count++] = (family){ x->layout, x->offset, x->offset, x->touched, live };
     } else {
         b->touched = x->touched > b->touched ? x->touched : b->touched;
@@ -254,7 +256,7 @@ bool materialise(planner *p, int32_t v)
 draft *draft_new(planner *p, instruction_kind kind, int32_t record)
 {
     if (p->draft_count == p->draft_capacity) {
-        int capacity = p->draft_capacity ? p->draft_capacity * 2 : 64 + p->key->records / 8;
+        int capacity = p->draft_capacity ? p->draft_capacity * 2 : 64 + p->key->records / 4;
         draft *grown = desk_grow(p->drafts, (size_t)p->draft_count * sizeof *grown, (size_t)capacity * sizeof *grown);
         if (!grown)
             return NULL;

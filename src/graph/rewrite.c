@@ -398,15 +398,22 @@ bool rewrite(rewritten *out, const op_log *log, const plan_key *key, plan_report
         out->layouts[i] = log->nodes[i] ? log->nodes[i]->layout : log->layouts[i];
     if (!rewrites_done || !has_products(key))
         return true;
-    rewriter w = { .key = key, .log = log, .layouts = out->layouts, .report = report, .out = out };
-    bool any = false, good = rewriter_init(&w);
+    rewritten anew = { 0 };
+    rewriter w = { .key = key, .log = log, .layouts = out->layouts, .report = report, .out = &anew };
+    const size_t before = desk_mark();
+    bool any = false, good = reserve(&w, key->records + key->records / 4 + 64); /* before what is not needed later */
+    const size_t behind = desk_mark();
+    const int room = w.capacity;
+    good = good && rewriter_init(&w);
     if (good) {
         count_reads(&w);
         good = decide(&w, &any);
     }
     if (good && any) {
-        *out = (rewritten){ 0 };
         good = write_anew(&w);
+        *out = anew;
     }
+    if (!any || w.capacity == room)
+        desk_release(any ? behind : before);
     return good;
 }

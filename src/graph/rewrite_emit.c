@@ -5,12 +5,12 @@
 
 #include "graph/desk.h"
 
-static bool reserve(rewriter *w)
+bool reserve(rewriter *w, int records)
 {
     rewritten *out = w->out;
-    if (out->key.records < w->capacity)
+    if (records <= w->capacity)
         return true;
-    size_t had = (size_t)w->capacity, capacity = had ? had * 3 / 2 : (size_t)w->key->records + 64;
+    size_t had = (size_t)w->capacity, capacity = had + had / 2 < (size_t)records ? (size_t)records : had + had / 2;
     out->key.record = desk_grow(out->key.record, had * sizeof(record_key), capacity * sizeof(record_key));
     out->key.bits = desk_grow(out->key.bits, had, capacity);
     out->layouts = desk_grow(out->layouts, had * sizeof *out->layouts, capacity * sizeof *out->layouts);
@@ -22,7 +22,7 @@ static bool reserve(rewriter *w)
 int32_t emit(rewriter *w, record_key key, const layout *l, uint8_t bits, int32_t origin)
 {
     rewritten *out = w->out;
-    if (!l || !reserve(w))
+    if (!l || !reserve(w, w->out->key.records + 1))
         return NO_RECORD;
     key.layout = l->id;
     out->key.record[out->key.records] = key;
@@ -286,7 +286,7 @@ static bool emit_part_view(rewriter *w, int32_t i, int32_t of)
 /* Most records: written where they are to stand. */
 static bool emit_same(rewriter *w, int32_t i)
 {
-    if (!reserve(w))
+    if (!reserve(w, w->out->key.records + 1))
         return false;
     rewritten *out = w->out;
     const int32_t at = out->key.records++;

@@ -170,7 +170,8 @@ bool find_lookups(rewriter *w);
 bool emit_lookup(rewriter *w, int32_t i);
 /* rewrite_parts.c: whether there are any. */
 bool find_parts(rewriter *w);
-/* rewrite_emit.c: the log written anew. */
+/* rewrite_emit.c: room for so many records in all, and the log written anew. */
+bool reserve(rewriter *w, int records);
 bool write_anew(rewriter *w);
 
 /* Records of the new log, which serve record `origin`: their numbers, or NO_RECORD. */

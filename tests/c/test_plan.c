@@ -3,12 +3,14 @@
  * A program is run lazily and then eagerly, op by op, on the same operands; the report of the lazy plan says what was
  * done. */
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "brisk.h"
 #include "core/scope.h"
 #include "core/tensor.h"
+#include "graph/desk.h"
 #include "graph/log.h"
 #include "graph/plan.h"
 #include "graph/run_sum.h"
@@ -665,8 +667,33 @@ static void forgets(void)
     bk_scope_pop();
 }
 
+static void keeps_a_desk(void)
+{
+    enum { RECORDS = 1000 };
+    atomic_bool stop = true;
+    desk_clear();
+    char *kept = desk_take_zero(100);
+    const size_t mark = desk_mark();
+    char *table = desk_take(5000);
+    desk_release(mark);
+    char *later = desk_take(5000);
+    kept[99] = 7;
+    memset(later, 1, 5000);
+    tap_ok(table && later && kept[98] == 0 && kept[99] == 7,
+           "what is released early leaves the rest of the desk alone");
+    const bool wanted = desk_wants(RECORDS);
+    desk_clear();
+    desk_furnish(RECORDS, &stop);
+    tap_ok(desk_wants(RECORDS) == wanted, "a worker that is told to stop touches no more pages");
+    stop = false;
+    if (wanted)
+        desk_furnish(RECORDS, &stop);
+    tap_ok(!desk_wants(RECORDS), "pages that a worker has touched are touched once");
+}
+
 int main(void)
 {
+    keeps_a_desk();
     forgets();
     blocks();
     reduces();
