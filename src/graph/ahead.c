@@ -38,7 +38,8 @@ enum {
     MOST_PAUSES = 1 << 8 /* logs that a plan lets pass after it was wrong again and again */
 };
 static const double LONGEST_NS = 100e3;              /* of an instruction: the flush may have to wait for one */
-static const double LEAST_NS = 300e3;                /* of work */
+static const double LEAST_NS = 100e3;                /* of work */
+static const double FLOPS_PER_NS = 100;              /* of a thread, roughly */
 static const int64_t MOST_BYTES = (int64_t)64 << 20; /* that are taken before they are needed */
 
 /* Bytes that a plan's head reads through a leaf, from its first element. */
@@ -115,17 +116,29 @@ static bool sees_product(finding *f, const instruction *in)
 
 static double each_ns(const plan_region *r) { return r->work_ns / (r->end - r->first); }
 
-/* Whether a worker can run it: in a region of rows, which needs no memory, or short and as simple. */
+/* About what an instruction takes one thread, if it takes long. */
+static double work_of(const plan_region *region, const instruction *in)
+{
+    if (region)
+        return each_ns(region);
+    if (in->kind != DO_KERNEL || in->op != OP_matmul)
+        return 0;
+    const layout *b = in->kernel.in[1].layout;
+    return 2.0 * (double)in->kernel.out.layout->numel * (double)b->sizes[b->ndim - 2] / FLOPS_PER_NS;
+}
+
+/* Whether a worker can run it: in a region of rows, or of few that cores go through together, or short and as simple.
+ * Products do without memory where there is none; blocks cannot. */
 static bool can_run(finding *f, const plan_region *region, const instruction *in)
 {
-    if (region && (!region->rows || region->width || each_ns(region) > LONGEST_NS))
+    if ((region && region->width) || work_of(region, in) > LONGEST_NS)
         return false;
     if (in->kind == DO_COPY)
         return (region || in->copy.to.layout->numel <= SHORT) && sees(f, &in->copy.from, false) &&
                sees(f, &in->copy.to, true);
     if (in->kind == DO_PROGRAM)
         return (region || in->elementwise.program->numel <= SHORT) && sees_program(f, &in->elementwise);
-    return region && in->kind == DO_KERNEL && sees_product(f, in);
+    return in->kind == DO_KERNEL && in->op == OP_matmul && sees_product(f, in);
 }
 
 /* The region that instruction i is in; NULL: none. *at is one that does not end before it. */
@@ -149,7 +162,7 @@ static void find_head(const plan *p, plan_head *h)
         if (!can_run(&f, region, &p->code[i]))
             break;
         h->needs[i] = f.needs;
-        work_ns += region ? each_ns(region) : 0;
+        work_ns += work_of(region, &p->code[i]);
     }
     h->end = ahead_eagerly || (i >= FEWEST_STEPS && work_ns >= LEAST_NS) ? i : 0;
 }

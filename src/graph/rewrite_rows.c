@@ -13,8 +13,8 @@
 enum {
     FEW_ROWS = 8, /* of one product; with more it is as fast as all of them together */
     SHORTEST_RUN = 4,
-    MOST_RUN_ROWS = 512, /* what is made at once should still be near when it is read */
-    LOOKED_AT = 4        /* runs of a bucket */
+    MOST_RUN_ROWS = 64, /* what is made at once should still be near when it is read */
+    LOOKED_AT = 4       /* runs of a bucket */
 };
 
 /* Rows of a larger value. */

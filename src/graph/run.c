@@ -271,7 +271,7 @@ static int run_stretch(const plan *p, const plan_region *region, int first, cons
 {
     if (region->rows)
         return region->width ? run_blocks(p, region, bound) : run_region(p, region, first, bound);
-    counts.teams += run_team(p, region, bound) > 1;
+    counts.teams += run_team(p, region, first, bound) > 1;
     return 0;
 }
 

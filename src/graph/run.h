@@ -53,8 +53,8 @@ int run_alone(const plan *p, const plan_region *r, int32_t i, const binding *bou
 /* run_blocks.c: the same for a region of blocks. */
 int run_blocks(const plan *p, const plan_region *r, const binding *bound);
 
-/* run_team.c: how many cores went through it. */
-int run_team(const plan *p, const plan_region *r, const binding *bound);
+/* run_team.c: the same where cores go through it together; how many did. */
+int run_team(const plan *p, const plan_region *r, int32_t first, const binding *bound);
 extern double team_meeting_ns; /* work between two meetings that pays for a member: tests have teams where none pays */
 static inline int64_t team_columns(const instruction *in)
 {

@@ -161,11 +161,11 @@ int run_alone(const plan *p, const plan_region *region, int32_t i, const binding
 {
     const instruction *in = &p->code[i];
     const region_run r = { .plan = p, .region = region, .bound = bound };
+    if (!region || !region->rows)
+        return run_instruction(in, bound);
     if (in->kind == DO_KERNEL && packs_factor(in, bound))
         pack_factor(in, bound);
-    if (region)
-        return run_rows(&r, in, 0, region->rows);
-    return run_instruction(in, bound);
+    return run_rows(&r, in, 0, region->rows);
 }
 
 int run_region(const plan *p, const plan_region *region, int32_t first, const binding *bound)

@@ -35,6 +35,7 @@ typedef struct member {
 typedef struct team {
     const plan *plan;
     const plan_region *region;
+    int32_t first; /* the instruction to begin with */
     const binding *bound;
     int size;
     atomic_int come;  /* members so far */
@@ -192,7 +193,7 @@ static void lead(team *t)
 {
     int size = 1, meeting = 0;
     bool late = false, over = t->size == 1, back = false;
-    for (int32_t i = t->region->first; i < t->region->end; i++) {
+    for (int32_t i = t->first; i < t->region->end; i++) {
         const instruction *in = &t->plan->code[i];
         if (size == 1 && !over && atomic_load_explicit(&t->come, memory_order_acquire) == t->size) {
             size = t->size;
@@ -236,10 +237,10 @@ static int size_of(const plan_region *region)
     return members < 1 ? 1 : members < threads ? members : threads;
 }
 
-int run_team(const plan *p, const plan_region *region, const binding *bound)
+int run_team(const plan *p, const plan_region *region, int32_t first, const binding *bound)
 {
     static int alone; /* how many teams to come are one core each; the library's lock is held */
-    team t = { .plan = p, .region = region, .bound = bound, .size = size_of(region) };
+    team t = { .plan = p, .region = region, .first = first, .bound = bound, .size = size_of(region) };
     if (alone) {
         alone--;
         t.size = 1;

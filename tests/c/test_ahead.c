@@ -16,10 +16,13 @@
 #include "core/tensor.h"
 #include "graph/ahead.h"
 #include "graph/rewrites.h"
+#include "graph/run.h"
 #include "sanitizers.h"
 #include "tap.h"
 
 enum { STEPS = 80, ROWS = 16, WIDTH = 64, WEIGHTS = 3, RESULTS = 6, MIDDLE = STEPS / 2 };
+
+static int64_t rows = ROWS; /* of the models that are made; one: cores go through their steps together */
 
 typedef struct model {
     bk_tensor *x, *other; /* time, rows, width */
@@ -32,8 +35,8 @@ typedef int (*turn)(model *m, int t, bk_tensor **h, bk_tensor **x);
 
 static model make_model(void)
 {
-    model m = { .x = sample(3, (int64_t[]){ STEPS + 8, ROWS, WIDTH }, BK_FLOAT32, 1, 1),
-                .other = sample(3, (int64_t[]){ STEPS + 8, ROWS, WIDTH }, BK_FLOAT32, 2, 1) };
+    model m = { .x = sample(3, (int64_t[]){ STEPS + 8, rows, WIDTH }, BK_FLOAT32, 1, 1),
+                .other = sample(3, (int64_t[]){ STEPS + 8, rows, WIDTH }, BK_FLOAT32, 2, 1) };
     for (int k = 0; k < WEIGHTS; k++) {
         m.w[k] = sample(k < 2 ? 2 : 1, (int64_t[]){ WIDTH, WIDTH }, BK_FLOAT32, 3 + k, 0.05);
         bk_set_requires_grad(m.w[k], true);
@@ -50,7 +53,7 @@ static bk_tensor *step(const model *m, const bk_tensor *x, const bk_tensor *h)
 /* The states of all steps. */
 static bk_tensor *states(model *m, int length, turn at)
 {
-    bk_tensor *h = bk_zeros(2, (int64_t[]){ ROWS, WIDTH }, BK_FLOAT32), *all[STEPS + 8];
+    bk_tensor *h = bk_zeros(2, (int64_t[]){ rows, WIDTH }, BK_FLOAT32), *all[STEPS + 8];
     int done = 0;
     for (int t = 0; t < length && h; t++) {
         bk_tensor *x = bk_select(m->x, 0, t);
@@ -216,7 +219,7 @@ static int writes_an_element(model *m, int t, bk_tensor **h, bk_tensor **x)
     (void)h, (void)x;
     if (t == MIDDLE)
         for (int k = 0; k < 2; k++)
-            bk_copy_(bk_select(bk_select(bk_select(m->x, 0, k ? t + 9 : 3), 0, 1), 0, 1),
+            bk_copy_(bk_select(bk_select(bk_select(m->x, 0, k ? t + 9 : 3), 0, rows - 1), 0, 1),
                      bk_full(0, NULL, 9, BK_FLOAT32));
     return 0;
 }
@@ -238,8 +241,8 @@ static int writes_behind_our_back(model *m, int t, bk_tensor **h, bk_tensor **x)
     (void)h, (void)x;
     if (t == MIDDLE) {
         float *data = bk_data(m->x);
-        for (int i = 0; i < ROWS * WIDTH; i++)
-            data[3 * ROWS * WIDTH + i] = 0.25f;
+        for (int i = 0; i < rows * WIDTH; i++)
+            data[3 * rows * WIDTH + i] = 0.25f;
     }
     return 0;
 }
@@ -367,7 +370,7 @@ static void check_programs(void)
             bk_set_num_threads(2);
             if (ahead)
                 tap_ok(armed && (!runs_lazily() || (programs[i].departs ? left == 1 && !taken : taken == 1 && !left)),
-                       "a loop that %s is %s", programs[i].name,
+                       "a loop of %d rows that %s is %s", (int)rows, programs[i].name,
                        programs[i].departs ? "computed anew" : "taken on from where the worker was");
             bk_scope_pop();
         }
@@ -418,7 +421,7 @@ static numbers run_drawn(model *m, unsigned cell, unsigned way)
     numbers out = { .parts = 0 };
     const int at = (int)draw(&way, 2 * LENGTH), what = (int)draw(&way, 4);
     bk_scope_push();
-    bk_tensor *h[2] = { bk_zeros(2, (int64_t[]){ ROWS, WIDTH }, BK_FLOAT32), bk_select(m->other, 0, 0) }, *all[LENGTH];
+    bk_tensor *h[2] = { bk_zeros(2, (int64_t[]){ rows, WIDTH }, BK_FLOAT32), bk_select(m->other, 0, 0) }, *all[LENGTH];
     int done = 0;
     for (int t = 0; t < LENGTH && !(t == at && what == 0); t++) {
         if (t == at && what == 1)
@@ -468,8 +471,8 @@ static void check_random_cells(void)
     }
     const ahead_counts after = ahead_count();
     tap_ok(!different && (!runs_lazily() || after.taken - before.taken >= CELLS / 2),
-           "random cells give the same bits (%d times not; %d were taken on, %d departed)", different,
-           (int)(after.taken - before.taken), (int)(after.left - before.left));
+           "random cells of %d rows give the same bits (%d times not; %d were taken on, %d departed)", (int)rows,
+           different, (int)(after.taken - before.taken), (int)(after.left - before.left));
 }
 
 /* --- other things ------------------------------------------------------------------------------------------------- */
@@ -633,6 +636,18 @@ static void check_faults(void)
     numbers_free(&expected);
 }
 
+/* Where the worker was is in the middle of what a team goes through. */
+static void check_one_row(void)
+{
+    const double usual = team_meeting_ns;
+    team_meeting_ns = 1e-3;
+    rows = 1;
+    check_programs();
+    check_random_cells();
+    rows = ROWS;
+    team_meeting_ns = usual;
+}
+
 int main(void)
 {
     bk_set_num_threads(2);
@@ -641,6 +656,7 @@ int main(void)
     check_that_it_pays();
     check_programs();
     check_random_cells();
+    check_one_row();
     check_small_logs();
     check_pauses();
     check_neighbours();
