@@ -9,6 +9,7 @@ from brisk import _C
 from brisk._C import Tensor
 from brisk._composed import looks_like
 from brisk._missing import Absent
+from brisk._out import fill as _fill
 from brisk.linalg import _named
 
 __all__ = [
@@ -130,10 +131,11 @@ def imag(input):
     raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
 
 
-def angle(input):
+def angle(input, *, out=None):
     """pi below zero, else 0; nan stays."""
     x = input if input.is_floating_point() else input.to(_C.get_default_dtype())
-    return _C.where(x < 0, math.pi, 0.0).to(x.dtype).masked_fill(x.isnan(), math.nan) + _C.zeros_like(x) * x.sign()
+    half_turns = _C.where(x < 0, math.pi, 0.0).to(x.dtype).masked_fill(x.isnan(), math.nan)
+    return _fill("angle", out, half_turns + _C.zeros_like(x) * x.sign())
 
 
 def conj_physical(input):
@@ -260,24 +262,20 @@ def _of_integers(name, input, other):
 
 def gcd(input, other, *, out=None):
     """The greatest common divisors of integers."""
-    return _fill(out, _of_integers("gcd", input, other))
+    return _fill("gcd", out, _of_integers("gcd", input, other))
 
 
 def lcm(input, other, *, out=None):
     """The least common multiples of integers."""
-    return _fill(out, _of_integers("lcm", input, other))
+    return _fill("lcm", out, _of_integers("lcm", input, other))
 
 
-def _fill(out, result):
-    return result if out is None else out.copy_(result)
-
-
-def frexp(input):
+def frexp(input, *, out=None):
     """The mantissa and the exponent of each number."""
     import numpy as np
 
     mantissa, exponent = _by_numpy(np.frexp, input)
-    return _Frexp(mantissa, exponent.to(_C.int32))
+    return _fill("frexp", out, _Frexp(mantissa, exponent.to(_C.int32)))
 
 
 @looks_like("ldexp")
@@ -292,14 +290,15 @@ def ldexp(input, other, *, out=None):
         result = input * _C.pow(2.0, other)
     like = _C.empty_like(input, dtype=result.dtype)  # PyTorch makes room for the result first
     alike = like.shape != result.shape or like.stride() == result.stride()
-    return _fill(out, result if alike else like.copy_(result))
+    return _fill("ldexp", out, result if alike else like.copy_(result))
 
 
 @looks_like("mvlgamma")
-def mvlgamma(input, p):
+def mvlgamma(input, p, *, out=None):
     """The logarithm of the multivariate gamma function."""
     steps = _C.arange(p, dtype=input.dtype) / 2
-    return (input.unsqueeze(-1) - steps).lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
+    result = (input.unsqueeze(-1) - steps).lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
+    return _fill("mvlgamma", out, result)
 
 
 @looks_like("renorm")
@@ -311,7 +310,7 @@ def renorm(input, p, dim, maxnorm, *, out=None):
     shape[dim] = -1
     result = input * scale.view(shape)
     made = _C.empty(result.shape, dtype=result.dtype)  # row-major, as PyTorch's is
-    return _fill(out, result if result.stride() == made.stride() else made.copy_(result))
+    return _fill("renorm", out, result if result.stride() == made.stride() else made.copy_(result))
 
 
 def _gaps(y, x, dim):
@@ -381,7 +380,8 @@ def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
     counts, at = np.histogram(
         input.numpy(), edges, range, weights=None if weight is None else weight.numpy(), density=density
     )
-    return _Histogram(_C.from_numpy(counts).to(input.dtype), _C.from_numpy(at).to(input.dtype))
+    result = _Histogram(_C.from_numpy(counts).to(input.dtype), _C.from_numpy(at).to(input.dtype))
+    return _fill("histogram", out, result)
 
 
 def bartlett_window(window_length, periodic=True, *, dtype=None, device=None, requires_grad=False):

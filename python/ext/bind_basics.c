@@ -23,6 +23,7 @@ const binding basics_rows[] = {
       "The product of two matrices, vectors, or batches of matrices." },
     { AS_METHOD, "zero_(Tensor self)", py_zero_, "Writes 0 to every element." },
     { AS_METHOD, "copy_(Tensor self, Tensor other)", py_copy_, "Writes the elements of other, broadcast and cast." },
+    { AS_FUNCTION, "_fill_out(str function, Object result, Object into)", py_fill_out, NULL },
     { AS_FUNCTION, "sync()", py_sync, "Evaluates everything recorded so far." },
 };
 const size_t basics_row_count = sizeof basics_rows / sizeof *basics_rows;

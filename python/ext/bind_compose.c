@@ -18,13 +18,14 @@ static bk_tensor *locked(compute f, const arg *a)
 }
 
 /* f of n arguments, given back in out, which follows them. */
-static PyObject *apply_out(compute f, const arg *a, int n)
+static PyObject *apply_into(compute f, const arg *a, int n, bool same_dtype)
 {
     if (a[n].given && !py_reads_apart(a[n].tensor, a, n))
         return NULL;
     bk_tensor *t = locked(f, a);
-    return !t && PyErr_Occurred() ? NULL : py_elementwise_out(t, a, n, &a[n], false);
+    return !t && PyErr_Occurred() ? NULL : py_elementwise_out(t, a, n, &a[n], same_dtype);
 }
+static PyObject *apply_out(compute f, const arg *a, int n) { return apply_into(f, a, n, false); }
 
 static PyObject *apply_in_place(compute f, const arg *a, int n)
 {
@@ -149,6 +150,13 @@ static bk_tensor *compute_clamp(const arg *a)
     return clamp_between(in[0], a[1].given ? &in[1] : NULL, a[2].given ? &in[2] : NULL);
 }
 FUNCTION_AND_IN_PLACE(clamp, 3)
+static bk_tensor *compute_clamp_min(const arg *a) { return compute_clamp((const arg[]){ a[0], a[1], { 0 } }); }
+static bk_tensor *compute_clamp_max(const arg *a) { return compute_clamp((const arg[]){ a[0], { 0 }, a[1] }); }
+FUNCTION_AND_IN_PLACE(clamp_min, 2)
+FUNCTION_AND_IN_PLACE(clamp_max, 2)
+static PyObject *py_clamp_min_number(const arg *a) { return apply_into(compute_clamp_min, a, 2, true); }
+static PyObject *py_clamp_max_number(const arg *a) { return apply_into(compute_clamp_max, a, 2, true); }
+static PyObject *py_clamp_numbers(const arg *a) { return apply_into(compute_clamp, a, 3, true); }
 
 /* --- comparison
  * ---------------------------------------------------------------------------------------------------------------- */
@@ -191,14 +199,7 @@ static bk_tensor *compute_logit(const arg *a) { return logit(a[0].tensor, a[1].g
 static bk_tensor *compute_sinc(const arg *a) { return bk_sinc(a[0].tensor); }
 static bk_tensor *compute_deg2rad(const arg *a) { return bk_deg2rad(a[0].tensor); }
 static bk_tensor *compute_rad2deg(const arg *a) { return bk_rad2deg(a[0].tensor); }
-static PyObject *py_nan_to_num(const arg *a)
-{
-    bk_dtype dtype = tensor_dtype(a[0].tensor);
-    if (a[4].given && tensor_dtype(a[4].tensor) != dtype)
-        return PyErr_Format(PyExc_RuntimeError, "nan_to_num: dtype of out: %s should be same as input: %s",
-                            dtypes[tensor_dtype(a[4].tensor)].type_name, dtypes[dtype].type_name);
-    return apply_out(compute_nan_to_num, a, 4);
-}
+FUNCTION(nan_to_num, 4)
 static PyObject *py_nan_to_num_(const arg *a) { return apply_in_place(compute_nan_to_num, a, 1); }
 FUNCTION_AND_IN_PLACE(logit, 2)
 FUNCTION_AND_IN_PLACE(sinc, 1)
@@ -213,7 +214,10 @@ static PyObject *py_positive(const arg *a)
 }
 static PyObject *py_erfcx(const arg *a) { return py_wrap(bk_erfcx(a[0].tensor)); }
 static PyObject *py_zeta(const arg *a) { return py_wrap(bk_zeta(a[0].tensor, a[1].tensor)); }
-static PyObject *py_polygamma(const arg *a) { return py_out(bk_polygamma(a[0].i, a[1].tensor), &a[2]); }
+static PyObject *py_polygamma(const arg *a)
+{
+    return py_elementwise_out(bk_polygamma(a[0].i, a[1].tensor), &a[1], 1, &a[2], false);
+}
 static PyObject *py_polygamma_method(const arg *a) { return py_wrap(bk_polygamma(a[1].i, a[0].tensor)); }
 /* A row of the op table under another name. */
 #define ALIAS(name, op)                                                                                                \
@@ -277,9 +281,14 @@ ROWS_WITHOUT_OUT(DEFINE_PLAIN)
     { AS_METHOD, name "_(Tensor self, Scalar other, *, str? rounding_mode=None)", py_div_, NULL },
 #define WITH_BOUNDS(name)                                                                                              \
     { BOTH, name "(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor? out=None)", py_clamp, NULL },           \
-    { BOTH, name "(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor? out=None)", py_clamp, NULL },           \
+    { BOTH, name "(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor? out=None)", py_clamp_numbers, NULL },   \
     { BOTH, name "_(Tensor self, Tensor? min=None, Tensor? max=None)", py_clamp_, NULL },                              \
     { BOTH, name "_(Tensor self, Scalar? min=None, Scalar? max=None)", py_clamp_, NULL },
+#define WITH_BOUND(name, bound)                                                                                        \
+    { BOTH, #name "(Tensor self, Tensor " bound ", *, Tensor? out=None)", py_##name, NULL },                           \
+    { BOTH, #name "(Tensor self, Scalar " bound ", *, Tensor? out=None)", py_##name##_number, NULL },                  \
+    { BOTH, #name "_(Tensor self, Tensor " bound ")", py_##name##_, NULL },                                            \
+    { BOTH, #name "_(Tensor self, Scalar " bound ")", py_##name##_, NULL },
 #define WITH_TENSORS(name)                                                                                             \
     { BOTH, #name "(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor? out=None)", py_##name,     \
       NULL },                                                                                                          \
@@ -306,6 +315,8 @@ const binding compose_rows[] = {
     { BOTH, "round_(Tensor self, *, int decimals=0)", py_round_, NULL },
     WITH_BOUNDS("clamp")
     WITH_BOUNDS("clip")
+    WITH_BOUND(clamp_min, "min")
+    WITH_BOUND(clamp_max, "max")
     { BOTH, "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)", py_isclose, NULL },
     { BOTH, "allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)", py_allclose,
       NULL },

@@ -40,6 +40,7 @@ static PyObject *apply_in_place(int op, const arg *a)
 #undef TERNARY
 
 static PyObject *py_where(const arg *a) { return apply(EW_where, a); }
+static PyObject *py_where_number(const arg *a) { return apply(EW_where, (const arg[]){ a[0], a[1], a[2], { 0 } }); }
 /* (self, condition, other) */
 static PyObject *py_where_method(const arg *a) { return apply(EW_where, (const arg[]){ a[1], a[0], a[2], { 0 } }); }
 UNARY(lerp)
@@ -62,9 +63,9 @@ const binding elementwise_rows[] = {
 #include "brisk/ops.def"
     { AS_FUNCTION, "where(Tensor condition)", py_where_places, NULL },
     { AS_FUNCTION, "where(Tensor condition, Tensor self, Tensor other, *, Tensor? out=None)", py_where, NULL },
-    { AS_FUNCTION, "where(Tensor condition, Tensor self, Scalar other, *, Tensor? out=None)", py_where, NULL },
-    { AS_FUNCTION, "where(Tensor condition, Scalar self, Tensor other, *, Tensor? out=None)", py_where, NULL },
-    { AS_FUNCTION, "where(Tensor condition, Scalar self, Scalar other, *, Tensor? out=None)", py_where, NULL },
+    { AS_FUNCTION, "where(Tensor condition, Tensor self, Scalar other)", py_where_number, NULL },
+    { AS_FUNCTION, "where(Tensor condition, Scalar self, Tensor other)", py_where_number, NULL },
+    { AS_FUNCTION, "where(Tensor condition, Scalar self, Scalar other)", py_where_number, NULL },
     { AS_METHOD, "where(Tensor self, Tensor condition, Tensor other)", py_where_method, NULL },
     { AS_METHOD, "where(Tensor self, Tensor condition, Scalar other)", py_where_method, NULL },
     { BOTH, "lerp(Tensor self, Tensor end, Tensor weight, *, Tensor? out=None)", py_lerp, NULL },

@@ -560,7 +560,7 @@ static PyObject *py_repeat_interleave_by(const arg *a)
 {
     return py_wrap(bk_repeat_interleave(a[0].tensor, a[1].tensor, dim_or_flat(&a[2])));
 }
-static PyObject *py_diag(const arg *a) { return py_wrap(bk_diag(a[0].tensor, a[1].i)); }
+static PyObject *py_diag(const arg *a) { return py_out(bk_diag(a[0].tensor, a[1].i), &a[2]); }
 static PyObject *py_diag_embed(const arg *a)
 {
     return py_wrap(bk_diag_embed(a[0].tensor, a[1].i, (int)a[2].i, (int)a[3].i));
@@ -672,7 +672,7 @@ const binding shape_rows[] = {
       py_repeat_interleave, NULL },
     { BOTH, "repeat_interleave(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None)",
       py_repeat_interleave_by, NULL },
-    { BOTH, "diag(Tensor self, int diagonal=0)", py_diag, NULL },
+    { BOTH, "diag(Tensor self, int diagonal=0, *, Tensor? out=None)", py_diag, NULL },
     { BOTH, "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1)", py_diag_embed, NULL },
     { BOTH, "diagflat(Tensor self, int offset=0)", py_diagflat, NULL },
     { AS_METHOD, "contiguous(Tensor self, *, memory_format? memory_format=None)", py_contiguous, NULL },

@@ -50,6 +50,8 @@ typedef struct overload {
     uint8_t required;   /* the positional ones that have no default */
     uint8_t withheld;   /* how many are */
     uint8_t hidden;     /* 1 when the first is a method's self, which texts and counts leave out */
+    uint8_t out;        /* which parameter is out; as many as there are: none */
+    uint8_t out_row;    /* out.c */
     int8_t spread;      /* the parameter that takes any number of ints, or -1 */
     param *params;
     arg *defaults;

@@ -86,7 +86,8 @@ static int check_lerp(const operand *in)
         if (in[k].value && in[k].value->dtype != d && (k == 1 || in[k].value->layout->ndim))
             return error_int(BK_RUNTIME_ERROR, "expected dtype %s for `%s` but got dtype %s", c_type_names[d], names[k],
                              c_type_names[in[k].value->dtype]);
-    return dtype_is_float(d) ? 0 : refuse_dtype(in[2].value ? "lerp_kernel_tensor" : "lerp_kernel_scalar", d);
+    return dtype_is_float(d) ? factor_check(in[2], d)
+                             : refuse_dtype(in[2].value ? "lerp_kernel_tensor" : "lerp_kernel_scalar", d);
 }
 
 /* What PyTorch refuses although there would be an answer. */
@@ -110,9 +111,11 @@ static bool divides(int op) { return op == EW_floor_divide || op == EW_remainder
 
 /* Integers are not divided by zero: the divisor is evaluated, so that the error comes on the line that divides. The
  * dividend x is held meanwhile: a flush drops what only a handle remembers. */
-static int check_divisor(operand x, operand y)
+static int check_divisor(operand x, operand y, bk_dtype dtype)
 {
-    int64_t zeros = !y.value && y.i == 0;
+    char element[8];
+    dtype_store_int(dtype, element, y.value ? 1 : y.i); /* 256 is none of the numbers of a byte, and 0 as one */
+    int64_t zeros = dtype_load_int(dtype, element) == 0;
     if (y.value) {
         if (x.value)
             node_retain(x.value);
@@ -161,7 +164,7 @@ static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_IN
     if (first)
         want[0] = BK_BOOL;
     *result = ew_gives_bool((ew_op)op) ? BK_BOOL : common;
-    return divides(op) && !dtype_is_float(common) ? check_divisor(in[0], in[1]) : 0;
+    return divides(op) && !dtype_is_float(common) ? check_divisor(in[0], in[1], common) : 0;
 }
 
 node *number_node(operand o, bk_dtype dtype)
@@ -672,12 +675,15 @@ static int cheaper_power(const operand *in)
                                 : EW_pow;
 }
 
+/* An exponent is a number of the result's dtype; only float32 and float64 take any. */
 static int check_power(int op, const operand *in)
 {
-    if (op != EW_pow || in[1].value || in[1].category == CATEGORY_FLOAT || in[1].i >= 0 || !in[0].value ||
-        dtype_is_float((bk_dtype)in[0].value->dtype))
+    if (op != EW_pow || in[1].value || !in[0].value)
         return 0;
-    return error_int(BK_RUNTIME_ERROR, "Integers to negative integer powers are not allowed.");
+    bk_dtype d = operands_promote(in, 2);
+    if (!dtype_is_float(d) && in[1].i < 0)
+        return error_int(BK_RUNTIME_ERROR, "Integers to negative integer powers are not allowed.");
+    return d == BK_FLOAT32 || d == BK_FLOAT64 ? 0 : number_check(in[1], d);
 }
 
 /* The condition is a mask. A number among the choices must be one of the result's dtype, but for 16-bit floats, where

@@ -338,12 +338,17 @@ int bk_scatter_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *
     return scatter_locked(op_of(mode), "scatter", t, dim, index, src, number_int(0), (scatter_mode)mode);
 }
 
-int bk_scatter_s_(bk_tensor *t, int dim, const bk_tensor *index, double value, const char *reduce)
+int scatter_number(bk_tensor *t, int dim, const bk_tensor *index, operand number, const char *reduce)
 {
     int mode = mode_of(reduce);
     if (!t || !index || mode < 0)
         return -1;
-    return scatter_locked(op_of(mode), "scatter", t, dim, index, NULL, number_float(value), (scatter_mode)mode);
+    return scatter_locked(op_of(mode), "scatter", t, dim, index, NULL, number, (scatter_mode)mode);
+}
+
+int bk_scatter_s_(bk_tensor *t, int dim, const bk_tensor *index, double value, const char *reduce)
+{
+    return scatter_number(t, dim, index, number_of(value), reduce);
 }
 
 int bk_scatter_add_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *src)
@@ -565,10 +570,14 @@ int bk_index_copy_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tenso
                : -1;
 }
 
+int index_fill_number(bk_tensor *t, int dim, const bk_tensor *index, operand number)
+{
+    return t && index ? write_slices_locked(OP_index_fill, "index_fill_", t, dim, index, NULL, number) : -1;
+}
+
 int bk_index_fill_(bk_tensor *t, int dim, const bk_tensor *index, double value)
 {
-    return t && index ? write_slices_locked(OP_index_fill, "index_fill_", t, dim, index, NULL, number_float(value))
-                      : -1;
+    return index_fill_number(t, dim, index, number_of(value));
 }
 
 int bk_index_fill_t_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *value)
@@ -685,10 +694,15 @@ bk_tensor *bk_scatter(const bk_tensor *t, int dim, const bk_tensor *index, const
     return changed(c, bk_scatter_(c, dim, index, src, reduce));
 }
 
-bk_tensor *bk_scatter_s(const bk_tensor *t, int dim, const bk_tensor *index, double value, const char *reduce)
+bk_tensor *scattered(const bk_tensor *t, int dim, const bk_tensor *index, operand number, const char *reduce)
 {
     bk_tensor *c = row_major_copy(t);
-    return changed(c, bk_scatter_s_(c, dim, index, value, reduce));
+    return changed(c, scatter_number(c, dim, index, number, reduce));
+}
+
+bk_tensor *bk_scatter_s(const bk_tensor *t, int dim, const bk_tensor *index, double value, const char *reduce)
+{
+    return scattered(t, dim, index, number_of(value), reduce);
 }
 
 bk_tensor *bk_scatter_add(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *src)
@@ -716,10 +730,15 @@ bk_tensor *bk_index_copy(const bk_tensor *t, int dim, const bk_tensor *index, co
     return changed(c, bk_index_copy_(c, dim, index, source));
 }
 
-bk_tensor *bk_index_fill(const bk_tensor *t, int dim, const bk_tensor *index, double value)
+bk_tensor *index_filled(const bk_tensor *t, int dim, const bk_tensor *index, operand number)
 {
     bk_tensor *c = bk_clone(t);
-    return changed(c, bk_index_fill_(c, dim, index, value));
+    return changed(c, index_fill_number(c, dim, index, number));
+}
+
+bk_tensor *bk_index_fill(const bk_tensor *t, int dim, const bk_tensor *index, double value)
+{
+    return index_filled(t, dim, index, number_of(value));
 }
 
 bk_tensor *bk_index_fill_t(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *value)

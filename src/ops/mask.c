@@ -57,7 +57,7 @@ static bk_tensor *filled(const bk_tensor *x, const bk_tensor *mask, operand valu
 }
 
 /* Row-major: PyTorch fills a copy of x. */
-static bk_tensor *filled_copy(const bk_tensor *x, const bk_tensor *mask, operand value)
+bk_tensor *masked_filled(const bk_tensor *x, const bk_tensor *mask, operand value)
 {
     bk_scope_push();
     bk_tensor *t = filled(x, mask, value, "masked_fill");
@@ -87,7 +87,7 @@ bk_tensor *bk_masked_fill(const bk_tensor *t, const bk_tensor *mask, double valu
     if (!t || !mask)
         return NULL;
     lock_take();
-    bk_tensor *r = filled_copy(t, mask, number_of(value));
+    bk_tensor *r = masked_filled(t, mask, number_of(value));
     lock_give();
     return r;
 }
@@ -98,7 +98,7 @@ bk_tensor *bk_masked_fill_t(const bk_tensor *t, const bk_tensor *mask, const bk_
         return NULL;
     lock_take();
     operand in;
-    bk_tensor *r = tensor_read(value, &in) ? filled_copy(t, mask, in) : NULL;
+    bk_tensor *r = tensor_read(value, &in) ? masked_filled(t, mask, in) : NULL;
     lock_give();
     return r;
 }
