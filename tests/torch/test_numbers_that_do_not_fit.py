@@ -24,7 +24,7 @@ USES = [use.strip() for line in lines_of(USES) for use in line.split(";")]
 @pytest.mark.parametrize("use", USES)
 def test_a_number_is_taken_or_refused_as_in_pytorch(use, dtype):
     for number in NUMBERS:
-        if "alpha" in use and number == "2**63 - 1" and dtype == "int64":
+        if "baddbmm" in use and "2**6" in number and dtype == "int64":
             continue  # factors of products are doubles
         if dtype == "uint8" and number == "-1" and "linspace" in use or number == "-2**70" and "F." in use:
             continue  # which depends on how PyTorch's signature reads the number
