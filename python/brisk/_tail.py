@@ -160,27 +160,36 @@ def _split_at(input, where, dim):
     return input.tensor_split(where, dim)
 
 
-def hsplit(input, indices_or_sections):
+def _parts_of(name, indices_or_sections, indices, sections):
+    """The one of the three that was given: PyTorch has two forms, and names for both."""
+    given = [v for v in (indices_or_sections, indices, sections) if v is not None]
+    if len(given) != 1:
+        raise TypeError(f"{name}() takes indices or sections, and one of them")
+    return given[0]
+
+
+def hsplit(input, indices_or_sections=None, *, indices=None, sections=None):
     """Parts along the second dimension, of a 1-d tensor the first."""
     if input.dim() < 1:
         raise RuntimeError(
             "torch.hsplit requires a tensor with at least 1 dimension, but got a tensor with 0 dimensions!"
         )
-    return _split_at(input, indices_or_sections, 0 if input.dim() == 1 else 1)
+    parts = _parts_of("hsplit", indices_or_sections, indices, sections)
+    return _split_at(input, parts, 0 if input.dim() == 1 else 1)
 
 
-def vsplit(input, indices_or_sections):
+def vsplit(input, indices_or_sections=None, *, indices=None, sections=None):
     """Parts along the first dimension."""
     if input.dim() < 2:
         raise RuntimeError("torch.vsplit requires a tensor with at least 2 dimensions")
-    return _split_at(input, indices_or_sections, 0)
+    return _split_at(input, _parts_of("vsplit", indices_or_sections, indices, sections), 0)
 
 
-def dsplit(input, indices_or_sections):
+def dsplit(input, indices_or_sections=None, *, indices=None, sections=None):
     """Parts along the third dimension."""
     if input.dim() < 3:
         raise RuntimeError("torch.dsplit requires a tensor with at least 3 dimensions")
-    return _split_at(input, indices_or_sections, 2)
+    return _split_at(input, _parts_of("dsplit", indices_or_sections, indices, sections), 2)
 
 
 def unsafe_split(input, split_size, dim=0):
@@ -372,7 +381,7 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
     return tuple(results)
 
 
-def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
+def histogram(input, bins=100, *, range=None, weight=None, density=False, out=None):
     """Counts and edges of bins."""
     import numpy as np
 
@@ -384,10 +393,10 @@ def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
     return _fill("histogram", out, result)
 
 
-def bartlett_window(window_length, periodic=True, *, dtype=None, device=None, requires_grad=False):
+def bartlett_window(window_length, periodic=True, *, dtype=None, requires_grad=False, **where):
     """A window that rises and falls in straight lines."""
     if window_length < 2:
-        return _C.ones(window_length, dtype=dtype, requires_grad=requires_grad)
+        return _C.ones(window_length, dtype=dtype, requires_grad=requires_grad, **where)
     n = window_length + 1 if periodic else window_length
     w = 1 - (2 * _C.arange(n, dtype=dtype or _C.get_default_dtype()) / (n - 1) - 1).abs()
     w = w[:-1].clone() if periodic else w
@@ -427,8 +436,9 @@ def _map_(self, tensor, callable):
     return self.copy_(_C.tensor([callable(a, b) for a, b in pairs], dtype=self.dtype).reshape(self.shape))
 
 
-def _sum_to_size(self, *size):
+def _sum_to_size(self, *sizes, size=None):
     """Summed over the dimensions that broadcasting would repeat."""
+    size = sizes if size is None else (size,)
     size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     lead = self.dim() - len(size)
     dims = [*range(lead), *(d for d in range(lead, self.dim()) if size[d - lead] == 1 and self.shape[d] != 1)]
@@ -436,9 +446,9 @@ def _sum_to_size(self, *size):
     return result.reshape(size)
 
 
-def _new_empty_strided(self, size, stride, dtype=None, device=None, requires_grad=False):
+def _new_empty_strided(self, size, stride, dtype=None, **options):
     """Memory of the given sizes and strides, and of this tensor's dtype."""
-    return _C.empty_strided(size, stride, dtype=dtype or self.dtype, requires_grad=requires_grad)
+    return _C.empty_strided(size, stride, dtype=dtype or self.dtype, **options)
 
 
 def _set(name, function):

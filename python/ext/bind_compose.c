@@ -108,6 +108,9 @@ ALPHA_SECOND(sub)
 static PyObject *py_rsub(const arg *a) { return py_wrap(locked(compute_rsub, a)); }
 FUNCTION_AND_IN_PLACE(addcmul, 4)
 FUNCTION_AND_IN_PLACE(addcdiv, 4)
+/* (self, value, tensor1, tensor2, out): the older order */
+static PyObject *py_addcmul_value(const arg *a) { return py_addcmul((const arg[]){ a[0], a[2], a[3], a[1], a[4] }); }
+static PyObject *py_addcdiv_value(const arg *a) { return py_addcdiv((const arg[]){ a[0], a[2], a[3], a[1], a[4] }); }
 
 /* --- quotients and powers
  * ------------------------------------------------------------------------------------------------ */
@@ -127,7 +130,17 @@ static bk_tensor *compute_float_power(const arg *a)
 static bk_tensor *compute_round(const arg *a) { return round_decimals(a[0].tensor, a[1].i); }
 
 FUNCTION_AND_IN_PLACE(div, 3)
-FUNCTION_AND_IN_PLACE(float_power, 2)
+FUNCTION(float_power, 2)
+static PyObject *py_float_power_(const arg *a)
+{
+    bk_dtype dtype = tensor_dtype(a[0].tensor);
+    if (dtype != BK_FLOAT64)
+        return PyErr_Format(PyExc_RuntimeError,
+                            "the base given to float_power_ has dtype %s but the operation's result requires dtype "
+                            "Double",
+                            dtypes[dtype].type_name);
+    return apply_in_place(compute_float_power, a, 2);
+}
 static PyObject *py_round(const arg *a) { return py_elementwise_out(locked(compute_round, a), a, 1, &a[2], true); }
 static PyObject *py_round_(const arg *a) { return apply_in_place(compute_round, a, 1); }
 
@@ -244,9 +257,20 @@ static PyObject *py_polygamma_method(const arg *a) { return py_wrap(bk_polygamma
     X(absolute, abs) X(negative, neg) X(arccos, acos) X(arcsin, asin) X(arctan, atan) X(arccosh, acosh)                \
     X(arcsinh, asinh) X(arctanh, atanh) X(fix, trunc) X(sgn, sign)
 #define BINARY_ALIASES(X)                                                                                              \
-    X(multiply, mul) X(greater, gt) X(greater_equal, ge) X(less, lt) X(less_equal, le) X(not_equal, ne)                \
-    X(arctan2, atan2)
+    X(multiply, mul) X(greater, gt) X(greater_equal, ge) X(less, lt) X(less_equal, le) X(not_equal, ne)
+/* Rows that take no numbers in PyTorch, and those that take them second only. */
+#define ROWS_OF_TENSORS(X)                                                                                             \
+    X(hypot, hypot) X(logaddexp, logaddexp) X(logaddexp2, logaddexp2) X(atan2, atan2) X(arctan2, atan2)                \
+    X(igamma, igamma) X(igammac, igammac) X(minimum, minimum) X(maximum, maximum) X(fmin, fmin) X(fmax, fmax)          \
+    X(nextafter, nextafter) X(logical_and, logical_and) X(logical_or, logical_or)              \
+    X(logical_xor, logical_xor)
+#define ROWS_WITH_NUMBER_LAST(X)                                                                                       \
+    X(fmod, fmod) X(eq, eq) X(ne, ne) X(lt, lt) X(le, le) X(gt, gt) X(ge, ge) X(copysign, copysign)
 #define DEFINE_ALIAS(name, op) ALIAS(name, EW_##op)
+ALIAS(pow, EW_pow)
+ALIAS(heaviside, EW_heaviside)
+ROWS_OF_TENSORS(DEFINE_ALIAS)
+ROWS_WITH_NUMBER_LAST(DEFINE_ALIAS)
 UNARY_ALIASES(DEFINE_ALIAS)
 BINARY_ALIASES(DEFINE_ALIAS)
 
@@ -292,6 +316,8 @@ ROWS_WITHOUT_OUT(DEFINE_PLAIN)
 #define WITH_TENSORS(name)                                                                                             \
     { BOTH, #name "(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor? out=None)", py_##name,     \
       NULL },                                                                                                          \
+    { BOTH, #name "(Tensor self, Scalar value, Tensor tensor1, Tensor tensor2, *, Tensor? out=None)",                  \
+      py_##name##_value, NULL },                                                                                       \
     { AS_METHOD, #name "_(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", py_##name##_, NULL },
 
 const binding compose_rows[] = {
@@ -336,6 +362,18 @@ const binding compose_rows[] = {
     { AS_METHOD, "polygamma(Tensor self, int n)", py_polygamma_method, NULL },
 #define ONE(name, op) OF_ONE(name)
 #define TWO(name, op) OF_TWO(name)
+#define TENSORS(name, op)                                                                                              \
+    { BOTH, #name "(Tensor self, Tensor other, *, Tensor? out=None)", py_##name, NULL },                               \
+    { AS_METHOD, #name "_(Tensor self, Tensor other)", py_##name##_, NULL },
+    { BOTH, "pow(Tensor self, Tensor exponent, *, Tensor? out=None)", py_pow, NULL },
+    { BOTH, "pow(Tensor self, Scalar exponent, *, Tensor? out=None)", py_pow, NULL },
+    { AS_FUNCTION, "pow(Scalar self, Tensor exponent, *, Tensor? out=None)", py_pow, NULL },
+    { AS_METHOD, "pow_(Tensor self, Tensor exponent)", py_pow_, NULL },
+    { AS_METHOD, "pow_(Tensor self, Scalar exponent)", py_pow_, NULL },
+    { BOTH, "heaviside(Tensor self, Tensor values, *, Tensor? out=None)", py_heaviside, NULL },
+    { AS_METHOD, "heaviside_(Tensor self, Tensor values)", py_heaviside_, NULL },
+    ROWS_OF_TENSORS(TENSORS)
+    ROWS_WITH_NUMBER_LAST(TWO)
 #define PLAIN(name) { BOTH, #name "(Tensor self)", py_##name, NULL },
     WITHOUT_OUT(PLAIN)
     UNARY_ALIASES(ONE)

@@ -123,9 +123,13 @@ static const py_number ZERO = { NUMBER_INT, 0, 0 }, ONE = { NUMBER_INT, 1, 1 };
 
 static const layout *sized(const arg *size, const char *op)
 {
+    char text[200];
     for (int d = 0; d < size->ints.n; d++)
         if (size->ints.v[d] < 0)
-            return error_null(BK_RUNTIME_ERROR, "%s: Dimension size must be non-negative.", op);
+            return !strcmp(op, "zeros")
+                       ? error_null(BK_RUNTIME_ERROR, "zeros: Dimension size must be non-negative.")
+                       : error_null(BK_RUNTIME_ERROR, "Trying to create tensor with negative dimension %lld: %s",
+                                    (long long)size->ints.v[d], sizes_text(size->ints.n, size->ints.v, text));
     return layout_get(size->ints.n, size->ints.v, NULL);
 }
 

@@ -31,6 +31,7 @@ typedef struct param {
     bool required;
     bool withheld;  /* a method's out: it has its default, and no caller can name it */
     uint8_t repeat; /* int[k]: k */
+    bool lone;      /* of a list of ints: one that is none stands for it */
 } param;
 
 /* A row of autograd/composed.def that a call of the overload may be shown as: what its text says, read once. */

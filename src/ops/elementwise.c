@@ -56,6 +56,35 @@ static int refuse_dtype(const char *op, bk_dtype d)
     return error_int(BK_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", op, dtypes[d].type_name);
 }
 
+/* What PyTorch calls the kernel that has no form for a dtype: most are called by the op. */
+static int refuse_kernel(int op, bk_dtype d)
+{
+    static const struct {
+        int op;
+        const char *kernel;
+    } names[] = {
+        { EW_pow, "pow" },
+        { EW_floor, "floor_vml_cpu" },
+        { EW_ceil, "ceil_vml_cpu" },
+        { EW_round, "round_vml_cpu" },
+        { EW_trunc, "trunc_vml_cpu" },
+        { EW_floor_divide, "div_floor_cpu" },
+        { EW_bitwise_left_shift, "lshift_cpu" },
+        { EW_bitwise_right_shift, "rshift_cpu" },
+        { EW_logsigmoid, "log_sigmoid_cpu" },
+        { EW_selu, "elu_cpu" },
+        { EW_celu, "elu_cpu" },
+        { EW_gelu, "GeluKernelImpl" },
+        { EW_gelu_tanh, "GeluKernelImpl" },
+    };
+    if (op == EW_relu)
+        return error_int(BK_RUNTIME_ERROR, "Boolean inputs not supported for relu");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].op == op)
+            return refuse_dtype(names[i].kernel, d);
+    return error_int(BK_NOT_IMPLEMENTED, "\"%s_cpu\" not implemented for '%s'", ew_infos[op].name, dtypes[d].type_name);
+}
+
 /* A plain number, or a tensor of no dimension that no gradient flows to. */
 static bool is_number(operand o) { return !o.value || (!o.value->layout->ndim && !o.edge); }
 static bool is_bool(operand o) { return o.value ? o.value->dtype == BK_BOOL : o.category == CATEGORY_BOOL; }
@@ -84,8 +113,8 @@ static int check_lerp(const operand *in)
     bk_dtype d = (bk_dtype)in[0].value->dtype;
     for (int k = 1; k < 3; k++)
         if (in[k].value && in[k].value->dtype != d && (k == 1 || in[k].value->layout->ndim))
-            return error_int(BK_RUNTIME_ERROR, "expected dtype %s for `%s` but got dtype %s", c_type_names[d], names[k],
-                             c_type_names[in[k].value->dtype]);
+            return error_int(BK_RUNTIME_ERROR, "expected dtype %s for `%s` but got dtype %s", dtypes[d].c_name,
+                             names[k], dtypes[in[k].value->dtype].c_name);
     return dtype_is_float(d) ? factor_check(in[2], d)
                              : refuse_dtype(in[2].value ? "lerp_kernel_tensor" : "lerp_kernel_scalar", d);
 }
@@ -154,7 +183,7 @@ static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_IN
                                        [CATEGORY_INT] = EW_TYPE_I,
                                        [CATEGORY_FLOAT] = EW_TYPE_F };
     if (!(row->types & kernels[dtypes[common].category]))
-        return refuse_dtype(row->name, common);
+        return refuse_kernel(op, common);
     for (int k = 0; k < row->arity; k++)
         want[k] = common;
     if (row->arity == 2 && is_number(in[1]) && (in[1].value ? !is_number(in[0]) : in[0].value != NULL))
@@ -222,7 +251,7 @@ owned operand_cast(operand in, bk_dtype dtype)
 
 /* --- sizes ----------------------------------------------------------------------------------------------------- */
 
-static const layout *broadcast_two(const layout *a, const layout *b)
+const layout *layout_broadcast(const layout *a, const layout *b)
 {
     if (a->plain == b->plain)
         return a->plain;
@@ -247,7 +276,7 @@ const layout *operands_broadcast(const operand *in, int count)
     for (int k = 0; k < count; k++) {
         if (!in[k].value)
             continue;
-        sizes = sizes ? broadcast_two(sizes, in[k].value->layout) : in[k].value->layout->plain;
+        sizes = sizes ? layout_broadcast(sizes, in[k].value->layout) : in[k].value->layout->plain;
         if (!sizes)
             return NULL;
     }

@@ -5,6 +5,7 @@
 #include "ops/numbers.h"
 #include "ops/index.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/error.h"
@@ -278,6 +279,20 @@ static bk_tensor *narrowed(const bk_tensor *src, const layout *index)
     return tensor_alias(src, layout_get(index->ndim, index->sizes, src->layout->strides), src->offset, grad_enabled());
 }
 
+/* Elements that come from t itself, in any order, would be read after some were written. PyTorch looks at dense regions
+ * only, and so do we. */
+static int check_apart(const bk_tensor *t, const bk_tensor *src)
+{
+    if (!src || src->cell != t->cell || !t->layout->numel || !src->layout->numel || !t->layout->dense ||
+        !src->layout->dense)
+        return 0;
+    if (t->offset + t->layout->span <= src->offset || src->offset + src->layout->span <= t->offset)
+        return 0;
+    return error_int(BK_RUNTIME_ERROR,
+                     "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+                     "single memory location. Please clone() the tensor before performing the operation.");
+}
+
 /* src == NULL: the number. */
 static int scatter(int op, const char *name, bk_tensor *t, int at, const bk_tensor *index, const bk_tensor *src,
                    operand number, scatter_mode mode)
@@ -287,7 +302,7 @@ static int scatter(int op, const char *name, bk_tensor *t, int at, const bk_tens
         return -1;
     if (!is_index(index))
         return error_int(BK_RUNTIME_ERROR, "%s(): Expected dtype int32/int64 for index", name);
-    if (tensor_check_write(t) < 0 || number_check(number, tensor_dtype(t)) < 0)
+    if (tensor_check_write(t) < 0 || check_apart(t, src) < 0 || number_check(number, tensor_dtype(t)) < 0)
         return -1;
     if (!index->layout->numel)
         return 0;
@@ -432,7 +447,11 @@ static bk_tensor *vector_index(const char *op, const bk_tensor *index, bk_error_
     if (index->layout->ndim > 1)
         return error_null(kind, "%s(): Index is supposed to be a vector", op);
     if (!is_index(index))
-        return error_null(BK_RUNTIME_ERROR, "%s(): Expected dtype %s for index", op, types);
+        return !strcmp(op, "index_fill_")
+                   ? error_null(BK_INDEX_ERROR, "index_fill_(): Expected dtype int64 for index.")
+                   : error_null(BK_RUNTIME_ERROR, "%s(): Expected dtype %s for index%s%s", op, types,
+                                strcmp(op, "index_add_") ? "" : " but got: ",
+                                strcmp(op, "index_add_") ? "" : dtypes[tensor_dtype(index)].type_name);
     return at_least_1d(index_long(index));
 }
 
@@ -489,14 +508,37 @@ bk_tensor *bk_embedding(const bk_tensor *weight, const bk_tensor *index)
     return r;
 }
 
+/* " 3 4": the sizes but for one. */
+static const char *slice_text(const layout *l, int dim, char text[static 200])
+{
+    size_t n = 0;
+    text[0] = 0;
+    for (int d = 0; d < l->ndim && n < 170; d++)
+        if (d != dim)
+            n += (size_t)snprintf(text + n, 200 - n, "%s%lld", n ? " " : "", (long long)l->sizes[d]);
+    return text;
+}
+
+static int refuse_slices(const char *op, const layout *x, const layout *source, int dim)
+{
+    char a[200], b[200];
+    return error_int(BK_RUNTIME_ERROR,
+                     "%s(): Source/destination tensor must have same slice shapes. Destination slice shape: %s at "
+                     "dimension %d and source slice shape: %s at dimension 0.",
+                     op, slice_text(x, dim, a), dim, slice_text(source, dim, b));
+}
+
 static int check_slices(const char *op, const bk_tensor *x, int dim, const bk_tensor *i, const bk_tensor *src)
 {
     char a[200], b[200];
     bool adds = !strcmp(op, "index_add_");
     int64_t have = src->layout->ndim ? src->layout->sizes[dim] : 1, want = i->layout->numel;
     if (tensor_dtype(src) != tensor_dtype(x))
-        return error_int(BK_RUNTIME_ERROR, "%s(): self (%s) and source (%s) must have the same scalar type", op,
-                         dtypes[tensor_dtype(x)].type_name, dtypes[tensor_dtype(src)].type_name);
+        return error_int(
+            BK_RUNTIME_ERROR,
+            adds ? "%s(): self (%s) and source (%s) must have the same scalar type"
+                 : "%s(): self and source expected to have the same dtype, but got (self) %s and (source) %s",
+            op, dtypes[tensor_dtype(x)].type_name, dtypes[tensor_dtype(src)].type_name);
     if (src->layout->ndim != x->layout->ndim)
         return error_int(BK_RUNTIME_ERROR,
                          "%s(): When source and destination are not scalars, their dimensionality must "
@@ -507,15 +549,16 @@ static int check_slices(const char *op, const bk_tensor *x, int dim, const bk_te
                          "index_add_(): Number of indices (%lld) should be equal to source.size(dim): "
                          "(%lld), for dim: %d",
                          (long long)want, (long long)have, dim);
+    for (int d = 0; d < x->layout->ndim; d++)
+        if (d != dim && x->layout->sizes[d] != src->layout->sizes[d])
+            return adds ? error_int(BK_RUNTIME_ERROR,
+                                    "source tensor shape must match self tensor shape, excluding the specified "
+                                    "dimension. Got self.shape = %s source.shape = %s",
+                                    layout_text(x->layout, a), layout_text(src->layout, b))
+                        : refuse_slices(op, x->layout, src->layout, dim);
     if (have != want)
         return error_int(BK_INDEX_ERROR, "%s(): Number of indices (%lld) should be equal to source.size(dim) (%lld)",
                          op, (long long)want, (long long)have);
-    for (int d = 0; d < x->layout->ndim; d++)
-        if (d != dim && x->layout->sizes[d] != src->layout->sizes[d])
-            return error_int(BK_RUNTIME_ERROR,
-                             "source tensor shape must match self tensor shape, excluding the specified "
-                             "dimension. Got self.shape = %s source.shape = %s",
-                             layout_text(x->layout, a), layout_text(src->layout, b));
     return 0;
 }
 
@@ -530,7 +573,7 @@ static int write_slices(int op, const char *name, bk_tensor *t, int at, const bk
         return -1;
     bk_tensor *x = at_least_1d(t);
     const bk_tensor *from = src ? at_least_1d(src) : NULL;
-    if (!x || (src && !from) || (from && check_slices(name, x, dim, i, from) < 0))
+    if (!x || (src && !from) || (from && check_slices(name, x, dim, i, from) < 0) || check_apart(t, src) < 0)
         return -1;
     int64_t size = x->layout->sizes[dim];
     bk_error_kind kind = op == OP_index_add ? BK_RUNTIME_ERROR : BK_INDEX_ERROR;
@@ -642,7 +685,7 @@ int bk_put_(bk_tensor *t, const bk_tensor *index, const bk_tensor *source, bool 
     if (!t || !index || !source)
         return -1;
     if (index->layout->numel != source->layout->numel)
-        return error_int(BK_RUNTIME_ERROR,
+        return error_int(BK_INDEX_ERROR,
                          "put_(): Expected source and index to have the same number of elements, but got "
                          "source.numel() = %lld, index.numel() = %lld",
                          (long long)source->layout->numel, (long long)index->layout->numel);
