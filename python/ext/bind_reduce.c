@@ -123,52 +123,73 @@ static PyObject *py_count_nonzero(const arg *a)
 
 typedef bk_tensor *(*spread_fn)(const bk_tensor *t, uint32_t dims, double correction, bool keepdim);
 
-/* a: self, unbiased */
-static PyObject *spread_whole(spread_fn fn, const arg *a) { return py_wrap(fn(a[0].tensor, 0, a[1].b, false)); }
+/* A spread over no more elements than are taken off for the mean is infinite or NaN: PyTorch says so. False raises. */
+static bool warn_of_freedom(const char *name, const bk_tensor *t, const bk_tensor *spread, double correction)
+{
+    int64_t results = spread->layout->numel;
+    double over = results ? (double)(t->layout->numel / results) : 0;
+    return over - correction > 0 ||
+           PyErr_WarnFormat(PyExc_UserWarning, 1,
+                            "%s(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+                            "factor (input numel divided by output numel).",
+                            name) == 0;
+}
 
-/* a: self, dim, unbiased, keepdim, out */
-static PyObject *spread_unbiased(spread_fn fn, const arg *a)
+/* NULL with an exception set. */
+static bk_tensor *spread_of(spread_fn fn, const char *name, const bk_tensor *t, uint32_t mask, double correction,
+                            bool keepdim)
+{
+    bk_tensor *spread = fn(t, mask, correction, keepdim);
+    if (!spread)
+        return py_raise(), NULL;
+    if (warn_of_freedom(name, t, spread, correction))
+        return spread;
+    bk_release(spread);
+    return NULL;
+}
+
+/* self and dim, then keepdim and out */
+static PyObject *spread(spread_fn fn, const char *name, const arg *a, double correction, const arg *rest)
 {
     uint32_t mask;
-    return dims_of(&a[0], &a[1], &mask) ? py_out(fn(a[0].tensor, mask, a[2].b, a[3].b), &a[4]) : NULL;
+    bk_tensor *t = dims_of(&a[0], &a[1], &mask) ? spread_of(fn, name, a[0].tensor, mask, correction, rest[0].b) : NULL;
+    return t ? py_out(t, &rest[1]) : NULL;
+}
+
+/* a: self, unbiased */
+static PyObject *spread_whole(spread_fn fn, const char *name, const arg *a)
+{
+    return spread(fn, name, (const arg[]){ a[0], absent }, a[1].b, (const arg[]){ absent, absent });
 }
 
 static double correction_of(const arg *a) { return a->given ? a->scalar.d : 1; }
 
-/* a: self, dim, correction, keepdim, out */
-static PyObject *spread_corrected(spread_fn fn, const arg *a)
-{
-    uint32_t mask;
-    return dims_of(&a[0], &a[1], &mask) ? py_out(fn(a[0].tensor, mask, correction_of(&a[2]), a[3].b), &a[4]) : NULL;
-}
-
-static PyObject *spread_and_mean(spread_fn fn, const arg *a, double correction)
+static PyObject *spread_and_mean(spread_fn fn, const char *name, const arg *a, double correction)
 {
     uint32_t mask;
     if (!dims_of(&a[0], &a[1], &mask))
         return NULL;
-    bk_tensor *spread = fn(a[0].tensor, mask, correction, a[3].b);
-    return py_tuple_two(spread, spread ? bk_mean(a[0].tensor, mask, a[3].b) : NULL);
+    bk_tensor *spread = spread_of(fn, name, a[0].tensor, mask, correction, a[3].b);
+    return spread ? py_tuple_two(spread, bk_mean(a[0].tensor, mask, a[3].b)) : NULL;
 }
 
-static PyObject *py_var(const arg *a) { return spread_whole(bk_var, a); }
-static PyObject *py_var_unbiased(const arg *a) { return spread_unbiased(bk_var, a); }
-static PyObject *py_var_corrected(const arg *a) { return spread_corrected(bk_var, a); }
-static PyObject *py_std(const arg *a) { return spread_whole(bk_std, a); }
-static PyObject *py_std_unbiased(const arg *a) { return spread_unbiased(bk_std, a); }
-static PyObject *py_std_corrected(const arg *a) { return spread_corrected(bk_std, a); }
-static PyObject *py_var_mean(const arg *a)
-{
-    return spread_and_mean(bk_var, (const arg[]){ a[0], absent, absent, absent }, a[1].b);
-}
-static PyObject *py_var_mean_unbiased(const arg *a) { return spread_and_mean(bk_var, a, a[2].b); }
-static PyObject *py_var_mean_corrected(const arg *a) { return spread_and_mean(bk_var, a, correction_of(&a[2])); }
-static PyObject *py_std_mean(const arg *a)
-{
-    return spread_and_mean(bk_std, (const arg[]){ a[0], absent, absent, absent }, a[1].b);
-}
-static PyObject *py_std_mean_unbiased(const arg *a) { return spread_and_mean(bk_std, a, a[2].b); }
-static PyObject *py_std_mean_corrected(const arg *a) { return spread_and_mean(bk_std, a, correction_of(&a[2])); }
+/* (self, unbiased), (self, dim, unbiased, keepdim, out) and (self, dim, correction, keepdim, out) */
+#define SPREAD(name, fn)                                                                                               \
+    static PyObject *py_##name(const arg *a) { return spread_whole(fn, #name, a); }                                    \
+    static PyObject *py_##name##_unbiased(const arg *a) { return spread(fn, #name, a, a[2].b, a + 3); }                \
+    static PyObject *py_##name##_corrected(const arg *a) { return spread(fn, #name, a, correction_of(&a[2]), a + 3); }
+/* The same with the mean, and without out. */
+#define SPREAD_AND_MEAN(name, fn)                                                                                      \
+    static PyObject *py_##name(const arg *a)                                                                           \
+    {                                                                                                                  \
+        return spread_and_mean(fn, #name, (const arg[]){ a[0], absent, absent, absent }, a[1].b);                      \
+    }                                                                                                                  \
+    static PyObject *py_##name##_unbiased(const arg *a) { return spread_and_mean(fn, #name, a, a[2].b); }              \
+    static PyObject *py_##name##_corrected(const arg *a) { return spread_and_mean(fn, #name, a, correction_of(&a[2])); }
+SPREAD(var, bk_var)
+SPREAD(std, bk_std)
+SPREAD_AND_MEAN(var_mean, bk_var)
+SPREAD_AND_MEAN(std_mean, bk_std)
 
 static PyObject *py_cov(const arg *a)
 {

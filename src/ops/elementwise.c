@@ -707,7 +707,8 @@ static int cheaper_power(const operand *in)
 /* An exponent is a number of the result's dtype; only float32 and float64 take any. */
 static int check_power(int op, const operand *in)
 {
-    if (op != EW_pow || in[1].value || !in[0].value)
+    if (op != EW_pow || in[1].value || !in[0].value || in[0].value->dtype == BK_FLOAT32 ||
+        in[0].value->dtype == BK_FLOAT64)
         return 0;
     bk_dtype d = operands_promote(in, 2);
     if (!dtype_is_float(d) && in[1].i < 0)

@@ -461,6 +461,9 @@ static bk_tensor *select_slices(const bk_tensor *t, int at, const bk_tensor *ind
     bk_tensor *i = dim < 0 ? NULL : vector_index("index_select", index, BK_INDEX_ERROR, "int32 or int64");
     bk_tensor *x = i ? at_least_1d(t) : NULL;
     int64_t low, high;
+    if (x && !t->layout->ndim && i->layout->numel != 1)
+        return error_null(BK_RUNTIME_ERROR, "index_select(): Index to scalar can have only 1 value, got %lld value(s)",
+                          (long long)i->layout->numel);
     if (!x || index_range(i, &low, &high) < 0)
         return NULL;
     if (low < 0 || high >= x->layout->sizes[dim])

@@ -1,5 +1,7 @@
 """Calls in all the forms that PyTorch has: keywords by its names, older orders, numbers where it takes them, and no others."""
 
+import warnings
+
 import pytest
 
 from tests.torch.compare import REF, SUT, Raised, outcome
@@ -87,6 +89,7 @@ x.index_copy_(0, i, x)
 x.scatter_(0, n % 2, x)
 x.scatter_add_(0, n % 2, x)
 x.put_(i, x)
+torch.tensor(3.).index_select(0, torch.tensor([0, 0]))
 x.masked_fill(x, 1)
 x.masked_fill(b, v)
 x.float_power_(2)
@@ -115,3 +118,36 @@ def test_what_pytorch_refuses_is_refused_in_its_words(call):
         assert isinstance(raised, Raised), f"{module.__name__} accepts it"
         said.append((type(raised.error).__name__, str(raised.error)))
     assert said[0] == said[1]
+
+
+FEW = """
+torch.tensor(3.).var()
+torch.ones(1).std()
+torch.ones(2, 3).var(0, correction=2)
+torch.var_mean(torch.ones(1))
+torch.std_mean(torch.ones(1, 2), 0)
+torch.empty(0).var(unbiased=False)
+torch.ones(2).var(unbiased=False)
+torch.ones(3).var(correction=3.5)
+"""
+
+
+@pytest.mark.parametrize("call", lines_of(FEW))
+def test_a_spread_without_degrees_of_freedom_is_warned_of(call):
+    said = []
+    for module in (SUT, REF):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            evaluate(module, call)
+        said.append([str(w.message).split(" (Triggered")[0] for w in caught])
+    assert said[0] == said[1]
+
+
+def test_a_capsule_is_consumed_once():
+    for module in (SUT, REF):
+        capsule = module.utils.dlpack.to_dlpack(module.arange(3.0))
+        assert module.utils.dlpack.from_dlpack(capsule).tolist() == [0, 1, 2]
+        with pytest.raises(RuntimeError, match="invalid capsule"):
+            module.from_dlpack(capsule)
+        with pytest.raises(RuntimeError, match="invalid capsule"):
+            module.from_dlpack(1)
