@@ -1,4 +1,4 @@
-"""Calls in all the forms that PyTorch has: keywords by its names, older orders, numbers where it takes them, and no others."""
+"""Calls in all the forms that PyTorch has, and no others: its keywords, older orders, numbers where it takes them."""
 
 import warnings
 

@@ -6,14 +6,29 @@ from tests.torch.compare import REF, SUT, Raised, outcome
 from tests.torch.scripts import compare_lines, evaluate, lines_of
 
 DTYPES = ("float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
-NUMBERS = ("300", "-1", "-300", "256", "2**31", "-2**40", "2**63 - 1", "-2**62", "-2**70", "70000.0", "1e30", "1e300", "1.5")
+NUMBERS = [
+    "300",
+    "-1",
+    "-300",
+    "256",
+    "2**31",
+    "-2**40",
+    "2**63-1",
+    "-2**62",
+    "-2**70",
+    "70000.0",
+    "1e30",
+    "1e300",
+    "1.5",
+]
 USES = """
 x.pow(V) ; x ** V ; x.pow_(V) ; x.clamp(V) ; x.clamp(max=V) ; x.clamp_min(V) ; x.clamp_max(V) ; x.fill_(V)
 torch.full((2,), V, dtype=x.dtype) ; torch.full_like(x, V) ; x.new_full((2,), V) ; x.add(V) ; x + V ; V - x ; x.mul(V)
 x.masked_fill(x > 0, V) ; x.masked_fill_(x > 0, V) ; x.index_fill(0, i, V) ; x.scatter(0, i, V) ; x.scatter_(0, i, V)
 x.__setitem__(0, V) ; x.__setitem__(slice(None), V) ; x.__setitem__(i, V) ; x.__setitem__(x > 0, V)
 x.add(x, alpha=V) ; x.sub(x, alpha=V) ; torch.addcmul(x, x, x, value=V) ; torch.where(x > 0, x, V)
-F.threshold(x, V, 1) ; F.pad(x, (1, 1), value=V) ; torch.linspace(0, V, 2, dtype=x.dtype) ; torch.scalar_tensor(V, dtype=x.dtype)
+F.threshold(x, V, 1) ; F.pad(x, (1, 1), value=V) ; torch.linspace(0, V, 2, dtype=x.dtype)
+torch.scalar_tensor(V, dtype=x.dtype)
 torch.tensor(V, dtype=x.dtype) ; torch.tensor([V], dtype=x.dtype) ; x // V ; x % V ; x.fmod(V) ; x == V ; x < V
 torch.baddbmm(x.view(3, 1, 1), x.view(3, 1, 1), x.view(3, 1, 1), alpha=V) ; F.hardtanh(x, -1, V)
 """

@@ -14,21 +14,28 @@ SETUP = (
 
 # One call of every kind; {} is where out= goes
 CALLS = """
-torch.exp(x{}) ; torch.neg(n{}) ; torch.add(x, 1{}) ; torch.eq(x, 1{}) ; torch.clamp(x, 1, 2{}) ; torch.clamp_min(n, 2{})
-torch.where(x > 2, x, -x{}) ; torch.max(x, x{}) ; torch.sum(x, 1{}) ; torch.sum(n, 0, keepdim=True{}) ; torch.prod(x, 1{})
-torch.mean(x, 1{}) ; torch.std(x, 1{}) ; torch.amax(x, 1{}) ; torch.argmax(x, 1{}) ; torch.any(x, 1{}) ; torch.all(x, 1{})
+torch.exp(x{}) ; torch.neg(n{}) ; torch.add(x, 1{}) ; torch.eq(x, 1{}) ; torch.clamp(x, 1, 2{})
+torch.clamp_min(n, 2{})
+torch.where(x > 2, x, -x{}) ; torch.max(x, x{}) ; torch.sum(x, 1{}) ; torch.sum(n, 0, keepdim=True{})
+torch.prod(x, 1{})
+torch.mean(x, 1{}) ; torch.std(x, 1{}) ; torch.amax(x, 1{}) ; torch.argmax(x, 1{}) ; torch.any(x, 1{})
+torch.all(x, 1{})
 torch.logsumexp(x, 1{}) ; torch.softmax(x, 1{}) ; torch.cumsum(x, 1{}) ; torch.cumprod(x, 1{}) ; torch.nonzero(n{})
 torch.cat([x, x]{}) ; torch.stack([x, x]{}) ; torch.hstack([x, x]{}) ; torch.tril(x{}) ; torch.diag(v{})
 torch.index_select(x, 0, i{}) ; torch.gather(x, 1, n % 3{}) ; torch.take(x, i{}) ; torch.masked_select(x, x > 2{})
 torch.scatter(x, 1, n % 3, x{}) ; torch.mm(x, m{}) ; torch.matmul(x, m{}) ; torch.mv(x, v{}) ; torch.dot(v, v{})
-torch.addmm(m[:2], x, m{}) ; torch.outer(v, v{}) ; torch.inner(x, x{}) ; torch.isin(n, i{}) ; torch.renorm(x, 2, 0, 1.{})
-torch.gcd(n, n{}) ; torch.ldexp(x, n{}) ; torch.linalg.svdvals(x{}) ; torch.linalg.det(s{}) ; torch.quantile(x, 0.5, 1{})
+torch.addmm(m[:2], x, m{}) ; torch.outer(v, v{}) ; torch.inner(x, x{}) ; torch.isin(n, i{})
+torch.renorm(x, 2, 0, 1.{})
+torch.gcd(n, n{}) ; torch.ldexp(x, n{}) ; torch.linalg.svdvals(x{}) ; torch.linalg.det(s{})
+torch.quantile(x, 0.5, 1{})
 torch.special.ndtr(x{}) ; torch.bucketize(x, v{}) ; torch.histc(x, 4{}) ; torch.msort(x{}) ; torch.logit(x / 10{})
 torch.zeros(2, 3{}) ; torch.full((2, 3), 1{}) ; torch.arange(6{}) ; torch.eye(3{})
 """
 PAIRS = """
-torch.max(x, 1{}) ; torch.min(x, 0{}) ; torch.sort(x, 1{}) ; torch.topk(x, 2{}) ; torch.median(x, 1{}) ; torch.mode(x, 1{})
-torch.kthvalue(x, 2{}) ; torch.cummax(x, 1{}) ; torch.cummin(x, 1{}) ; torch.aminmax(x, dim=1{}) ; torch.linalg.eigh(s{})
+torch.max(x, 1{}) ; torch.min(x, 0{}) ; torch.sort(x, 1{}) ; torch.topk(x, 2{}) ; torch.median(x, 1{})
+torch.mode(x, 1{})
+torch.kthvalue(x, 2{}) ; torch.cummax(x, 1{}) ; torch.cummin(x, 1{}) ; torch.aminmax(x, dim=1{})
+torch.linalg.eigh(s{})
 torch.linalg.svd(s{}) ; torch.linalg.qr(s{}) ; torch.slogdet(s{}) ; torch.linalg.inv_ex(s{}) ; torch.frexp(x{})
 """
 CALLS, PAIRS = ([c.strip() for line in lines_of(text) for c in line.split(";")] for text in (CALLS, PAIRS))
