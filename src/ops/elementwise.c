@@ -142,7 +142,7 @@ static bool divides(int op) { return op == EW_floor_divide || op == EW_remainder
  * dividend x is held meanwhile: a flush drops what only a handle remembers. */
 static int check_divisor(operand x, operand y, bk_dtype dtype)
 {
-    char element[8];
+    _Alignas(int64_t) char element[8];
     dtype_store_int(dtype, element, y.value ? 1 : y.i); /* 256 is none of the numbers of a byte, and 0 as one */
     int64_t zeros = dtype_load_int(dtype, element) == 0;
     if (y.value) {
