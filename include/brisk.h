@@ -227,7 +227,7 @@ BK_API bk_tensor *bk_glu(const bk_tensor *x, int dim);
 BK_API int bk_copy_(bk_tensor *t, const bk_tensor *from);
 BK_API int bk_fill_(bk_tensor *t, double value);
 BK_API int bk_zero_(bk_tensor *t);
-/* out takes the result's elements, and its sizes if they differ: PyTorch's out=. */
+/* out takes the result's elements, and its sizes if they differ, in its memory if that has room: PyTorch's out=. */
 BK_API int bk_copy_out(bk_tensor *out, const bk_tensor *result);
 /* t becomes a handle on the memory of `from`: PyTorch's t.data = from. */
 BK_API int bk_set_data(bk_tensor *t, const bk_tensor *from);

@@ -34,7 +34,7 @@ __version__ = "0.1.0"
 
 # What PyTorch has both here and elsewhere.
 _FUNCTIONAL = """
-    adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d batch_norm bilinear binary_cross_entropy_with_logits celu_
+    adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d batch_norm bilinear binary_cross_entropy_with_logits celu celu_
     channel_shuffle conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d
     cosine_embedding_loss cosine_similarity ctc_loss embedding_bag group_norm hardshrink hinge_embedding_loss
     instance_norm layer_norm margin_ranking_loss max_pool1d max_pool1d_with_indices max_pool2d max_pool3d

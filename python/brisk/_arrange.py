@@ -31,7 +31,7 @@ def broadcast_tensors(*tensors):
     ndim = max(t.ndim for t in tensors)
     result = [1] * ndim
     for t in tensors:
-        for d, size in enumerate(t.shape, ndim - t.ndim):
+        for d, size in reversed(list(enumerate(t.shape, ndim - t.ndim))):
             if size != 1 and result[d] not in (1, size):
                 raise RuntimeError(
                     f"The size of tensor a ({result[d]}) must match the size of tensor b ({size}) at non-singleton "

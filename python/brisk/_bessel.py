@@ -7,6 +7,7 @@ import math
 
 from brisk import _C
 from brisk._arrange import broadcast_tensors
+from brisk._out import fill
 
 EULER = 0.5772156649015329
 
@@ -19,8 +20,7 @@ def _double(function):
         kind = x.dtype if x.is_floating_point() else _C.get_default_dtype()
         if kind not in (_C.float32, _C.float64):
             raise NotImplementedError(f'"{function.__name__}_cpu" not implemented for {kind}')
-        result = function(x.to(_C.float64)).to(kind)
-        return result if out is None else out.copy_(result)
+        return fill(f"special_{function.__name__}", out, function(x.to(_C.float64)).to(kind))
 
     called.__name__ = called.__qualname__ = function.__name__
     called.__doc__ = function.__doc__
@@ -230,8 +230,7 @@ def _polynomial(name, text, first, shifted, step):
             a, b, c = step(k)
             before, value = value, (a * x + b) * value - c * before
             result = _C.where(degree == k + 1, value, result)
-        result = result.to(kind)
-        return result if out is None else out.copy_(result)
+        return fill(f"special_{name}", out, result.to(kind))
 
     polynomial.__name__ = polynomial.__qualname__ = name
     polynomial.__doc__ = f"{text}, of degree n."

@@ -28,10 +28,10 @@ def vander(x, N=None, increasing=False):
 
 
 def _cosine_window(name, coefficients):
-    def window(window_length, periodic=True, *, dtype=None, device=None, requires_grad=False):
+    def window(window_length, periodic=True, *, dtype=None, requires_grad=False, **where):
         dtype = dtype or _C.get_default_dtype()
         if window_length < 2:
-            return _C.ones(window_length, dtype=dtype, requires_grad=requires_grad)
+            return _C.ones(window_length, dtype=dtype, requires_grad=requires_grad, **where)
         n = window_length + 1 if periodic else window_length
         angle = _C.arange(n, dtype=dtype) * (2 * math.pi / (n - 1))
         w = sum(c * (angle * k).cos() for k, c in enumerate(coefficients) if k) + coefficients[0]
@@ -43,7 +43,12 @@ def _cosine_window(name, coefficients):
 
 
 hann_window = _cosine_window("Hann", (0.5, -0.5))
-hamming_window = _cosine_window("Hamming", (0.54, -0.46))
 blackman_window = _cosine_window("Blackman", (0.42, -0.5, 0.08))
+
+
+def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, **options):
+    """Hamming's window: alpha - beta cos, 1 in the middle where they add up to that."""
+    return _cosine_window("Hamming", (alpha, -beta))(window_length, periodic, **options)
+
 
 __all__ = ["blackman_window", "hamming_window", "hann_window", "meshgrid", "vander"]

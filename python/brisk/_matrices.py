@@ -3,6 +3,7 @@
 from brisk import _C, linalg
 from brisk._C import Tensor
 from brisk._composed import looks_like
+from brisk._out import fill as _fill
 from brisk.linalg import matrix_exp, matrix_power
 
 __all__ = [
@@ -41,7 +42,7 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False,
     """x with A x = input (A^T x = input), where A is triangular."""
     matrix, upper = (A.mT, not upper) if transpose else (A, upper)
     x = _C._linalg_solve_triangular(matrix, input, upper=upper, unitriangular=unitriangular)
-    return _TriangularSolve(x, A.clone())
+    return _fill("triangular_solve", out, _TriangularSolve(x, A.clone()))
 
 
 def pinverse(input, rcond=1e-15):
@@ -53,14 +54,14 @@ def svd(input, some=True, compute_uv=True, *, out=None):
     """U, S and V with U diag(S) V^T = input."""
     U, S, Vh = linalg.svd(input, full_matrices=not some)
     if not compute_uv:
-        return _SvdOld(_C.zeros_like(U), S, _C.zeros_like(Vh.mT))
-    return _SvdOld(U, S, Vh.mT)
+        U, Vh = _C.zeros_like(U), _C.zeros_like(Vh)
+    return _fill("svd", out, _SvdOld(U, S, Vh.mT))
 
 
 def lu(A, pivot=True, get_infos=False, out=None):
     """lu_factor by its older name."""
     LU, pivots, info = linalg.lu_factor_ex(A, pivot=pivot)
-    return (LU, pivots, info) if get_infos else (LU, pivots)
+    return _fill("lu", out, (LU, pivots, info) if get_infos else (LU, pivots))
 
 
 def lu_solve(b, LU_data, LU_pivots, *, out=None):
@@ -70,7 +71,7 @@ def lu_solve(b, LU_data, LU_pivots, *, out=None):
 
 def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=None):
     """P, L and U from the results of lu_factor."""
-    return _LuUnpack(*linalg._lu_unpack(LU_data, LU_pivots))
+    return _fill("lu_unpack", out, _LuUnpack(*linalg._lu_unpack(LU_data, LU_pivots)))
 
 
 def orgqr(input, tau):

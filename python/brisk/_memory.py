@@ -15,8 +15,9 @@ def _contiguous_strides(sizes):
     return strides[::-1]
 
 
-def _resize_(self, *sizes, memory_format=None):
+def _resize_(self, *sizes, size=None, memory_format=None):
     """Changes the sizes in place; elements beyond the old memory are not initialised."""
+    sizes = sizes if size is None else (size,)
     sizes = list(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else list(sizes)
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")

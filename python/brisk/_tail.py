@@ -9,6 +9,7 @@ from brisk import _C
 from brisk._C import Tensor
 from brisk._composed import looks_like
 from brisk._missing import Absent
+from brisk._out import fill as _fill
 from brisk.linalg import _named
 
 __all__ = [
@@ -130,10 +131,11 @@ def imag(input):
     raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
 
 
-def angle(input):
+def angle(input, *, out=None):
     """pi below zero, else 0; nan stays."""
     x = input if input.is_floating_point() else input.to(_C.get_default_dtype())
-    return _C.where(x < 0, math.pi, 0.0).to(x.dtype).masked_fill(x.isnan(), math.nan) + _C.zeros_like(x) * x.sign()
+    half_turns = _C.where(x < 0, math.pi, 0.0).to(x.dtype).masked_fill(x.isnan(), math.nan)
+    return _fill("angle", out, half_turns + _C.zeros_like(x) * x.sign())
 
 
 def conj_physical(input):
@@ -158,27 +160,36 @@ def _split_at(input, where, dim):
     return input.tensor_split(where, dim)
 
 
-def hsplit(input, indices_or_sections):
+def _parts_of(name, indices_or_sections, indices, sections):
+    """The one of the three that was given: PyTorch has two forms, and names for both."""
+    given = [v for v in (indices_or_sections, indices, sections) if v is not None]
+    if len(given) != 1:
+        raise TypeError(f"{name}() takes indices or sections, and one of them")
+    return given[0]
+
+
+def hsplit(input, indices_or_sections=None, *, indices=None, sections=None):
     """Parts along the second dimension, of a 1-d tensor the first."""
     if input.dim() < 1:
         raise RuntimeError(
             "torch.hsplit requires a tensor with at least 1 dimension, but got a tensor with 0 dimensions!"
         )
-    return _split_at(input, indices_or_sections, 0 if input.dim() == 1 else 1)
+    parts = _parts_of("hsplit", indices_or_sections, indices, sections)
+    return _split_at(input, parts, 0 if input.dim() == 1 else 1)
 
 
-def vsplit(input, indices_or_sections):
+def vsplit(input, indices_or_sections=None, *, indices=None, sections=None):
     """Parts along the first dimension."""
     if input.dim() < 2:
         raise RuntimeError("torch.vsplit requires a tensor with at least 2 dimensions")
-    return _split_at(input, indices_or_sections, 0)
+    return _split_at(input, _parts_of("vsplit", indices_or_sections, indices, sections), 0)
 
 
-def dsplit(input, indices_or_sections):
+def dsplit(input, indices_or_sections=None, *, indices=None, sections=None):
     """Parts along the third dimension."""
     if input.dim() < 3:
         raise RuntimeError("torch.dsplit requires a tensor with at least 3 dimensions")
-    return _split_at(input, indices_or_sections, 2)
+    return _split_at(input, _parts_of("dsplit", indices_or_sections, indices, sections), 2)
 
 
 def unsafe_split(input, split_size, dim=0):
@@ -260,24 +271,20 @@ def _of_integers(name, input, other):
 
 def gcd(input, other, *, out=None):
     """The greatest common divisors of integers."""
-    return _fill(out, _of_integers("gcd", input, other))
+    return _fill("gcd", out, _of_integers("gcd", input, other))
 
 
 def lcm(input, other, *, out=None):
     """The least common multiples of integers."""
-    return _fill(out, _of_integers("lcm", input, other))
+    return _fill("lcm", out, _of_integers("lcm", input, other))
 
 
-def _fill(out, result):
-    return result if out is None else out.copy_(result)
-
-
-def frexp(input):
+def frexp(input, *, out=None):
     """The mantissa and the exponent of each number."""
     import numpy as np
 
     mantissa, exponent = _by_numpy(np.frexp, input)
-    return _Frexp(mantissa, exponent.to(_C.int32))
+    return _fill("frexp", out, _Frexp(mantissa, exponent.to(_C.int32)))
 
 
 @looks_like("ldexp")
@@ -292,14 +299,15 @@ def ldexp(input, other, *, out=None):
         result = input * _C.pow(2.0, other)
     like = _C.empty_like(input, dtype=result.dtype)  # PyTorch makes room for the result first
     alike = like.shape != result.shape or like.stride() == result.stride()
-    return _fill(out, result if alike else like.copy_(result))
+    return _fill("ldexp", out, result if alike else like.copy_(result))
 
 
 @looks_like("mvlgamma")
-def mvlgamma(input, p):
+def mvlgamma(input, p, *, out=None):
     """The logarithm of the multivariate gamma function."""
     steps = _C.arange(p, dtype=input.dtype) / 2
-    return (input.unsqueeze(-1) - steps).lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
+    result = (input.unsqueeze(-1) - steps).lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
+    return _fill("mvlgamma", out, result)
 
 
 @looks_like("renorm")
@@ -311,7 +319,7 @@ def renorm(input, p, dim, maxnorm, *, out=None):
     shape[dim] = -1
     result = input * scale.view(shape)
     made = _C.empty(result.shape, dtype=result.dtype)  # row-major, as PyTorch's is
-    return _fill(out, result if result.stride() == made.stride() else made.copy_(result))
+    return _fill("renorm", out, result if result.stride() == made.stride() else made.copy_(result))
 
 
 def _gaps(y, x, dim):
@@ -373,7 +381,7 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
     return tuple(results)
 
 
-def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
+def histogram(input, bins=100, *, range=None, weight=None, density=False, out=None):
     """Counts and edges of bins."""
     import numpy as np
 
@@ -381,13 +389,14 @@ def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
     counts, at = np.histogram(
         input.numpy(), edges, range, weights=None if weight is None else weight.numpy(), density=density
     )
-    return _Histogram(_C.from_numpy(counts).to(input.dtype), _C.from_numpy(at).to(input.dtype))
+    result = _Histogram(_C.from_numpy(counts).to(input.dtype), _C.from_numpy(at).to(input.dtype))
+    return _fill("histogram", out, result)
 
 
-def bartlett_window(window_length, periodic=True, *, dtype=None, device=None, requires_grad=False):
+def bartlett_window(window_length, periodic=True, *, dtype=None, requires_grad=False, **where):
     """A window that rises and falls in straight lines."""
     if window_length < 2:
-        return _C.ones(window_length, dtype=dtype, requires_grad=requires_grad)
+        return _C.ones(window_length, dtype=dtype, requires_grad=requires_grad, **where)
     n = window_length + 1 if periodic else window_length
     w = 1 - (2 * _C.arange(n, dtype=dtype or _C.get_default_dtype()) / (n - 1) - 1).abs()
     w = w[:-1].clone() if periodic else w
@@ -427,8 +436,9 @@ def _map_(self, tensor, callable):
     return self.copy_(_C.tensor([callable(a, b) for a, b in pairs], dtype=self.dtype).reshape(self.shape))
 
 
-def _sum_to_size(self, *size):
+def _sum_to_size(self, *sizes, size=None):
     """Summed over the dimensions that broadcasting would repeat."""
+    size = sizes if size is None else (size,)
     size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     lead = self.dim() - len(size)
     dims = [*range(lead), *(d for d in range(lead, self.dim()) if size[d - lead] == 1 and self.shape[d] != 1)]
@@ -436,9 +446,9 @@ def _sum_to_size(self, *size):
     return result.reshape(size)
 
 
-def _new_empty_strided(self, size, stride, dtype=None, device=None, requires_grad=False):
+def _new_empty_strided(self, size, stride, dtype=None, **options):
     """Memory of the given sizes and strides, and of this tensor's dtype."""
-    return _C.empty_strided(size, stride, dtype=dtype or self.dtype, requires_grad=requires_grad)
+    return _C.empty_strided(size, stride, dtype=dtype or self.dtype, **options)
 
 
 def _set(name, function):

@@ -7,14 +7,16 @@ import builtins
 import collections
 
 from brisk import _C
+from brisk._C import _linalg_det as det
 from brisk._C import _linalg_lu_solve as lu_solve
 from brisk._C import _linalg_qr as qr
 from brisk._C import _linalg_slogdet as slogdet
 from brisk._C import _LinAlgError as LinAlgError
-from brisk._C import det, inverse, matmul
 from brisk._C import diagonal as _diagonal
+from brisk._C import inverse, matmul
 from brisk._composed import looks_like as _looks_like
 from brisk._missing import finder
+from brisk._out import fill as _fill
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh",
@@ -80,7 +82,7 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
     result = extreme(sums, chosen, keepdim=True)
     for d in () if keepdim else sorted(dims, reverse=True):
         result = result.squeeze(d)
-    return result if out is None else out.copy_(result)
+    return _fill("linalg_matrix_norm", out, result)
 
 
 def _spectral_norm(A, ord, dims, keepdim, out):
@@ -88,7 +90,7 @@ def _spectral_norm(A, ord, dims, keepdim, out):
     result = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord > 0 else values.amin(-1)
     for d in sorted(dims) if keepdim else ():
         result = result.unsqueeze(d)
-    return _fill(out, result)
+    return _fill("linalg_matrix_norm", out, result)
 
 
 def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None, out=None):
@@ -142,7 +144,7 @@ def cross(input, other, *, dim=-1, out=None):
     if input.dim() != other.dim():
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     a, b = input, other
-    return _fill(out, a.roll(-1, dim) * b.roll(-2, dim) - a.roll(-2, dim) * b.roll(-1, dim))
+    return _fill("linalg_cross", out, a.roll(-1, dim) * b.roll(-2, dim) - a.roll(-2, dim) * b.roll(-1, dim))
 
 
 def vander(x, *, N=None):
@@ -152,10 +154,6 @@ def vander(x, *, N=None):
 
 
 # --- systems ---------------------------------------------------------------------------------------------------------
-
-
-def _fill(out, result):
-    return result if out is None else out.copy_(result) if out.shape == result.shape else out.set_(result)
 
 
 def _info(bad):
@@ -180,7 +178,7 @@ def inv_ex(A, *, check_errors=False, out=None):
     """The inverse, and where elimination met a zero."""
     info = _info(_C._linalg_lu_factor(A.detach())[0].diagonal(0, -2, -1) == 0)
     _raise_if("inv", info, check_errors)
-    return _InvEx(_C._linalg_inv_ex(A), info)
+    return _fill("linalg_inv_ex", out, _InvEx(_C._linalg_inv_ex(A), info))
 
 
 def solve(A, B, *, left=True, out=None):
@@ -192,7 +190,7 @@ def solve_ex(A, B, *, left=True, check_errors=False, out=None):
     """solve, and where elimination met a zero."""
     info = _info(_C._linalg_lu_factor(A.detach())[0].diagonal(0, -2, -1) == 0)
     _raise_if("solve", info, check_errors)
-    return _SolveEx(_C._linalg_solve(A, B, left=left, check=False), info)
+    return _fill("linalg_solve_ex", out, _SolveEx(_C._linalg_solve(A, B, left=left, check=False), info))
 
 
 def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
@@ -232,7 +230,7 @@ def lstsq(A, B, rcond=None, *, driver=None):
 
 def cholesky(A, *, upper=False, out=None):
     """L with L L^T = A; LinAlgError where A is not positive-definite."""
-    return _C.cholesky(A, upper, out=out)
+    return _fill("linalg_cholesky", out, _C.cholesky(A, upper))
 
 
 def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
@@ -240,7 +238,7 @@ def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
     L = _C._linalg_cholesky_ex(A, upper)
     info = _info(~(L.detach().diagonal(0, -2, -1) > 0))
     _raise_if("cholesky", info, check_errors)
-    return _CholeskyEx(L, info)
+    return _fill("linalg_cholesky_ex", out, _CholeskyEx(L, info))
 
 
 def lu_factor(A, *, pivot=True, out=None):
@@ -259,7 +257,7 @@ def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
     LU, pivots = lu_factor(A, pivot=pivot)
     info = _info(LU.detach().diagonal(0, -2, -1) == 0)
     _raise_if("lu_factor", info, check_errors)
-    return _LuFactorEx(LU, pivots, info)
+    return _fill("linalg_lu_factor_ex", out, _LuFactorEx(LU, pivots, info))
 
 
 def _permutation(pivots, n):
@@ -276,7 +274,7 @@ def _permutation(pivots, n):
 def lu(A, *, pivot=True, out=None):
     """P, L and U with P L U = A."""
     LU, pivots = lu_factor(A, pivot=pivot)
-    return _Lu(*_lu_unpack(LU, pivots))
+    return _fill("linalg_lu", out, _Lu(*_lu_unpack(LU, pivots)))
 
 
 def _lu_unpack(LU, pivots):
@@ -290,26 +288,26 @@ def svd(A, full_matrices=True, *, driver=None, out=None):
     """U, S and V^T with U diag(S) V^T = A. Computed by NumPy."""
     from brisk import _spectra
 
-    return _Svd(*_spectra.svd(A, full_matrices))
+    return _fill("linalg_svd", out, _Svd(*_spectra.svd(A, full_matrices)))
 
 
 def svdvals(A, *, driver=None, out=None):
     """The singular values, the largest first. Computed by NumPy."""
     from brisk import _spectra
 
-    return _fill(out, _spectra.svd(A, False)[1])
+    return _fill("linalg_svdvals", out, _spectra.svd(A, False)[1])
 
 
 def eigh(A, UPLO="L", *, out=None):
     """The eigenvalues (ascending) and eigenvectors of a symmetric matrix. Computed by NumPy."""
     from brisk import _spectra
 
-    return _Eigh(*_spectra.eigh(A, UPLO))
+    return _fill("linalg_eigh", out, _Eigh(*_spectra.eigh(A, UPLO)))
 
 
 def eigvalsh(A, UPLO="L", *, out=None):
     """The eigenvalues of a symmetric matrix, ascending. Computed by NumPy."""
-    return _fill(out, eigh(A, UPLO)[0])
+    return _fill("linalg_eigvalsh", out, eigh(A, UPLO)[0])
 
 
 def eig(A, *, out=None):
@@ -332,7 +330,7 @@ def householder_product(A, tau, *, out=None):
     for k in reversed(range(tau.shape[-1])):
         v = lower[..., :, k : k + 1]
         Q = Q - tau[..., k, None, None] * (v @ (v.mT @ Q))
-    return _fill(out, Q)
+    return _fill("linalg_householder_product", out, Q)
 
 
 def ldl_factor(A, *, hermitian=False, out=None):
@@ -347,7 +345,7 @@ def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None, out=None):
     """The pseudo-inverse. Singular values of at most max(atol, rtol * the largest) count as 0."""
     from brisk import _spectra
 
-    return _fill(out, _spectra.pinv(A, atol, rcond if rtol is None else rtol))
+    return _fill("linalg_pinv", out, _spectra.pinv(A, atol, rcond if rtol is None else rtol))
 
 
 def _tolerance(A, values, atol, rtol):
@@ -362,10 +360,10 @@ def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None, out=None)
     """How many singular values are more than max(atol, rtol * the largest)."""
     values = eigvalsh(A).abs() if hermitian else svdvals(A)
     if values.shape[-1] == 0:
-        return _fill(out, values.sum(-1).to(_C.int64))
+        return _fill("linalg_matrix_rank", out, values.sum(-1).to(_C.int64))
     if tol is not None:
         atol, rtol = tol, 0.0
-    return _fill(out, (values > _tolerance(A, values, atol, rtol)).sum(-1))
+    return _fill("linalg_matrix_rank", out, (values > _tolerance(A, values, atol, rtol)).sum(-1))
 
 
 def cond(A, p=None, *, out=None):
@@ -373,8 +371,8 @@ def cond(A, p=None, *, out=None):
     if p in (None, 2, -2):
         values = svdvals(A)
         result = values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
-        return _fill(out, result)
-    return _fill(out, matrix_norm(A, p) * matrix_norm(inv_ex(A)[0], p))
+        return _fill("linalg_cond", out, result)
+    return _fill("linalg_cond", out, matrix_norm(A, p) * matrix_norm(inv_ex(A)[0], p))
 
 
 # Exponents up to this size are left to the Pade approximant of degree 13 (Higham 2005).
@@ -410,14 +408,14 @@ def matrix_exp(A):
 def tensorinv(A, ind=2, *, out=None):
     """The inverse of A as a map from its last dimensions to its first `ind`."""
     rows, columns = A.shape[:ind], A.shape[ind:]
-    return _fill(out, inv(A.reshape(rows.numel(), -1)).reshape(*columns, *rows))
+    return _fill("linalg_tensorinv", out, inv(A.reshape(rows.numel(), -1)).reshape(*columns, *rows))
 
 
 def tensorsolve(A, B, dims=None, *, out=None):
     """x with tensordot(A, x, x.ndim) = B."""
     if dims is not None:
         A = A.movedim(dims, tuple(range(A.dim() - len(dims), A.dim())))
-    return _fill(out, solve(A.reshape(B.numel(), -1), B.reshape(-1)).reshape(A.shape[B.dim() :]))
+    return _fill("linalg_tensorsolve", out, solve(A.reshape(B.numel(), -1), B.reshape(-1)).reshape(A.shape[B.dim() :]))
 
 
 # --- named results ----------------------------------------------------------------------------------------------------

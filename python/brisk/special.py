@@ -55,6 +55,7 @@ from brisk._C import lgamma as gammaln  # noqa: F401
 from brisk._C import sigmoid as expit  # noqa: F401
 from brisk._composed import looks_like as _looks_like
 from brisk._missing import finder
+from brisk._out import fill as _fill
 from brisk._tail import mvlgamma as multigammaln  # noqa: F401
 from brisk.autograd import Function
 
@@ -71,10 +72,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _given(out, result):
-    return result if out is None else out.copy_(result)
-
-
 def _floating(x):
     return x if x.is_floating_point() else x.to(_C.get_default_dtype())
 
@@ -84,19 +81,19 @@ def entr(input, *, out=None):
     """-x log(x): 0 at 0, and minus infinity below."""
     x = _floating(input)
     inside = -_C.xlogy(x, x.clamp(min=0))
-    return _given(out, _C.where(x < 0, _C.full_like(x, -math.inf), inside))
+    return _fill("special_entr", out, _C.where(x < 0, _C.full_like(x, -math.inf), inside))
 
 
 def ndtr(input, *, out=None):
     """The probability of what is not greater than x, of a standard normal number."""
-    return _given(out, 0.5 * _C.erfc(-_floating(input) * math.sqrt(0.5)))
+    return _fill("special_ndtr", out, 0.5 * _C.erfc(-_floating(input) * math.sqrt(0.5)))
 
 
 @_looks_like("ndtri")
 def ndtri(input, *, out=None):
     """The reverse of ndtr."""
     p = _floating(input)
-    return _given(out, math.sqrt(2.0) * _C.erfinv(2 * p - 1))
+    return _fill("special_ndtri", out, math.sqrt(2.0) * _C.erfinv(2 * p - 1))
 
 
 @_looks_like("log_ndtr")
@@ -113,12 +110,12 @@ def log_ndtr(input, *, out=None):
     tail = -0.5 * far.square() - (-far).log() - 0.5 * math.log(2 * math.pi) + series.log()
     upper = (-0.5 * _C.erfc(near.clamp(min=0) * math.sqrt(0.5))).log1p()
     lower = (0.5 * _C.erfc(-near.clamp(max=0) * math.sqrt(0.5))).log()
-    return _given(out, _C.where(x < -10, tail, _C.where(x > 0, upper, lower)))
+    return _fill("special_log_ndtr", out, _C.where(x < -10, tail, _C.where(x > 0, upper, lower)))
 
 
 def erfcx(input, *, out=None):
     """exp(x^2) erfc(x), also where erfc(x) is too small to be represented."""
-    return _given(out, _C._erfcx(input))
+    return _fill("special_erfcx", out, _C._erfcx(input))
 
 
 def _both(input, other):
@@ -130,7 +127,7 @@ def _both(input, other):
 
 def zeta(input, other, *, out=None):
     """The Hurwitz zeta function: the sum of (q + k)^-x over all k >= 0."""
-    return _given(out, _C._zeta(*_both(input, other)))
+    return _fill("special_zeta", out, _C._zeta(*_both(input, other)))
 
 
 @_looks_like("xlog1py", 2)
@@ -138,7 +135,7 @@ def xlog1py(input, other, *, out=None):
     """x log(1 + y), 0 where x is."""
     x, y = _both(input, other)
     result = x * y.log1p()
-    return _given(out, _C.where((x == 0) & ~y.isnan(), _C.zeros_like(result), result))
+    return _fill("special_xlog1py", out, _C.where((x == 0) & ~y.isnan(), _C.zeros_like(result), result))
 
 
 # --- modified Bessel functions of the first kind ---------------------------------------------------------------------
@@ -219,22 +216,22 @@ def _bessel(x, order, scaled):
 
 def i0(input, *, out=None):
     """The modified Bessel function of the first kind, of order 0."""
-    return _given(out, _bessel(_floating(input), 0, False))
+    return _fill("i0", out, _bessel(_floating(input), 0, False))
 
 
 def i0e(input, *, out=None):
     """exp(-|x|) i0(x)"""
-    return _given(out, _bessel(_floating(input), 0, True))
+    return _fill("special_i0e", out, _bessel(_floating(input), 0, True))
 
 
 def i1(input, *, out=None):
     """The modified Bessel function of the first kind, of order 1."""
-    return _given(out, _bessel(_floating(input), 1, False))
+    return _fill("special_i1", out, _bessel(_floating(input), 1, False))
 
 
 def i1e(input, *, out=None):
     """exp(-|x|) i1(x)"""
-    return _given(out, _bessel(_floating(input), 1, True))
+    return _fill("special_i1e", out, _bessel(_floating(input), 1, True))
 
 
 modified_bessel_i0, modified_bessel_i1 = i0, i1

@@ -8,6 +8,7 @@
  * Invariant: overloads is NULL or holds n compiled signatures, in the rows' order. */
 #include "convert.h"
 #include "explain.h"
+#include "out.h"
 #include "autograd/composed.h"
 
 #include <string.h>
@@ -144,6 +145,24 @@ static PyObject *call_composed(const overload *o, const arg *args)
     return result;
 }
 
+static void find_out(const char *function, overload *o)
+{
+    o->out = 0;
+    while (o->out < o->n && PyUnicode_CompareWithASCIIString(o->params[o->out].name, "out") != 0)
+        o->out++;
+    if (o->out < o->n)
+        o->out_row = (uint8_t)out_row_of(function, o->params[o->out].type == ARG_TENSORS);
+}
+
+/* A call that may have an out. */
+static PyObject *call_with_out(const builtin *f, const overload *o, arg *args)
+{
+    if (o->out == o->n || !args[o->out].given)
+        return o->shown_count ? call_composed(o, args) : o->call(args);
+    args[o->out].out_row = o->out_row;
+    return out_goes_with(PyUnicode_AsUTF8(f->name), args, o->n, &args[o->out]) ? o->call(args) : NULL;
+}
+
 static int compile(builtin *f)
 {
     overload *all = PyMem_Calloc((size_t)f->n, sizeof *all);
@@ -158,6 +177,7 @@ static int compile(builtin *f)
             return -1;
         }
         all[n].call = row->call;
+        find_out(PyUnicode_AsUTF8(f->name), &all[n]);
         if (read_rows(PyUnicode_AsUTF8(f->name), &all[n++])) {
             free_overloads(all, n);
             return -1;
@@ -179,7 +199,10 @@ static PyObject *call(PyObject *self, PyObject *const *given, size_t nargsf, PyO
     s.lists = 0;
     for (const overload *o = f->overloads, *end = o + f->n; o < end; o++) {
         int r = parse(o, given, n, names, args, &s);
-        PyObject *result = r != FIT ? NULL : !o->shown_count ? o->call(args) : call_composed(o, args);
+        PyObject *result = r != FIT              ? NULL
+                           : names || n > o->out ? call_with_out(f, o, args)
+                           : !o->shown_count     ? o->call(args)
+                                                 : call_composed(o, args);
         if (__builtin_expect(s.lists != 0, 0))
             convert_release(&s);
         if (r != MISFIT)

@@ -15,6 +15,7 @@
 typedef struct arg {
     PyObject *object; /* what the caller passed, borrowed; NULL for a default */
     bool given;       /* there is a value: false for None, passed or by default */
+    uint8_t out_row;  /* of an out that is given: what the function asks of it (out.c) */
     union {
         bk_tensor *tensor; /* Tensor; NULL for None, borrowed */
         struct {

@@ -18,13 +18,14 @@ static bk_tensor *locked(compute f, const arg *a)
 }
 
 /* f of n arguments, given back in out, which follows them. */
-static PyObject *apply_out(compute f, const arg *a, int n)
+static PyObject *apply_into(compute f, const arg *a, int n, bool same_dtype)
 {
     if (a[n].given && !py_reads_apart(a[n].tensor, a, n))
         return NULL;
     bk_tensor *t = locked(f, a);
-    return !t && PyErr_Occurred() ? NULL : py_elementwise_out(t, a, n, &a[n], false);
+    return !t && PyErr_Occurred() ? NULL : py_elementwise_out(t, a, n, &a[n], same_dtype);
 }
+static PyObject *apply_out(compute f, const arg *a, int n) { return apply_into(f, a, n, false); }
 
 static PyObject *apply_in_place(compute f, const arg *a, int n)
 {
@@ -107,6 +108,9 @@ ALPHA_SECOND(sub)
 static PyObject *py_rsub(const arg *a) { return py_wrap(locked(compute_rsub, a)); }
 FUNCTION_AND_IN_PLACE(addcmul, 4)
 FUNCTION_AND_IN_PLACE(addcdiv, 4)
+/* (self, value, tensor1, tensor2, out): the older order */
+static PyObject *py_addcmul_value(const arg *a) { return py_addcmul((const arg[]){ a[0], a[2], a[3], a[1], a[4] }); }
+static PyObject *py_addcdiv_value(const arg *a) { return py_addcdiv((const arg[]){ a[0], a[2], a[3], a[1], a[4] }); }
 
 /* --- quotients and powers
  * ------------------------------------------------------------------------------------------------ */
@@ -126,7 +130,17 @@ static bk_tensor *compute_float_power(const arg *a)
 static bk_tensor *compute_round(const arg *a) { return round_decimals(a[0].tensor, a[1].i); }
 
 FUNCTION_AND_IN_PLACE(div, 3)
-FUNCTION_AND_IN_PLACE(float_power, 2)
+FUNCTION(float_power, 2)
+static PyObject *py_float_power_(const arg *a)
+{
+    bk_dtype dtype = tensor_dtype(a[0].tensor);
+    if (dtype != BK_FLOAT64)
+        return PyErr_Format(PyExc_RuntimeError,
+                            "the base given to float_power_ has dtype %s but the operation's result requires dtype "
+                            "Double",
+                            dtypes[dtype].type_name);
+    return apply_in_place(compute_float_power, a, 2);
+}
 static PyObject *py_round(const arg *a) { return py_elementwise_out(locked(compute_round, a), a, 1, &a[2], true); }
 static PyObject *py_round_(const arg *a) { return apply_in_place(compute_round, a, 1); }
 
@@ -149,6 +163,13 @@ static bk_tensor *compute_clamp(const arg *a)
     return clamp_between(in[0], a[1].given ? &in[1] : NULL, a[2].given ? &in[2] : NULL);
 }
 FUNCTION_AND_IN_PLACE(clamp, 3)
+static bk_tensor *compute_clamp_min(const arg *a) { return compute_clamp((const arg[]){ a[0], a[1], { 0 } }); }
+static bk_tensor *compute_clamp_max(const arg *a) { return compute_clamp((const arg[]){ a[0], { 0 }, a[1] }); }
+FUNCTION_AND_IN_PLACE(clamp_min, 2)
+FUNCTION_AND_IN_PLACE(clamp_max, 2)
+static PyObject *py_clamp_min_number(const arg *a) { return apply_into(compute_clamp_min, a, 2, true); }
+static PyObject *py_clamp_max_number(const arg *a) { return apply_into(compute_clamp_max, a, 2, true); }
+static PyObject *py_clamp_numbers(const arg *a) { return apply_into(compute_clamp, a, 3, true); }
 
 /* --- comparison
  * ---------------------------------------------------------------------------------------------------------------- */
@@ -191,14 +212,7 @@ static bk_tensor *compute_logit(const arg *a) { return logit(a[0].tensor, a[1].g
 static bk_tensor *compute_sinc(const arg *a) { return bk_sinc(a[0].tensor); }
 static bk_tensor *compute_deg2rad(const arg *a) { return bk_deg2rad(a[0].tensor); }
 static bk_tensor *compute_rad2deg(const arg *a) { return bk_rad2deg(a[0].tensor); }
-static PyObject *py_nan_to_num(const arg *a)
-{
-    bk_dtype dtype = tensor_dtype(a[0].tensor);
-    if (a[4].given && tensor_dtype(a[4].tensor) != dtype)
-        return PyErr_Format(PyExc_RuntimeError, "nan_to_num: dtype of out: %s should be same as input: %s",
-                            dtypes[tensor_dtype(a[4].tensor)].type_name, dtypes[dtype].type_name);
-    return apply_out(compute_nan_to_num, a, 4);
-}
+FUNCTION(nan_to_num, 4)
 static PyObject *py_nan_to_num_(const arg *a) { return apply_in_place(compute_nan_to_num, a, 1); }
 FUNCTION_AND_IN_PLACE(logit, 2)
 FUNCTION_AND_IN_PLACE(sinc, 1)
@@ -213,7 +227,10 @@ static PyObject *py_positive(const arg *a)
 }
 static PyObject *py_erfcx(const arg *a) { return py_wrap(bk_erfcx(a[0].tensor)); }
 static PyObject *py_zeta(const arg *a) { return py_wrap(bk_zeta(a[0].tensor, a[1].tensor)); }
-static PyObject *py_polygamma(const arg *a) { return py_out(bk_polygamma(a[0].i, a[1].tensor), &a[2]); }
+static PyObject *py_polygamma(const arg *a)
+{
+    return py_elementwise_out(bk_polygamma(a[0].i, a[1].tensor), &a[1], 1, &a[2], false);
+}
 static PyObject *py_polygamma_method(const arg *a) { return py_wrap(bk_polygamma(a[1].i, a[0].tensor)); }
 /* A row of the op table under another name. */
 #define ALIAS(name, op)                                                                                                \
@@ -240,9 +257,20 @@ static PyObject *py_polygamma_method(const arg *a) { return py_wrap(bk_polygamma
     X(absolute, abs) X(negative, neg) X(arccos, acos) X(arcsin, asin) X(arctan, atan) X(arccosh, acosh)                \
     X(arcsinh, asinh) X(arctanh, atanh) X(fix, trunc) X(sgn, sign)
 #define BINARY_ALIASES(X)                                                                                              \
-    X(multiply, mul) X(greater, gt) X(greater_equal, ge) X(less, lt) X(less_equal, le) X(not_equal, ne)                \
-    X(arctan2, atan2)
+    X(multiply, mul) X(greater, gt) X(greater_equal, ge) X(less, lt) X(less_equal, le) X(not_equal, ne)
+/* Rows that take no numbers in PyTorch, and those that take them second only. */
+#define ROWS_OF_TENSORS(X)                                                                                             \
+    X(hypot, hypot) X(logaddexp, logaddexp) X(logaddexp2, logaddexp2) X(atan2, atan2) X(arctan2, atan2)                \
+    X(igamma, igamma) X(igammac, igammac) X(minimum, minimum) X(maximum, maximum) X(fmin, fmin) X(fmax, fmax)          \
+    X(nextafter, nextafter) X(logical_and, logical_and) X(logical_or, logical_or)              \
+    X(logical_xor, logical_xor)
+#define ROWS_WITH_NUMBER_LAST(X)                                                                                       \
+    X(fmod, fmod) X(eq, eq) X(ne, ne) X(lt, lt) X(le, le) X(gt, gt) X(ge, ge) X(copysign, copysign)
 #define DEFINE_ALIAS(name, op) ALIAS(name, EW_##op)
+ALIAS(pow, EW_pow)
+ALIAS(heaviside, EW_heaviside)
+ROWS_OF_TENSORS(DEFINE_ALIAS)
+ROWS_WITH_NUMBER_LAST(DEFINE_ALIAS)
 UNARY_ALIASES(DEFINE_ALIAS)
 BINARY_ALIASES(DEFINE_ALIAS)
 
@@ -277,12 +305,19 @@ ROWS_WITHOUT_OUT(DEFINE_PLAIN)
     { AS_METHOD, name "_(Tensor self, Scalar other, *, str? rounding_mode=None)", py_div_, NULL },
 #define WITH_BOUNDS(name)                                                                                              \
     { BOTH, name "(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor? out=None)", py_clamp, NULL },           \
-    { BOTH, name "(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor? out=None)", py_clamp, NULL },           \
+    { BOTH, name "(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor? out=None)", py_clamp_numbers, NULL },   \
     { BOTH, name "_(Tensor self, Tensor? min=None, Tensor? max=None)", py_clamp_, NULL },                              \
     { BOTH, name "_(Tensor self, Scalar? min=None, Scalar? max=None)", py_clamp_, NULL },
+#define WITH_BOUND(name, bound)                                                                                        \
+    { BOTH, #name "(Tensor self, Tensor " bound ", *, Tensor? out=None)", py_##name, NULL },                           \
+    { BOTH, #name "(Tensor self, Scalar " bound ", *, Tensor? out=None)", py_##name##_number, NULL },                  \
+    { BOTH, #name "_(Tensor self, Tensor " bound ")", py_##name##_, NULL },                                            \
+    { BOTH, #name "_(Tensor self, Scalar " bound ")", py_##name##_, NULL },
 #define WITH_TENSORS(name)                                                                                             \
     { BOTH, #name "(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor? out=None)", py_##name,     \
       NULL },                                                                                                          \
+    { BOTH, #name "(Tensor self, Scalar value, Tensor tensor1, Tensor tensor2, *, Tensor? out=None)",                  \
+      py_##name##_value, NULL },                                                                                       \
     { AS_METHOD, #name "_(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", py_##name##_, NULL },
 
 const binding compose_rows[] = {
@@ -306,6 +341,8 @@ const binding compose_rows[] = {
     { BOTH, "round_(Tensor self, *, int decimals=0)", py_round_, NULL },
     WITH_BOUNDS("clamp")
     WITH_BOUNDS("clip")
+    WITH_BOUND(clamp_min, "min")
+    WITH_BOUND(clamp_max, "max")
     { BOTH, "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)", py_isclose, NULL },
     { BOTH, "allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)", py_allclose,
       NULL },
@@ -325,6 +362,18 @@ const binding compose_rows[] = {
     { AS_METHOD, "polygamma(Tensor self, int n)", py_polygamma_method, NULL },
 #define ONE(name, op) OF_ONE(name)
 #define TWO(name, op) OF_TWO(name)
+#define TENSORS(name, op)                                                                                              \
+    { BOTH, #name "(Tensor self, Tensor other, *, Tensor? out=None)", py_##name, NULL },                               \
+    { AS_METHOD, #name "_(Tensor self, Tensor other)", py_##name##_, NULL },
+    { BOTH, "pow(Tensor self, Tensor exponent, *, Tensor? out=None)", py_pow, NULL },
+    { BOTH, "pow(Tensor self, Scalar exponent, *, Tensor? out=None)", py_pow, NULL },
+    { AS_FUNCTION, "pow(Scalar self, Tensor exponent, *, Tensor? out=None)", py_pow, NULL },
+    { AS_METHOD, "pow_(Tensor self, Tensor exponent)", py_pow_, NULL },
+    { AS_METHOD, "pow_(Tensor self, Scalar exponent)", py_pow_, NULL },
+    { BOTH, "heaviside(Tensor self, Tensor values, *, Tensor? out=None)", py_heaviside, NULL },
+    { AS_METHOD, "heaviside_(Tensor self, Tensor values)", py_heaviside_, NULL },
+    ROWS_OF_TENSORS(TENSORS)
+    ROWS_WITH_NUMBER_LAST(TWO)
 #define PLAIN(name) { BOTH, #name "(Tensor self)", py_##name, NULL },
     WITHOUT_OUT(PLAIN)
     UNARY_ALIASES(ONE)

@@ -26,6 +26,24 @@ int options_check(const arg *options)
     return 0;
 }
 
+/* t is written into out, which may then ask for gradients. Steals t. */
+static PyObject *made_in(const arg *out, bk_tensor *t, const arg *options)
+{
+    const arg *dtype = &options[OPTION_DTYPE], *grad = &options[OPTION_GRAD];
+    bk_dtype own = tensor_dtype(out->tensor);
+    if (dtype->given && dtype->dtype != own) {
+        bk_release(t);
+        return PyErr_Format(PyExc_RuntimeError, "dtype %s does not match dtype of out parameter (%s)",
+                            dtypes[dtype->dtype].type_name, dtypes[own].type_name);
+    }
+    PyObject *r = py_out(t, out);
+    if (r && grad->given && grad->b && bk_set_requires_grad(out->tensor, true) < 0) {
+        Py_DECREF(r);
+        return py_raise();
+    }
+    return r;
+}
+
 static PyObject *with_grad(bk_tensor *t, const arg *wanted)
 {
     if (!t || !wanted->given || !wanted->b)
@@ -44,7 +62,7 @@ static PyObject *with_grad(bk_tensor *t, const arg *wanted)
 
 PyObject *options_apply(bk_tensor *t, const arg *options, const arg *out)
 {
-    return out && out->given ? py_out(t, out) : with_grad(t, &options[OPTION_GRAD]);
+    return t && out && out->given ? made_in(out, t, options) : with_grad(t, &options[OPTION_GRAD]);
 }
 
 /* --- layouts --------------------------------------------------------------------------------------------------- */
@@ -105,9 +123,13 @@ static const py_number ZERO = { NUMBER_INT, 0, 0 }, ONE = { NUMBER_INT, 1, 1 };
 
 static const layout *sized(const arg *size, const char *op)
 {
+    char text[200];
     for (int d = 0; d < size->ints.n; d++)
         if (size->ints.v[d] < 0)
-            return error_null(BK_RUNTIME_ERROR, "%s: Dimension size must be non-negative.", op);
+            return !strcmp(op, "zeros")
+                       ? error_null(BK_RUNTIME_ERROR, "zeros: Dimension size must be non-negative.")
+                       : error_null(BK_RUNTIME_ERROR, "Trying to create tensor with negative dimension %lld: %s",
+                                    (long long)size->ints.v[d], sizes_text(size->ints.n, size->ints.v, text));
     return layout_get(size->ints.n, size->ints.v, NULL);
 }
 
@@ -116,7 +138,7 @@ static PyObject *fill_size(const arg *a, const py_number *value, const char *op)
 {
     if (options_check(a + 2))
         return NULL;
-    bk_tensor *t = filled(sized(&a[0], op), value, option_dtype(a + 2, bk_get_default_dtype()));
+    bk_tensor *t = filled(sized(&a[0], op), value, made_dtype(a + 2, bk_get_default_dtype()));
     return options_apply(t, a + 2, &a[1]);
 }
 
@@ -127,7 +149,7 @@ static PyObject *py_full(const arg *a)
 {
     if (options_check(a + 3))
         return NULL;
-    bk_dtype dtype = option_dtype(a + 3, number_dtype(&a[1].scalar));
+    bk_dtype dtype = made_dtype(a + 3, number_dtype(&a[1].scalar));
     return options_apply(filled(sized(&a[0], "full"), &a[1].scalar, dtype), a + 3, &a[2]);
 }
 
@@ -146,7 +168,7 @@ static PyObject *py_empty(const arg *a)
     const layout *l = sized(&a[0], "empty");
     if (l && a[2 + OPTION_FORMAT].given && !(l = format_layout(l, &a[2 + OPTION_FORMAT], FORMAT_CONTIGUOUS)))
         return NULL;
-    return options_apply(empty_of(l, option_dtype(a + 2, bk_get_default_dtype())), a + 2, &a[1]);
+    return options_apply(empty_of(l, made_dtype(a + 2, bk_get_default_dtype())), a + 2, &a[1]);
 }
 
 static PyObject *py_empty_strided(const arg *a)
@@ -240,9 +262,7 @@ static PyObject *arange(const py_number *start, const py_number *end, const py_n
     if (options_check(options))
         return NULL;
     bool whole = start->kind != NUMBER_FLOAT && end->kind != NUMBER_FLOAT && step->kind != NUMBER_FLOAT;
-    bk_dtype dtype = option_dtype(options, out->given ? tensor_dtype(out->tensor)
-                                           : whole    ? BK_INT64
-                                                      : bk_get_default_dtype());
+    bk_dtype dtype = made_dtype(options, whole ? BK_INT64 : bk_get_default_dtype());
     bk_tensor *t =
         whole ? bk_arange_int(start->i, end->i, step->i, dtype) : bk_arange(start->d, end->d, step->d, dtype);
     return options_apply(t, options, out);
@@ -260,7 +280,7 @@ static PyObject *py_range(const arg *a)
                      1) ||
         options_check(a + 4))
         return NULL;
-    bk_tensor *t = bk_range(a[0].scalar.d, a[1].scalar.d, a[2].scalar.d, option_dtype(a + 4, bk_get_default_dtype()));
+    bk_tensor *t = bk_range(a[0].scalar.d, a[1].scalar.d, a[2].scalar.d, made_dtype(a + 4, bk_get_default_dtype()));
     return options_apply(t, a + 4, &a[3]);
 }
 
@@ -268,7 +288,7 @@ static PyObject *py_linspace(const arg *a)
 {
     if (options_check(a + 4))
         return NULL;
-    bk_tensor *t = bk_linspace(a[0].scalar.d, a[1].scalar.d, a[2].i, option_dtype(a + 4, bk_get_default_dtype()));
+    bk_tensor *t = bk_linspace(a[0].scalar.d, a[1].scalar.d, a[2].i, made_dtype(a + 4, bk_get_default_dtype()));
     return options_apply(t, a + 4, &a[3]);
 }
 
@@ -276,7 +296,7 @@ static PyObject *py_logspace(const arg *a)
 {
     if (options_check(a + 5))
         return NULL;
-    bk_dtype dtype = option_dtype(a + 5, bk_get_default_dtype());
+    bk_dtype dtype = made_dtype(a + 5, bk_get_default_dtype());
     return options_apply(bk_logspace(a[0].scalar.d, a[1].scalar.d, a[2].i, a[3].d, dtype), a + 5, &a[4]);
 }
 
@@ -284,7 +304,7 @@ static PyObject *eye(int64_t rows, int64_t columns, const arg *out)
 {
     if (options_check(out + 1))
         return NULL;
-    return options_apply(bk_eye(rows, columns, option_dtype(out + 1, bk_get_default_dtype())), out + 1, out);
+    return options_apply(bk_eye(rows, columns, made_dtype(out + 1, bk_get_default_dtype())), out + 1, out);
 }
 
 static PyObject *py_eye_square(const arg *a) { return eye(a[0].i, a[0].i, &a[1]); }
@@ -455,7 +475,10 @@ static PyObject *py_scalar_tensor(const arg *a)
     if (options_check(a + 1))
         return NULL;
     bk_dtype dtype = option_dtype(a + 1, bk_get_default_dtype());
-    return options_apply(filled(layout_get(0, NULL, NULL), &a[0].scalar, dtype), a + 1, NULL);
+    py_number n = a[0].scalar;
+    if (dtype_is_float(dtype))
+        n = (py_number){ NUMBER_FLOAT, 0, number_narrowed(number_float(n.d), dtype).d };
+    return options_apply(filled(layout_get(0, NULL, NULL), &n, dtype), a + 1, NULL);
 }
 
 /* --- settings

@@ -40,6 +40,7 @@ static PyObject *apply_in_place(int op, const arg *a)
 #undef TERNARY
 
 static PyObject *py_where(const arg *a) { return apply(EW_where, a); }
+static PyObject *py_where_number(const arg *a) { return apply(EW_where, (const arg[]){ a[0], a[1], a[2], { 0 } }); }
 /* (self, condition, other) */
 static PyObject *py_where_method(const arg *a) { return apply(EW_where, (const arg[]){ a[1], a[0], a[2], { 0 } }); }
 UNARY(lerp)
@@ -62,9 +63,9 @@ const binding elementwise_rows[] = {
 #include "brisk/ops.def"
     { AS_FUNCTION, "where(Tensor condition)", py_where_places, NULL },
     { AS_FUNCTION, "where(Tensor condition, Tensor self, Tensor other, *, Tensor? out=None)", py_where, NULL },
-    { AS_FUNCTION, "where(Tensor condition, Tensor self, Scalar other, *, Tensor? out=None)", py_where, NULL },
-    { AS_FUNCTION, "where(Tensor condition, Scalar self, Tensor other, *, Tensor? out=None)", py_where, NULL },
-    { AS_FUNCTION, "where(Tensor condition, Scalar self, Scalar other, *, Tensor? out=None)", py_where, NULL },
+    { AS_FUNCTION, "where(Tensor condition, Tensor self, Scalar other)", py_where_number, NULL },
+    { AS_FUNCTION, "where(Tensor condition, Scalar self, Tensor other)", py_where_number, NULL },
+    { AS_FUNCTION, "where(Tensor condition, Scalar self, Scalar other)", py_where_number, NULL },
     { AS_METHOD, "where(Tensor self, Tensor condition, Tensor other)", py_where_method, NULL },
     { AS_METHOD, "where(Tensor self, Tensor condition, Scalar other)", py_where_method, NULL },
     { BOTH, "lerp(Tensor self, Tensor end, Tensor weight, *, Tensor? out=None)", py_lerp, NULL },
@@ -78,14 +79,14 @@ const size_t elementwise_row_count = sizeof elementwise_rows / sizeof *elementwi
  * ask with hasattr, and classes derived from Tensor have attributes of these names. */
 /* clang-format off */
 static const char *const no_names[] = {
-    "cube", "cube_", "elu", "elu_", "gelu", "gelu_", "gelu_slope", "gelu_slope_", "gelu_tanh", "gelu_tanh_", "hardsigmoid",
+    "celu", "celu_", "cube", "cube_", "elu", "elu_", "gelu", "gelu_", "gelu_slope", "gelu_slope_", "gelu_tanh", "gelu_tanh_", "hardsigmoid",
     "hardsigmoid_", "hardswish", "hardswish_", "isfinite_", "isinf_", "isnan_", "isneginf_", "isposinf_",
     "leaky_relu", "leaky_relu_", "logsigmoid", "logsigmoid_", "mish", "mish_", "signbit_", "silu", "silu_",
     "softsign", "softsign_", "trigamma", "trigamma_", "tanh_backward", "tanh_backward_", "sigmoid_backward",
     "sigmoid_backward_", "erfcx", "erfcx_", "zeta", "zeta_",
 };
 static const char *const no_methods[] = {
-    "celu", "celu_", "fmax_", "fmin_", "logaddexp2_", "logaddexp_", "maximum_", "minimum_", "selu", "selu_",
+    "fmax_", "fmin_", "logaddexp2_", "logaddexp_", "maximum_", "minimum_", "selu", "selu_",
 };
 static const char *const no_functions[] = {
     "absolute_", "bitwise_not_", "digamma_", "erfinv_", "lgamma_", "logical_not_", "sgn_", "sign_", "igamma_",

@@ -4,6 +4,7 @@
 #include "ops/activations.h"
 #include "ops/compose.h"
 #include "ops/elementwise.h"
+#include "ops/numbers.h"
 
 static operand number(const arg *a)
 {
@@ -31,8 +32,12 @@ static PyObject *of_number(int op, const arg *a, const arg *inplace)
 {
     bk_dtype dtype = tensor_dtype(a[0].tensor);
     if (!dtype_is_float(dtype))
-        return PyErr_Format(PyExc_NotImplementedError, "\"%s_cpu\" not implemented for '%s'", ew_infos[op].name,
-                            dtypes[dtype].type_name);
+        return PyErr_Format(PyExc_NotImplementedError, "\"%s_cpu\" not implemented for '%s'",
+                            op == EW_celu ? "elu" : ew_infos[op].name, dtypes[dtype].type_name);
+    if (op == EW_celu && a[1].scalar.d == 0)
+        return PyErr_Format(PyExc_RuntimeError, "ZeroDivisionError: alpha cannot be 0 for CELU");
+    if (factor_check(number(&a[1]), dtype) < 0)
+        return py_raise();
     lock_take();
     bk_tensor *y = ew_with(op, a[0].tensor, number(&a[1]));
     lock_give();

@@ -1,6 +1,7 @@
 /* bind_index.c: reading and writing at indices and under masks. */
 #include "binds.h"
 
+#include "core/lock.h"
 #include "core/memory.h"
 #include "ops/index.h"
 
@@ -30,7 +31,8 @@ static PyObject *py_scatter(const arg *a)
 }
 static PyObject *py_scatter_s(const arg *a)
 {
-    return py_out(bk_scatter_s(a[0].tensor, (int)a[1].i, a[2].tensor, a[3].scalar.d, text_or_null(&a[4])), &a[5]);
+    operand n = py_number_operand(&a[3].scalar);
+    return py_out(scattered(a[0].tensor, (int)a[1].i, a[2].tensor, n, text_or_null(&a[4])), &a[5]);
 }
 static PyObject *py_scatter_(const arg *a)
 {
@@ -38,7 +40,8 @@ static PyObject *py_scatter_(const arg *a)
 }
 static PyObject *py_scatter_s_(const arg *a)
 {
-    return py_in_place(&a[0], bk_scatter_s_(a[0].tensor, (int)a[1].i, a[2].tensor, a[3].scalar.d, text_or_null(&a[4])));
+    operand n = py_number_operand(&a[3].scalar);
+    return py_in_place(&a[0], scatter_number(a[0].tensor, (int)a[1].i, a[2].tensor, n, text_or_null(&a[4])));
 }
 static PyObject *py_scatter_add(const arg *a)
 {
@@ -78,7 +81,7 @@ static PyObject *py_index_copy_(const arg *a)
 }
 static PyObject *py_index_fill(const arg *a)
 {
-    return py_wrap(bk_index_fill(a[0].tensor, (int)a[1].i, a[2].tensor, a[3].scalar.d));
+    return py_wrap(index_filled(a[0].tensor, (int)a[1].i, a[2].tensor, py_number_operand(&a[3].scalar)));
 }
 static PyObject *py_index_fill_t(const arg *a)
 {
@@ -90,7 +93,8 @@ static PyObject *py_index_fill_t_(const arg *a)
 }
 static PyObject *py_index_fill_(const arg *a)
 {
-    return py_in_place(&a[0], bk_index_fill_(a[0].tensor, (int)a[1].i, a[2].tensor, a[3].scalar.d));
+    operand n = py_number_operand(&a[3].scalar);
+    return py_in_place(&a[0], index_fill_number(a[0].tensor, (int)a[1].i, a[2].tensor, n));
 }
 static PyObject *py_put(const arg *a) { return py_wrap(bk_put(a[0].tensor, a[1].tensor, a[2].tensor, a[3].b)); }
 static PyObject *py_put_(const arg *a)
@@ -144,7 +148,10 @@ static PyObject *py_index_put_(const arg *a)
 
 static PyObject *py_masked_fill(const arg *a)
 {
-    return py_wrap(bk_masked_fill(a[0].tensor, a[1].tensor, a[2].scalar.d));
+    lock_take();
+    bk_tensor *t = masked_filled(a[0].tensor, a[1].tensor, py_number_operand(&a[2].scalar));
+    lock_give();
+    return py_wrap(t);
 }
 static PyObject *py_masked_fill_t(const arg *a)
 {
@@ -152,7 +159,10 @@ static PyObject *py_masked_fill_t(const arg *a)
 }
 static PyObject *py_masked_fill_(const arg *a)
 {
-    return py_in_place(&a[0], bk_masked_fill_(a[0].tensor, a[1].tensor, a[2].scalar.d));
+    lock_take();
+    int status = masked_fill_operand(a[0].tensor, a[1].tensor, py_number_operand(&a[2].scalar));
+    lock_give();
+    return py_in_place(&a[0], status);
 }
 static PyObject *py_masked_fill_t_(const arg *a)
 {
@@ -202,7 +212,7 @@ static bk_tensor *places_of(const bk_tensor *t)
 
 static PyObject *py_nonzero(const arg *a)
 {
-    return a[1].given && a[1].b ? columns(places_of(a[0].tensor)) : py_wrap(bk_nonzero(a[0].tensor));
+    return a[1].given && a[1].b ? columns(places_of(a[0].tensor)) : py_out(bk_nonzero(a[0].tensor), &a[2]);
 }
 static PyObject *py_argwhere(const arg *a) { return py_wrap(bk_nonzero(a[0].tensor)); }
 PyObject *py_where_places(const arg *a) { return columns(places_of(a[0].tensor)); }
@@ -275,7 +285,7 @@ const binding index_rows[] = {
     { BOTH, "masked_scatter(Tensor self, Tensor mask, Tensor source)", py_masked_scatter, NULL },
     { AS_METHOD, "masked_scatter_(Tensor self, Tensor mask, Tensor source)", py_masked_scatter_, NULL },
 
-    { BOTH, "nonzero(Tensor self, *, bool as_tuple=False)", py_nonzero, NULL },
+    { BOTH, "nonzero(Tensor self, *, bool as_tuple=False, Tensor? out=None)", py_nonzero, NULL },
     { BOTH, "argwhere(Tensor self)", py_argwhere, NULL },
     { AS_FUNCTION, "unravel_index(Tensor indices, int[1] shape)", py_unravel_index, NULL },
 };

@@ -368,7 +368,7 @@ const binding info_rows[] = {
     { BOTH, "conj(Tensor self)", py_self, NULL },
     { AS_FUNCTION, "promote_types(dtype type1, dtype type2)", py_promote_types, NULL },
     { AS_FUNCTION, "can_cast(dtype from_, dtype to)", py_can_cast, NULL },
-    { AS_FUNCTION, "result_type(Tensor tensor1, Tensor tensor2)", py_result_type, NULL },
+    { AS_FUNCTION, "result_type(Tensor tensor, Tensor other)", py_result_type, NULL },
     { AS_FUNCTION, "result_type(Tensor tensor, Scalar other)", py_result_type, NULL },
     { AS_FUNCTION, "result_type(Scalar scalar, Tensor tensor)", py_result_type, NULL },
     { AS_FUNCTION, "result_type(Scalar scalar1, Scalar scalar2)", py_result_type, NULL },

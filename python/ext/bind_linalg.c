@@ -26,12 +26,13 @@ static PyObject *py_lu_solve(const arg *a)
 }
 
 static PyObject *py_det(const arg *a) { return py_wrap(bk_det(a[0].tensor)); }
+static PyObject *py_linalg_det(const arg *a) { return py_out(bk_det(a[0].tensor), &a[1]); }
 static PyObject *slogdet(const arg *a, return_type type, const arg *out)
 {
     bk_tensor *size = NULL, *sign = bk_slogdet(a[0].tensor, &size);
     return py_return_two(type, sign, size, out);
 }
-static PyObject *py_slogdet(const arg *a) { return slogdet(a, RETURN_SLOGDET, NULL); }
+static PyObject *py_slogdet(const arg *a) { return slogdet(a, RETURN_SLOGDET, &a[1]); }
 static PyObject *py_linalg_slogdet(const arg *a) { return slogdet(a, RETURN_LINALG_SLOGDET, &a[1]); }
 
 static PyObject *py_cholesky(const arg *a) { return py_out(bk_cholesky(a[0].tensor, a[1].b, true), &a[2]); }
@@ -66,7 +67,8 @@ static PyObject *py_linalg_qr(const arg *a)
 const binding linalg_rows[] = {
     { BOTH, "inverse(Tensor self, *, Tensor? out=None)", py_inverse, "The inverse of a matrix." },
     { BOTH, "det(Tensor self)", py_det, "The determinant." },
-    { BOTH, "slogdet(Tensor self)", py_slogdet,
+    { AS_FUNCTION, "_linalg_det(Tensor A, *, Tensor? out=None)", py_linalg_det, "The determinant." },
+    { BOTH, "slogdet(Tensor self, *, Tensor[]? out=None)", py_slogdet,
       "The sign and the logarithm of the absolute value of the determinant." },
     { BOTH, "cholesky(Tensor self, bool upper=False, *, Tensor? out=None)", py_cholesky, NULL },
     { BOTH, "cholesky_solve(Tensor self, Tensor input2, bool upper=False, *, Tensor? out=None)", py_cholesky_solve,

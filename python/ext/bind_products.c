@@ -1,6 +1,7 @@
 /* bind_products.c: matrix products and contractions. */
 #include "binds.h"
 #include "core/error.h"
+#include "ops/numbers.h"
 
 enum { BOTH = AS_FUNCTION | AS_METHOD };
 
@@ -15,11 +16,19 @@ PRODUCT(outer)
 PRODUCT(kron)
 #undef PRODUCT
 
+/* beta and alpha are numbers of the result's dtype. */
+static bool factors_fit(const arg *a)
+{
+    bk_dtype dtype = tensor_dtype(a[0].tensor);
+    return factor_check(py_number_operand(&a[3].scalar), dtype) == 0 &&
+           factor_check(py_number_operand(&a[4].scalar), dtype) == 0;
+}
+
 /* self, a, b, beta, alpha and, out of place, out. */
 #define SUM_WITH_PRODUCT(name)                                                                                         \
     static bk_tensor *call_##name(const arg *a)                                                                        \
     {                                                                                                                  \
-        return bk_##name(a[0].tensor, a[1].tensor, a[2].tensor, a[3].scalar.d, a[4].scalar.d);                         \
+        return factors_fit(a) ? bk_##name(a[0].tensor, a[1].tensor, a[2].tensor, a[3].scalar.d, a[4].scalar.d) : NULL; \
     }                                                                                                                  \
     static PyObject *py_##name(const arg *a) { return py_out(call_##name(a), &a[5]); }                                 \
     static PyObject *py_##name##_(const arg *a) { return py_write_back(&a[0], call_##name(a)); }

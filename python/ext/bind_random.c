@@ -184,7 +184,7 @@ static PyObject *of_size(const arg *a, bk_tensor *(*draw)(int, const int64_t *, 
 {
     if (options_check(a + 3))
         return NULL;
-    bk_tensor *t = draw(a[0].ints.n, a[0].ints.v, option_dtype(a + 3, bk_get_default_dtype()), chosen(&a[1]));
+    bk_tensor *t = draw(a[0].ints.n, a[0].ints.v, made_dtype(a + 3, bk_get_default_dtype()), chosen(&a[1]));
     return options_apply(t, a + 3, &a[2]);
 }
 
@@ -199,7 +199,7 @@ static PyObject *randint(int64_t low, int64_t high, const arg *a, int position)
                             position, py_type_name(a[0].object));
     if (options_check(a + 3))
         return NULL;
-    bk_tensor *t = bk_randint(low, high, a[0].ints.n, a[0].ints.v, option_dtype(a + 3, BK_INT64), chosen(&a[1]));
+    bk_tensor *t = bk_randint(low, high, a[0].ints.n, a[0].ints.v, made_dtype(a + 3, BK_INT64), chosen(&a[1]));
     return options_apply(t, a + 3, &a[2]);
 }
 
@@ -210,7 +210,7 @@ static PyObject *py_randperm(const arg *a)
 {
     if (options_check(a + 3))
         return NULL;
-    return options_apply(bk_randperm(a[0].i, option_dtype(a + 3, BK_INT64), chosen(&a[1])), a + 3, &a[2]);
+    return options_apply(bk_randperm(a[0].i, made_dtype(a + 3, BK_INT64), chosen(&a[1])), a + 3, &a[2]);
 }
 
 /* --- like another tensor --------------------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ static PyObject *py_normal_size(const arg *a)
 {
     if (options_check(a + 5))
         return NULL;
-    bk_tensor *t = bk_empty(a[2].ints.n, a[2].ints.v, option_dtype(a + 5, bk_get_default_dtype()));
+    bk_tensor *t = bk_empty(a[2].ints.n, a[2].ints.v, made_dtype(a + 5, bk_get_default_dtype()));
     if (t && bk_normal_(t, a[0].d, a[1].d, chosen(&a[3])) < 0) {
         bk_release(t);
         t = NULL;

@@ -5,6 +5,7 @@
 #include "autograd/composed.h"
 #include "binds.h"
 #include "core/scope.h"
+#include "ops/elementwise.h"
 #include "return_types.h"
 
 enum { BOTH = AS_FUNCTION | AS_METHOD };
@@ -40,6 +41,12 @@ static bk_tensor *reduced(reduce_fn fn, const bk_tensor *t, uint32_t mask, bool 
 
 static const arg absent = { 0 };
 
+/* The dtype that was asked for, or out's. */
+static arg dtype_of_out(const arg *dtype, const arg *out)
+{
+    return dtype->given || !out->given ? *dtype : (arg){ .given = true, .dtype = tensor_dtype(out->tensor) };
+}
+
 /* a: self, dim, keepdim, out */
 static PyObject *by_dims(reduce_fn fn, const arg *a)
 {
@@ -54,19 +61,23 @@ static PyObject *by_dims_as(reduce_fn fn, const arg *a)
     return dims_of(&a[0], &a[1], &mask) ? py_out(reduced(fn, a[0].tensor, mask, a[2].b, &a[3]), &a[4]) : NULL;
 }
 
-/* a: self, dtype, out */
-static PyObject *whole_as(reduce_fn fn, const arg *a)
+/* The same where the sums are computed in out's dtype. */
+static PyObject *by_dims_in(reduce_fn fn, const arg *a)
 {
-    return py_out(reduced(fn, a[0].tensor, 0, false, &a[1]), &a[2]);
+    arg dtype = dtype_of_out(&a[3], &a[4]);
+    return by_dims_as(fn, (const arg[]){ a[0], a[1], a[2], dtype, a[4] });
 }
+
+/* a: self, dtype */
+static PyObject *whole_as(reduce_fn fn, const arg *a) { return py_wrap(reduced(fn, a[0].tensor, 0, false, &a[1])); }
 
 /* --- sums ------------------------------------------------------------------------------------------------------------
  */
 
 static PyObject *py_sum(const arg *a) { return whole_as(bk_sum, a); }
-static PyObject *py_sum_dim(const arg *a) { return by_dims_as(bk_sum, a); }
-static PyObject *py_nansum(const arg *a) { return by_dims_as(bk_nansum, a); }
-static PyObject *py_mean(const arg *a) { return whole_as(bk_mean, a); }
+static PyObject *py_sum_dim(const arg *a) { return by_dims_in(bk_sum, a); }
+static PyObject *py_nansum(const arg *a) { return by_dims_in(bk_nansum, a); }
+static PyObject *py_mean(const arg *a) { return py_out(reduced(bk_mean, a[0].tensor, 0, false, &a[1]), &a[2]); }
 static PyObject *py_mean_dim(const arg *a) { return by_dims_as(bk_mean, a); }
 static PyObject *py_nanmean(const arg *a) { return by_dims_as(bk_nanmean, a); }
 static PyObject *py_prod(const arg *a) { return whole_as(bk_prod, a); }
@@ -86,7 +97,8 @@ static bool dim_of(const arg *self, const arg *dim, uint32_t *mask)
 static PyObject *py_prod_dim(const arg *a)
 {
     uint32_t mask;
-    return dim_of(&a[0], &a[1], &mask) ? py_out(reduced(bk_prod, a[0].tensor, mask, a[2].b, &a[3]), &a[4]) : NULL;
+    arg dtype = dtype_of_out(&a[3], &a[4]);
+    return dim_of(&a[0], &a[1], &mask) ? py_out(reduced(bk_prod, a[0].tensor, mask, a[2].b, &dtype), &a[4]) : NULL;
 }
 
 /* The dtype is refused before the dimension is looked at. */
@@ -111,52 +123,73 @@ static PyObject *py_count_nonzero(const arg *a)
 
 typedef bk_tensor *(*spread_fn)(const bk_tensor *t, uint32_t dims, double correction, bool keepdim);
 
-/* a: self, unbiased */
-static PyObject *spread_whole(spread_fn fn, const arg *a) { return py_wrap(fn(a[0].tensor, 0, a[1].b, false)); }
+/* A spread over no more elements than are taken off for the mean is infinite or NaN: PyTorch says so. False raises. */
+static bool warn_of_freedom(const char *name, const bk_tensor *t, const bk_tensor *spread, double correction)
+{
+    int64_t results = spread->layout->numel;
+    double over = results ? (double)(t->layout->numel / results) : 0;
+    return over - correction > 0 ||
+           PyErr_WarnFormat(PyExc_UserWarning, 1,
+                            "%s(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+                            "factor (input numel divided by output numel).",
+                            name) == 0;
+}
 
-/* a: self, dim, unbiased, keepdim, out */
-static PyObject *spread_unbiased(spread_fn fn, const arg *a)
+/* NULL with an exception set. */
+static bk_tensor *spread_of(spread_fn fn, const char *name, const bk_tensor *t, uint32_t mask, double correction,
+                            bool keepdim)
+{
+    bk_tensor *spread = fn(t, mask, correction, keepdim);
+    if (!spread)
+        return py_raise(), NULL;
+    if (warn_of_freedom(name, t, spread, correction))
+        return spread;
+    bk_release(spread);
+    return NULL;
+}
+
+/* self and dim, then keepdim and out */
+static PyObject *spread(spread_fn fn, const char *name, const arg *a, double correction, const arg *rest)
 {
     uint32_t mask;
-    return dims_of(&a[0], &a[1], &mask) ? py_out(fn(a[0].tensor, mask, a[2].b, a[3].b), &a[4]) : NULL;
+    bk_tensor *t = dims_of(&a[0], &a[1], &mask) ? spread_of(fn, name, a[0].tensor, mask, correction, rest[0].b) : NULL;
+    return t ? py_out(t, &rest[1]) : NULL;
+}
+
+/* a: self, unbiased */
+static PyObject *spread_whole(spread_fn fn, const char *name, const arg *a)
+{
+    return spread(fn, name, (const arg[]){ a[0], absent }, a[1].b, (const arg[]){ absent, absent });
 }
 
 static double correction_of(const arg *a) { return a->given ? a->scalar.d : 1; }
 
-/* a: self, dim, correction, keepdim, out */
-static PyObject *spread_corrected(spread_fn fn, const arg *a)
-{
-    uint32_t mask;
-    return dims_of(&a[0], &a[1], &mask) ? py_out(fn(a[0].tensor, mask, correction_of(&a[2]), a[3].b), &a[4]) : NULL;
-}
-
-static PyObject *spread_and_mean(spread_fn fn, const arg *a, double correction)
+static PyObject *spread_and_mean(spread_fn fn, const char *name, const arg *a, double correction)
 {
     uint32_t mask;
     if (!dims_of(&a[0], &a[1], &mask))
         return NULL;
-    bk_tensor *spread = fn(a[0].tensor, mask, correction, a[3].b);
-    return py_tuple_two(spread, spread ? bk_mean(a[0].tensor, mask, a[3].b) : NULL);
+    bk_tensor *spread = spread_of(fn, name, a[0].tensor, mask, correction, a[3].b);
+    return spread ? py_tuple_two(spread, bk_mean(a[0].tensor, mask, a[3].b)) : NULL;
 }
 
-static PyObject *py_var(const arg *a) { return spread_whole(bk_var, a); }
-static PyObject *py_var_unbiased(const arg *a) { return spread_unbiased(bk_var, a); }
-static PyObject *py_var_corrected(const arg *a) { return spread_corrected(bk_var, a); }
-static PyObject *py_std(const arg *a) { return spread_whole(bk_std, a); }
-static PyObject *py_std_unbiased(const arg *a) { return spread_unbiased(bk_std, a); }
-static PyObject *py_std_corrected(const arg *a) { return spread_corrected(bk_std, a); }
-static PyObject *py_var_mean(const arg *a)
-{
-    return spread_and_mean(bk_var, (const arg[]){ a[0], absent, absent, absent }, a[1].b);
-}
-static PyObject *py_var_mean_unbiased(const arg *a) { return spread_and_mean(bk_var, a, a[2].b); }
-static PyObject *py_var_mean_corrected(const arg *a) { return spread_and_mean(bk_var, a, correction_of(&a[2])); }
-static PyObject *py_std_mean(const arg *a)
-{
-    return spread_and_mean(bk_std, (const arg[]){ a[0], absent, absent, absent }, a[1].b);
-}
-static PyObject *py_std_mean_unbiased(const arg *a) { return spread_and_mean(bk_std, a, a[2].b); }
-static PyObject *py_std_mean_corrected(const arg *a) { return spread_and_mean(bk_std, a, correction_of(&a[2])); }
+/* (self, unbiased), (self, dim, unbiased, keepdim, out) and (self, dim, correction, keepdim, out) */
+#define SPREAD(name, fn)                                                                                               \
+    static PyObject *py_##name(const arg *a) { return spread_whole(fn, #name, a); }                                    \
+    static PyObject *py_##name##_unbiased(const arg *a) { return spread(fn, #name, a, a[2].b, a + 3); }                \
+    static PyObject *py_##name##_corrected(const arg *a) { return spread(fn, #name, a, correction_of(&a[2]), a + 3); }
+/* The same with the mean, and without out. */
+#define SPREAD_AND_MEAN(name, fn)                                                                                      \
+    static PyObject *py_##name(const arg *a)                                                                           \
+    {                                                                                                                  \
+        return spread_and_mean(fn, #name, (const arg[]){ a[0], absent, absent, absent }, a[1].b);                      \
+    }                                                                                                                  \
+    static PyObject *py_##name##_unbiased(const arg *a) { return spread_and_mean(fn, #name, a, a[2].b); }              \
+    static PyObject *py_##name##_corrected(const arg *a) { return spread_and_mean(fn, #name, a, correction_of(&a[2])); }
+SPREAD(var, bk_var)
+SPREAD(std, bk_std)
+SPREAD_AND_MEAN(var_mean, bk_var)
+SPREAD_AND_MEAN(std_mean, bk_std)
 
 static PyObject *py_cov(const arg *a)
 {
@@ -222,8 +255,8 @@ static PyObject *py_dist(const arg *a) { return py_wrap(bk_dist(a[0].tensor, a[1
 
 static PyObject *py_max(const arg *a) { return py_out(bk_max(a[0].tensor), &a[1]); }
 static PyObject *py_min(const arg *a) { return py_out(bk_min(a[0].tensor), &a[1]); }
-static PyObject *py_max_other(const arg *a) { return py_out(bk_maximum(a[0].tensor, a[1].tensor), &a[2]); }
-static PyObject *py_min_other(const arg *a) { return py_out(bk_minimum(a[0].tensor, a[1].tensor), &a[2]); }
+static PyObject *py_max_other(const arg *a) { return py_row_out(EW_maximum, bk_maximum(a[0].tensor, a[1].tensor), a); }
+static PyObject *py_min_other(const arg *a) { return py_row_out(EW_minimum, bk_minimum(a[0].tensor, a[1].tensor), a); }
 
 static PyObject *py_max_dim(const arg *a)
 {
@@ -289,20 +322,32 @@ static PyObject *along(along_fn fn, const arg *a)
     return py_out(along_as(fn, a[0].tensor, (int)a[1].i, &a[2]), &a[3]);
 }
 
+/* Sums are no truths, once there is something to add up. */
+static bool scans_into(const bk_tensor *t, bk_dtype into, const char *name)
+{
+    if (into != BK_BOOL || !bk_ndim(t) || !bk_numel(t))
+        return true;
+    PyErr_Format(PyExc_NotImplementedError, "\"%s_out_cpu\" not implemented for 'Bool'", name);
+    return false;
+}
+
 /* PyTorch sees no cast in a scan, unlike in softmax. */
-static PyObject *scanned(along_fn fn, const arg *a)
+static PyObject *scanned(along_fn fn, const char *name, const arg *a)
 {
     static int row;
     const bk_tensor *t = a[0].tensor;
     uint64_t start = next_sequence;
-    bk_tensor *r = along_as(fn, t, (int)a[1].i, &a[2]);
+    if (a[3].given && !scans_into(t, tensor_dtype(a[3].tensor), name))
+        return NULL;
+    arg dtype = dtype_of_out(&a[2], &a[3]);
+    bk_tensor *r = along_as(fn, t, (int)a[1].i, &dtype);
     return py_out(a[2].given ? composed_as(r, "_as_dtype", &row, start, &t, 1) : r, &a[3]);
 }
 
 static PyObject *along_in_place(along_fn fn, const char *name, const arg *a)
 {
-    if (bk_dtype_of(a[0].tensor) == BK_BOOL && bk_ndim(a[0].tensor) && bk_numel(a[0].tensor))
-        return PyErr_Format(PyExc_NotImplementedError, "\"%s_out_cpu\" not implemented for 'Bool'", name);
+    if (!scans_into(a[0].tensor, tensor_dtype(a[0].tensor), name))
+        return NULL;
     bk_scope_push();
     bk_tensor *r = along_as(fn, a[0].tensor, (int)a[1].i, &a[2]);
     int status = r ? bk_copy_(a[0].tensor, r) : -1;
@@ -312,9 +357,9 @@ static PyObject *along_in_place(along_fn fn, const char *name, const arg *a)
 
 static PyObject *py_softmax(const arg *a) { return along(bk_softmax, a); }
 static PyObject *py_log_softmax(const arg *a) { return along(bk_log_softmax, a); }
-static PyObject *py_cumsum(const arg *a) { return scanned(bk_cumsum, a); }
+static PyObject *py_cumsum(const arg *a) { return scanned(bk_cumsum, "cumsum", a); }
 static PyObject *py_cumsum_(const arg *a) { return along_in_place(bk_cumsum, "cumsum", a); }
-static PyObject *py_cumprod(const arg *a) { return scanned(bk_cumprod, a); }
+static PyObject *py_cumprod(const arg *a) { return scanned(bk_cumprod, "cumprod", a); }
 static PyObject *py_cumprod_(const arg *a) { return along_in_place(bk_cumprod, "cumprod", a); }
 static PyObject *py_logcumsumexp(const arg *a) { return py_out(bk_logcumsumexp(a[0].tensor, (int)a[1].i), &a[2]); }
 
@@ -340,6 +385,7 @@ static PyObject *py_diff(const arg *a)
 
 #define OUT       ", *, Tensor? out=None)"
 #define OUTS      ", *, Tensor[]? out=None)"
+#define AS        ", *, dtype? dtype=None)"
 #define AS_OUT    ", *, dtype? dtype=None, Tensor? out=None)"
 #define CORRECTED "(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor? out=None)"
 #define UNBIASED  "(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False" OUT
@@ -347,13 +393,13 @@ static PyObject *py_diff(const arg *a)
 #define UNBIASED_MEAN  "(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)"
 #define NORM "(Tensor self, Object? p=None, int[1]? dim=None, bool keepdim=False, Tensor? out=None, dtype? dtype=None)"
 const binding reduce_rows[] = {
-    { BOTH, "sum(Tensor self" AS_OUT, py_sum, NULL },
+    { BOTH, "sum(Tensor self" AS, py_sum, NULL },
     { BOTH, "sum(Tensor self, int[1]? dim, bool keepdim=False" AS_OUT, py_sum_dim, NULL },
     { BOTH, "nansum(Tensor self, int[1]? dim=None, bool keepdim=False" AS_OUT, py_nansum, NULL },
     { BOTH, "mean(Tensor self" AS_OUT, py_mean, NULL },
     { BOTH, "mean(Tensor self, int[1]? dim, bool keepdim=False" AS_OUT, py_mean_dim, NULL },
     { BOTH, "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False" AS_OUT, py_nanmean, NULL },
-    { BOTH, "prod(Tensor self" AS_OUT, py_prod, NULL },
+    { BOTH, "prod(Tensor self" AS, py_prod, NULL },
     { BOTH, "prod(Tensor self, int dim, bool keepdim=False" AS_OUT, py_prod_dim, NULL },
     { BOTH, "logsumexp(Tensor self, int[1] dim, bool keepdim=False" OUT, py_logsumexp, NULL },
     { BOTH, "any(Tensor self, int[1]? dim=None, bool keepdim=False" OUT, py_any, NULL },

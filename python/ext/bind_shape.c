@@ -7,6 +7,7 @@
 #include "core/layout.h"
 #include "core/memory.h"
 #include "ops/elementwise.h"
+#include "ops/create.h"
 
 /* --- lists ----------------------------------------------------------------------------------------------------------
  */
@@ -94,13 +95,6 @@ static PyObject *py_stride(const arg *a)
 static PyObject *py_dim(const arg *a) { return PyLong_FromLong(a[0].tensor->layout->ndim); }
 static PyObject *py_numel(const arg *a) { return PyLong_FromLongLong(a[0].tensor->layout->numel); }
 static PyObject *py_storage_offset(const arg *a) { return PyLong_FromLongLong(bk_storage_offset(a[0].tensor)); }
-static PyObject *py_is_contiguous(const arg *a)
-{
-    const layout *l = a[0].tensor->layout;
-    if (a[1].given && a[1].memory_format == FORMAT_CHANNELS_LAST)
-        return PyBool_FromLong(l->ndim == 4 && l->dense && l->strides[1] == 1 && l->strides[3] == l->sizes[1]);
-    return PyBool_FromLong(l->contiguous);
-}
 static PyObject *py_element_size(const arg *a) { return PyLong_FromSize_t(dtype_size(tensor_dtype(a[0].tensor))); }
 
 /* --- views
@@ -244,8 +238,10 @@ static bk_tensor *strided(const arg *a)
                    NULL;
     int64_t offset = a[3].given ? a[3].i : bk_storage_offset(t), span = t->cell->value->layout->span;
     int64_t bytes = (int64_t)dtype_size(tensor_dtype(t));
-    const layout *l = layout_get(a[1].ints.n, a[1].ints.v, a[2].ints.v);
-    if (l && l->numel && (offset < 0 || offset + l->span > span))
+    const layout *l = strides_check(a[1].ints.n, a[1].ints.v, a[2].ints.v) < 0
+                          ? NULL
+                          : layout_get(a[1].ints.n, a[1].ints.v, a[2].ints.v);
+    if (l && l->numel && offset >= 0 && offset + l->span > span)
         return PyErr_Format(
                    PyExc_RuntimeError,
                    "setStorage: sizes %s, strides %s, storage offset %lld, and itemsize %lld requiring a storage size "
@@ -473,16 +469,18 @@ static bk_tensor *column(const bk_tensor *t)
     return bk_ndim(t) < 2 ? bk_reshape(t, 2, (int64_t[]){ bk_numel(t), 1 }) : at_least(t, 2);
 }
 
-static PyObject *join_prepared(const arg *list, prepare how, int dim, const arg *out)
+static PyObject *join_prepared(const char *name, const arg *list, prepare how, int dim, const arg *out)
 {
-    bk_scope_push();
     int n = list->tensors.n;
-    bk_tensor **v = mem_alloc((size_t)(n + 1) * sizeof *v), *r = NULL;
+    if (!n)
+        return PyErr_Format(PyExc_RuntimeError, "%s expects a non-empty TensorList", name);
+    bk_scope_push();
+    bk_tensor **v = mem_alloc((size_t)n * sizeof *v), *r = NULL;
     bool good = v != NULL;
     for (int k = 0; good && k < n; k++)
         good = (v[k] = how(list->tensors.v[k])) != NULL;
     if (good)
-        r = bk_cat(v, n, n && dim == 1 && bk_ndim(v[0]) == 1 ? 0 : dim);
+        r = bk_cat(v, n, dim == 1 && bk_ndim(v[0]) == 1 ? 0 : dim);
     mem_free(v);
     if (r)
         bk_scope_keep(r);
@@ -490,10 +488,10 @@ static PyObject *join_prepared(const arg *list, prepare how, int dim, const arg 
     return py_out(r, out);
 }
 
-static PyObject *py_hstack(const arg *a) { return join_prepared(&a[0], one_d, 1, &a[1]); }
-static PyObject *py_vstack(const arg *a) { return join_prepared(&a[0], two_d, 0, &a[1]); }
-static PyObject *py_dstack(const arg *a) { return join_prepared(&a[0], three_d, 2, &a[1]); }
-static PyObject *py_column_stack(const arg *a) { return join_prepared(&a[0], column, 1, &a[1]); }
+static PyObject *py_hstack(const arg *a) { return join_prepared("hstack", &a[0], one_d, 1, &a[1]); }
+static PyObject *py_vstack(const arg *a) { return join_prepared("vstack", &a[0], two_d, 0, &a[1]); }
+static PyObject *py_dstack(const arg *a) { return join_prepared("dstack", &a[0], three_d, 2, &a[1]); }
+static PyObject *py_column_stack(const arg *a) { return join_prepared("column_stack", &a[0], column, 1, &a[1]); }
 static PyObject *py_block_diag(const arg *a) { return py_wrap(bk_block_diag(a[0].tensors.v, a[0].tensors.n)); }
 
 static PyObject *many_at_least(const arg *list, int n)
@@ -552,6 +550,18 @@ static PyObject *py_rot90(const arg *a)
 static PyObject *py_repeat(const arg *a) { return py_wrap(bk_repeat(a[0].tensor, a[1].ints.n, a[1].ints.v)); }
 static PyObject *py_tile(const arg *a) { return py_wrap(bk_tile(a[0].tensor, a[1].ints.n, a[1].ints.v)); }
 static int dim_or_flat(const arg *a) { return a->given ? (int)a->i : BK_MAX_NDIM; }
+/* Each index as often as is counted for it. */
+static PyObject *py_repeat_counts(const arg *a)
+{
+    bk_scope_push();
+    bk_tensor *all = bk_arange_int(0, bk_numel(a[0].tensor), 1, BK_INT64);
+    bk_tensor *r = all ? bk_repeat_interleave(all, a[0].tensor, 0) : NULL;
+    if (r)
+        bk_scope_keep(r);
+    bk_scope_pop();
+    return py_wrap(r);
+}
+
 static PyObject *py_repeat_interleave(const arg *a)
 {
     return py_wrap(bk_repeat_interleave_s(a[0].tensor, a[1].i, dim_or_flat(&a[2])));
@@ -560,7 +570,7 @@ static PyObject *py_repeat_interleave_by(const arg *a)
 {
     return py_wrap(bk_repeat_interleave(a[0].tensor, a[1].tensor, dim_or_flat(&a[2])));
 }
-static PyObject *py_diag(const arg *a) { return py_wrap(bk_diag(a[0].tensor, a[1].i)); }
+static PyObject *py_diag(const arg *a) { return py_out(bk_diag(a[0].tensor, a[1].i), &a[2]); }
 static PyObject *py_diag_embed(const arg *a)
 {
     return py_wrap(bk_diag_embed(a[0].tensor, a[1].i, (int)a[2].i, (int)a[3].i));
@@ -594,7 +604,6 @@ const binding shape_rows[] = {
     { BOTH, "numel(Tensor self)", py_numel, NULL },
     { AS_METHOD, "nelement(Tensor self)", py_numel, NULL },
     { AS_METHOD, "storage_offset(Tensor self)", py_storage_offset, NULL },
-    { AS_METHOD, "is_contiguous(Tensor self, memory_format? memory_format=None)", py_is_contiguous, NULL },
     { AS_METHOD, "element_size(Tensor self)", py_element_size, NULL },
 
     { AS_METHOD, "view(Tensor self, dtype dtype)", py_view_dtype, NULL },
@@ -668,11 +677,12 @@ const binding shape_rows[] = {
     { BOTH, "rot90(Tensor self, int k=1, int[]? dims=None)", py_rot90, NULL },
     { AS_METHOD, "repeat(Tensor self, int[] repeats)", py_repeat, NULL },
     { BOTH, "tile(Tensor self, int[] dims)", py_tile, NULL },
+    { AS_FUNCTION, "repeat_interleave(Tensor repeats, *, int? output_size=None)", py_repeat_counts, NULL },
     { BOTH, "repeat_interleave(Tensor self, int repeats, int? dim=None, *, int? output_size=None)",
       py_repeat_interleave, NULL },
     { BOTH, "repeat_interleave(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None)",
       py_repeat_interleave_by, NULL },
-    { BOTH, "diag(Tensor self, int diagonal=0)", py_diag, NULL },
+    { BOTH, "diag(Tensor self, int diagonal=0, *, Tensor? out=None)", py_diag, NULL },
     { BOTH, "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1)", py_diag_embed, NULL },
     { BOTH, "diagflat(Tensor self, int offset=0)", py_diagflat, NULL },
     { AS_METHOD, "contiguous(Tensor self, *, memory_format? memory_format=None)", py_contiguous, NULL },

@@ -156,7 +156,7 @@ static PyObject *py_histc(const arg *a)
     return py_out(bk_histc(a[0].tensor, a[1].i, a[2].scalar.d, a[3].scalar.d), &a[4]);
 }
 
-static PyObject *py_isin(const arg *a) { return py_wrap(bk_isin(a[0].tensor, a[1].tensor, a[3].b)); }
+static PyObject *py_isin(const arg *a) { return py_out(bk_isin(a[0].tensor, a[1].tensor, a[3].b), &a[4]); }
 
 /* --- places
  * ---------------------------------------------------------------------------------------------------------------- */
@@ -196,6 +196,17 @@ static bk_tensor *number_like(const arg *number, const bk_tensor *t)
     bool whole = number->scalar.kind != NUMBER_FLOAT || bk_dtype_of(t) <= BK_BFLOAT16;
     return bk_full(0, NULL, number->scalar.d, whole ? bk_dtype_of(t) : bk_get_default_dtype());
 }
+
+/* One of the two is a number. */
+static PyObject *isin_number(const arg *a, int number)
+{
+    bk_tensor *t = number_like(&a[number], a[1 - number].tensor);
+    bk_tensor *r = !t ? NULL : number ? bk_isin(a[0].tensor, t, a[3].b) : bk_isin(t, a[1].tensor, a[3].b);
+    bk_release(t);
+    return py_out(r, &a[4]);
+}
+static PyObject *py_isin_number(const arg *a) { return isin_number(a, 1); }
+static PyObject *py_number_isin(const arg *a) { return isin_number(a, 0); }
 
 /* a: sorted_sequence, input, out_int32, right, side, sorter, out */
 static PyObject *searchsorted(const arg *a, const bk_tensor *values)
@@ -246,6 +257,7 @@ static PyObject *py_bucketize_number(const arg *a)
  */
 
 #define QUANTILE ", int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor? out=None)"
+#define ISIN     ", *, bool assume_unique=False, bool invert=False, Tensor? out=None)"
 #define SEARCH   ", *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor? out=None)"
 #define BUCKETS  ", Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor? out=None)"
 const binding sort_rows[] = {
@@ -273,8 +285,9 @@ const binding sort_rows[] = {
       py_unique_consecutive, NULL },
     { BOTH, "bincount(Tensor self, Tensor? weights=None, int minlength=0)", py_bincount, NULL },
     { BOTH, "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0, *, Tensor? out=None)", py_histc, NULL },
-    { AS_FUNCTION, "isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False)",
-      py_isin, NULL },
+    { AS_FUNCTION, "isin(Tensor elements, Tensor test_elements" ISIN, py_isin, NULL },
+    { AS_FUNCTION, "isin(Tensor elements, Scalar test_element" ISIN, py_isin_number, NULL },
+    { AS_FUNCTION, "isin(Scalar element, Tensor test_elements" ISIN, py_number_isin, NULL },
     { AS_FUNCTION, "searchsorted(Tensor sorted_sequence, Tensor input" SEARCH, py_searchsorted, NULL },
     { AS_FUNCTION, "searchsorted(Tensor sorted_sequence, Scalar self" SEARCH, py_searchsorted_number, NULL },
     { AS_FUNCTION, "bucketize(Tensor self" BUCKETS, py_bucketize, NULL },

@@ -3,6 +3,7 @@
 #define BK_BINDS_H
 #include "args.h"
 #include "core/tensor.h"
+#include "out.h"
 
 #define ROW_LISTS(X)                                                                                                   \
     X(elementwise)                                                                                                     \
@@ -35,13 +36,6 @@ DECLARE_ROWS(optim)      /* brisk._C._optim */
 /* Takes back the names that rows of the op table give and PyTorch does not have. */
 int elementwise_forget_names(PyObject *module);
 
-/* The result as a Python object: itself, or written into out, which is then the one returned. Steals result. */
-PyObject *py_out(bk_tensor *result, const arg *out);
-/* The same for an elementwise result: an out that is one of the n operands is not resized, and with same_dtype nothing
- * is cast into it. */
-PyObject *py_elementwise_out(bk_tensor *result, const arg *operands, int n, const arg *out, bool same_dtype);
-/* The row's result into argument number arity. */
-PyObject *py_row_out(int op, bk_tensor *result, const arg *a);
 /* self after an in-place op. status < 0 raises. */
 PyObject *py_in_place(const arg *self, int status);
 /* self after it took the result of an op, which is stolen. */

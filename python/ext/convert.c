@@ -169,7 +169,7 @@ static int to_ints_by_index(const param *p, PyObject *o, arg *out, call_state *s
 static int to_ints(const param *p, PyObject *o, arg *out, call_state *s)
 {
     if (!PyTuple_Check(o) && !PyList_Check(o)) {
-        if (!is_size(o))
+        if (!p->lone || !is_size(o))
             return MISFIT;
         return to_int64(o, &out->ints.v[0]) ? FAILED : repeat_int(p, out);
     }

@@ -190,9 +190,20 @@ static void release_versioned(void *owner)
         release_with_gil(drop_versioned, owner);
 }
 
+static PyObject *refuse_capsule(void)
+{
+    PyErr_SetString(
+        PyExc_RuntimeError,
+        "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so "
+        "you might have already constructed a tensor from it once.");
+    return NULL;
+}
+
 static PyObject *consume(PyObject *capsule)
 {
     bool versioned = PyCapsule_IsValid(capsule, VERSIONED);
+    if (!versioned && !PyCapsule_IsValid(capsule, PLAIN))
+        return refuse_capsule();
     void *managed = PyCapsule_GetPointer(capsule, versioned ? VERSIONED : PLAIN);
     view v;
     if (!managed || view_of(versioned ? &((dl_versioned *)managed)->tensor : &((dl_managed *)managed)->tensor, &v))
@@ -224,7 +235,10 @@ static PyObject *ask(PyObject *o)
 /* from_dlpack(ext_tensor, device, copy) */
 PyObject *py_from_dlpack(const arg *a)
 {
-    PyObject *capsule = PyCapsule_CheckExact(a[0].object) ? Py_NewRef(a[0].object) : ask(a[0].object);
+    bool is_capsule = PyCapsule_CheckExact(a[0].object);
+    if (!is_capsule && !PyObject_HasAttrString(a[0].object, "__dlpack__"))
+        return refuse_capsule();
+    PyObject *capsule = is_capsule ? Py_NewRef(a[0].object) : ask(a[0].object);
     PyObject *t = capsule ? consume(capsule) : NULL;
     Py_XDECREF(capsule);
     if (t && a[2].given && a[2].b)

@@ -13,6 +13,12 @@ static inline bk_dtype option_dtype(const arg *options, bk_dtype otherwise)
 {
     return options[OPTION_DTYPE].given ? options[OPTION_DTYPE].dtype : otherwise;
 }
+/* The same where there is an out, which follows the sizes and precedes the options: it has its own dtype. */
+static inline bk_dtype made_dtype(const arg *options, bk_dtype otherwise)
+{
+    const arg *out = options - 1;
+    return option_dtype(options, out->given ? tensor_dtype(out->tensor) : otherwise);
+}
 /* 0, or -1 with PyTorch's exception for a device or layout that we do not have. */
 int options_check(const arg *options);
 /* The tensor as asked for: with requires_grad set, or written into out (NULL: the function has none). Steals t. */

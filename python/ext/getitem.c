@@ -83,6 +83,8 @@ static int write_element(bk_tensor *t, PyObject *key, PyObject *value)
     bool exact = d == BK_FLOAT32 || d == BK_FLOAT64 || d == BK_INT64; /* the narrow ones have ranges to check */
     if (!exact || !integer_place(t, key, &p) || p.layout->ndim || !plain_number(value, &number))
         return 0;
+    if (number.category == CATEGORY_FLOAT && d == BK_INT64)
+        return 0; /* has a range, too */
     char *memory = tensor_open(t);
     if (!memory)
         return 0;
@@ -286,6 +288,8 @@ static int assign(bk_tensor *t, const items *s, PyObject *value)
     arg a = { .object = value };
     operand number;
     int found = py_number_from(value, &a.scalar);
+    if (found < 0 && PyErr_ExceptionMatches(PyExc_OverflowError))
+        PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long");
     if (found < 0)
         return -1;
     if (!found) {

@@ -32,11 +32,13 @@ static PyObject *info(PyObject *module, PyObject *unused)
 static PyObject *set_num_threads(PyObject *module, PyObject *n)
 {
     (void)module;
+    if (!PyLong_Check(n))
+        return PyErr_Format(PyExc_RuntimeError, "set_num_threads expects an int, but got %s", py_type_name(n));
     long count = PyLong_AsLong(n);
     if (count == -1 && PyErr_Occurred())
         return NULL;
     if (count < 1) {
-        PyErr_SetString(PyExc_RuntimeError, "expected a positive number of threads");
+        PyErr_SetString(PyExc_RuntimeError, "set_num_threads expects a positive integer");
         return NULL;
     }
     if (bk_set_num_threads((int)count) < 0)

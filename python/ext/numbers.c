@@ -31,8 +31,12 @@ bool numpy_scalar(PyObject *o, bk_dtype *dtype)
 
 static int from_int(PyObject *o, py_number *out)
 {
-    int64_t i = PyLong_AsLongLong(o);
-    if (i == -1 && PyErr_Occurred())
+    int overflow;
+    int64_t i = PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (overflow)
+        PyErr_SetString(PyExc_OverflowError,
+                        overflow < 0 ? "can't convert negative int to unsigned" : "int too big to convert");
+    if (overflow || (i == -1 && PyErr_Occurred()))
         return -1;
     *out = (py_number){ NUMBER_INT, i, (double)i };
     return 1;

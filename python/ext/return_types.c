@@ -92,13 +92,9 @@ PyObject *py_tuple_two(bk_tensor *first, bk_tensor *second)
 static bool fill_two(bk_tensor *first, bk_tensor *second, const arg *out, PyObject *items[2])
 {
     bool good = first && second;
-    if (good && out->tensors.n != 2) {
-        PyErr_Format(PyExc_TypeError, "out= takes two tensors, got %d", out->tensors.n);
-        good = false;
-    } else if (!good || bk_copy_out(out->tensors.v[0], first) < 0 || bk_copy_out(out->tensors.v[1], second) < 0) {
+    if (!good)
         py_raise();
-        good = false;
-    }
+    good = good && py_out_two(first, second, out);
     bk_release(first);
     bk_release(second);
     items[0] = good ? PySequence_GetItem(out->object, 0) : NULL;

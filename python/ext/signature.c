@@ -152,15 +152,15 @@ int signature_find(const overload *o, PyObject *keyword)
     return -1;
 }
 
-/* `self` reads `input` in the function, as PyTorch's documentation has it. */
+/* `self` reads `input` in the function, as PyTorch's documentation has it, unless it is a number. */
 static int read_name(reader *r, bool method, param *p)
 {
     const char *start;
     size_t length = word(r, &start);
     if (!length)
         return bad(r, "a name");
-    p->name = !method && is(start, length, "self") ? PyUnicode_FromString("input")
-                                                   : PyUnicode_FromStringAndSize(start, (Py_ssize_t)length);
+    bool input = !method && p->type != ARG_SCALAR && is(start, length, "self");
+    p->name = input ? PyUnicode_FromString("input") : PyUnicode_FromStringAndSize(start, (Py_ssize_t)length);
     if (!p->name)
         return -1;
     PyUnicode_InternInPlace(&p->name);
@@ -298,6 +298,8 @@ int signature_compile(const char *text, bool method, overload *out)
         int first = out->hidden;
         if (out->positional == first + 1 && params[first].type == ARG_INTS && !params[first].repeat)
             out->spread = (int8_t)first;
+        for (int i = 0; i < out->n; i++)
+            params[i].lone = params[i].repeat || i == out->spread;
         out->params = PyMem_Malloc(sizeof *params * out->n + 1);
         out->defaults = PyMem_Malloc(sizeof *defaults * out->n + 1);
         if (out->params && out->defaults) {

@@ -31,6 +31,7 @@ typedef struct param {
     bool required;
     bool withheld;  /* a method's out: it has its default, and no caller can name it */
     uint8_t repeat; /* int[k]: k */
+    bool lone;      /* of a list of ints: one that is none stands for it */
 } param;
 
 /* A row of autograd/composed.def that a call of the overload may be shown as: what its text says, read once. */
@@ -50,6 +51,8 @@ typedef struct overload {
     uint8_t required;   /* the positional ones that have no default */
     uint8_t withheld;   /* how many are */
     uint8_t hidden;     /* 1 when the first is a method's self, which texts and counts leave out */
+    uint8_t out;        /* which parameter is out; as many as there are: none */
+    uint8_t out_row;    /* out.c */
     int8_t spread;      /* the parameter that takes any number of ints, or -1 */
     param *params;
     arg *defaults;

@@ -297,48 +297,6 @@ static inline int operand_from(PyObject *o, operand *out)
     return other_operand(o, out);
 }
 
-PyObject *py_out(bk_tensor *result, const arg *out)
-{
-    if (!out->given || !result)
-        return py_wrap(result);
-    int status = bk_copy_out(out->tensor, result);
-    bk_release(result);
-    return status < 0 ? py_raise() : Py_NewRef(out->object);
-}
-
-static bool check_elementwise_out(const bk_tensor *result, const arg *operands, int n, const arg *out, bool same_dtype)
-{
-    bk_dtype from = tensor_dtype(result), to = tensor_dtype(out->tensor);
-    if (same_dtype && from != to)
-        return PyErr_Format(PyExc_RuntimeError, "Found dtype %s but expected %s", dtypes[to].type_name,
-                            dtypes[from].type_name),
-               false;
-    char a[200], b[200];
-    for (int k = 0; k < n; k++)
-        if (operands[k].object == out->object && result->layout->plain != out->tensor->layout->plain)
-            return PyErr_Format(PyExc_RuntimeError, "output with shape %s doesn't match the broadcast shape %s",
-                                layout_text(out->tensor->layout, a), layout_text(result->layout, b)),
-                   false;
-    return py_reads_apart(out->tensor, operands, n);
-}
-
-PyObject *py_elementwise_out(bk_tensor *result, const arg *operands, int n, const arg *out, bool same_dtype)
-{
-    if (!result || !out->given || check_elementwise_out(result, operands, n, out, same_dtype))
-        return py_out(result, out);
-    bk_release(result);
-    return NULL;
-}
-
-/* PyTorch casts neither in nor out of its functions of one operand, but for those that make floats; square is a power.
- */
-PyObject *py_row_out(int op, bk_tensor *result, const arg *a)
-{
-    const ew_info *row = &ew_infos[op];
-    bool same_dtype = row->arity == 1 && (row->rule == EW_ARITH || row->rule == EW_BITS) && op != EW_square;
-    return py_elementwise_out(result, a, row->arity, &a[row->arity], same_dtype);
-}
-
 PyObject *py_in_place(const arg *self, int status)
 {
     if (status < 0)

@@ -5,16 +5,16 @@
 #include <string.h>
 
 const dtype_info dtypes[BK_DTYPE_COUNT] = {
-    [BK_FLOAT32] = { "float32", "Float", 4, COMPUTE_F32, CATEGORY_FLOAT },
-    [BK_FLOAT64] = { "float64", "Double", 8, COMPUTE_F64, CATEGORY_FLOAT },
-    [BK_FLOAT16] = { "float16", "Half", 2, COMPUTE_F32, CATEGORY_FLOAT },
-    [BK_BFLOAT16] = { "bfloat16", "BFloat16", 2, COMPUTE_F32, CATEGORY_FLOAT },
-    [BK_INT64] = { "int64", "Long", 8, COMPUTE_I64, CATEGORY_INT },
-    [BK_INT32] = { "int32", "Int", 4, COMPUTE_I64, CATEGORY_INT },
-    [BK_INT16] = { "int16", "Short", 2, COMPUTE_I64, CATEGORY_INT },
-    [BK_INT8] = { "int8", "Char", 1, COMPUTE_I64, CATEGORY_INT },
-    [BK_UINT8] = { "uint8", "Byte", 1, COMPUTE_I64, CATEGORY_INT },
-    [BK_BOOL] = { "bool", "Bool", 1, COMPUTE_BOOL, CATEGORY_BOOL },
+    [BK_FLOAT32] = { "float32", "Float", "float", 4, COMPUTE_F32, CATEGORY_FLOAT },
+    [BK_FLOAT64] = { "float64", "Double", "double", 8, COMPUTE_F64, CATEGORY_FLOAT },
+    [BK_FLOAT16] = { "float16", "Half", "c10::Half", 2, COMPUTE_F32, CATEGORY_FLOAT },
+    [BK_BFLOAT16] = { "bfloat16", "BFloat16", "c10::BFloat16", 2, COMPUTE_F32, CATEGORY_FLOAT },
+    [BK_INT64] = { "int64", "Long", "long int", 8, COMPUTE_I64, CATEGORY_INT },
+    [BK_INT32] = { "int32", "Int", "int", 4, COMPUTE_I64, CATEGORY_INT },
+    [BK_INT16] = { "int16", "Short", "short int", 2, COMPUTE_I64, CATEGORY_INT },
+    [BK_INT8] = { "int8", "Char", "signed char", 1, COMPUTE_I64, CATEGORY_INT },
+    [BK_UINT8] = { "uint8", "Byte", "unsigned char", 1, COMPUTE_I64, CATEGORY_INT },
+    [BK_BOOL] = { "bool", "Bool", "bool", 1, COMPUTE_BOOL, CATEGORY_BOOL },
 };
 
 const uint8_t compute_size[COMPUTE_COUNT] = { 4, 8, 8, 1 };

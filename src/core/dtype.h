@@ -14,6 +14,7 @@ typedef enum dtype_category { CATEGORY_BOOL, CATEGORY_INT, CATEGORY_FLOAT } dtyp
 typedef struct dtype_info {
     const char *name;      /* "float32" */
     const char *type_name; /* as PyTorch's error texts call it: "Float" */
+    const char *c_name;    /* or as C++ does: "float" */
     uint8_t size;
     uint8_t compute;  /* compute_type */
     uint8_t category; /* dtype_category */

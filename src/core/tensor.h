@@ -176,6 +176,8 @@ void cell_move(cell *c, node *value, bool counts);
 int tensor_write(bk_tensor *t, operand value, bool add);
 /* The same, of a value that has nothing to do with the old one, which gets zeros on the tape: PyTorch's copy_. */
 int tensor_overwrite(bk_tensor *t, operand value);
+/* out takes the elements of a result, cast, and its sizes if they differ. */
+int tensor_take_result(bk_tensor *out, const bk_tensor *result);
 /* What the write that t has just taken is called on the tape, where it was one to all of a tensor. */
 void tensor_written_by(const bk_tensor *t, write_op op);
 /* The write of a kernel that works on the whole cell: t's cell moves to n (stolen), recorded over the cell's value, and

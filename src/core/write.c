@@ -328,6 +328,30 @@ int bk_set_data(bk_tensor *t, const bk_tensor *from)
     return status;
 }
 
+/* out in the sizes of a result: in its own memory where that has room, else in new memory. */
+static int take_resized(bk_tensor *out, const bk_tensor *result)
+{
+    const layout *l = layout_packed(result->layout); /* with the result's strides, as PyTorch resizes it */
+    if (!l || tensor_check_leaf(out) < 0)
+        return -1;
+    const storage *s = out->cell->value->memory;
+    bool fits = out->offset + l->span <= out->cell->value->layout->span;
+    if (!fits && s && (s->exports || s->release)) /* others see this memory */
+        return error_int(BK_RUNTIME_ERROR, "Trying to resize storage that is not resizable");
+    bk_scope_push();
+    bk_tensor *own = fits ? tensor_alias(out, l, out->offset, false) : bk_to(result, tensor_dtype(out));
+    if (own == result)
+        own = bk_clone(own);
+    int status = !own || (fits && bk_copy_(own, result) < 0) ? -1 : bk_set_data(out, own);
+    bk_scope_pop();
+    return status;
+}
+
+int tensor_take_result(bk_tensor *out, const bk_tensor *result)
+{
+    return out->layout->plain == result->layout->plain ? bk_copy_(out, result) : take_resized(out, result);
+}
+
 int bk_copy_out(bk_tensor *out, const bk_tensor *result)
 {
     if (!out || !result)
@@ -335,27 +359,15 @@ int bk_copy_out(bk_tensor *out, const bk_tensor *result)
     lock_take();
     int status = 0;
     bk_dtype to = tensor_dtype(out), from = tensor_dtype(result);
-    if (tensor_check_leaf(out) < 0 && out->flags & TENSOR_INFERENCE)
-        status = -1;
-    else if (grad_enabled() && (tensor_tracked(out) || tensor_tracked(result)))
+    if (grad_enabled() && (tensor_tracked(out) || tensor_tracked(result)))
         status =
             error_int(BK_RUNTIME_ERROR, "functions with out=... arguments don't support automatic differentiation, but "
                                         "one of the arguments requires grad.");
     else if (dtypes[from].category > dtypes[to].category)
         status = error_int(BK_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s",
                            dtypes[from].type_name, dtypes[to].type_name);
-    else if (out->layout->plain == result->layout->plain)
-        status = bk_copy_(out, result);
-    else {
-        bk_scope_push();
-        bk_tensor *own = bk_to(result, to); /* with the result's strides, as PyTorch resizes it */
-        if (own == result)
-            own = bk_clone(own);
-        if (own)
-            take_memory(out, own);
-        status = own ? 0 : -1;
-        bk_scope_pop();
-    }
+    else
+        status = tensor_take_result(out, result);
     lock_give();
     return status;
 }

@@ -7,6 +7,7 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "nn/shapes.h"
+#include "ops/numbers.h"
 
 enum { MAX_SPATIAL = 3 };
 
@@ -51,6 +52,8 @@ bk_tensor *bk_pad(const bk_tensor *x, int pairs, const int64_t *pads, double val
     }
     if (!kept || !grows)
         return scope_return(kept ? bk_clone(kept) : NULL);
+    if (number_check(number_float(value), tensor_dtype(x)) < 0)
+        return scope_return(NULL);
     bk_tensor *out = place = bk_full(x->layout->ndim, sizes, value, tensor_dtype(x));
     for (int i = 0; place && i < pairs; i++) {
         int dim = x->layout->ndim - 1 - i;

@@ -8,6 +8,7 @@
 #include "core/scope.h"
 #include "ops/compose.h"
 #include "ops/elementwise.h"
+#include "ops/numbers.h"
 
 static bool check_float(const bk_tensor *x, const char *op)
 {
@@ -40,8 +41,10 @@ bk_tensor *act_hardtanh(const bk_tensor *x, operand lo, operand hi)
     if (tensor_dtype(x) == BK_BOOL)
         return error_null(BK_RUNTIME_ERROR, "Bool inputs not supported for hardtanh");
     if (!dtype_is_float(tensor_dtype(x))) {
-        lo = number_int((int64_t)lo.d); /* bounds take the dtype of the tensor */
-        hi = number_int((int64_t)hi.d);
+        if (number_check(lo, BK_INT64) < 0 || number_check(hi, BK_INT64) < 0)
+            return NULL;
+        lo = lo.category == CATEGORY_FLOAT ? number_int((int64_t)lo.d) : lo; /* bounds take the dtype of the tensor */
+        hi = hi.category == CATEGORY_FLOAT ? number_int((int64_t)hi.d) : hi;
         if (tensor_dtype(x) == BK_UINT8 && (lo.i < 0 || hi.i < 0))
             return error_null(BK_RUNTIME_ERROR, "cannot do hardtanh on an unsigned type with negative limits");
     }
@@ -56,9 +59,13 @@ bk_tensor *act_hardtanh(const bk_tensor *x, operand lo, operand hi)
 
 bk_tensor *act_threshold(const bk_tensor *x, operand threshold, operand value)
 {
-    bk_scope_push();
     operand in;
     bk_dtype dtype = tensor_dtype(x);
+    if (dtype == BK_BOOL)
+        return error_null(BK_NOT_IMPLEMENTED, "\"threshold_cpu\" not implemented for 'Bool'");
+    if (factor_check(threshold, dtype) < 0 || factor_check(value, dtype) < 0)
+        return NULL;
+    bk_scope_push();
     bk_tensor *low = ew_with(EW_le, x, threshold);
     bk_tensor *y = operand_of(x, &in) ? ew_choose(low, value, in) : NULL;
     return scope_return(y ? bk_to(y, dtype) : NULL);
@@ -92,7 +99,7 @@ bk_tensor *act_softshrink(const bk_tensor *x, double lambda)
 
 bk_tensor *act_elu(const bk_tensor *x, double alpha, double scale, double input_scale)
 {
-    if (!check_float(x, "elu_cpu"))
+    if (!check_float(x, "elu_cpu") || factor_check(number_float(alpha), tensor_dtype(x)) < 0)
         return NULL;
     if (scale == 1 && input_scale == 1)
         return ew_with(EW_elu, x, number_float(alpha));
@@ -114,7 +121,10 @@ bk_tensor *act_logsigmoid(const bk_tensor *x)
 bk_tensor *act_softplus(const bk_tensor *x, double beta, double threshold)
 {
     operand in[MAX_INPUTS] = { { 0 }, number_float(beta), number_float(threshold) };
-    return check_float(x, "softplus_cpu") && operand_of(x, &in[0]) ? ew_apply(EW_softplus, in) : NULL;
+    if (!check_float(x, "softplus_cpu") || factor_check(in[1], tensor_dtype(x)) < 0 ||
+        factor_check(in[2], tensor_dtype(x)) < 0)
+        return NULL;
+    return operand_of(x, &in[0]) ? ew_apply(EW_softplus, in) : NULL;
 }
 
 /* --- the public functions

@@ -252,7 +252,8 @@ bk_tensor *bk_repeat_interleave(const bk_tensor *t, const bk_tensor *repeats, in
     if (!t || !repeats)
         return NULL;
     if (dtype_is_float(tensor_dtype(repeats)))
-        return error_null(BK_RUNTIME_ERROR, "repeats has to be Long or Int tensor");
+        return error_null(BK_NOT_IMPLEMENTED, "\"repeat_interleave_cpu\" not implemented for '%s'",
+                          dtypes[tensor_dtype(repeats)].type_name);
     if (repeats->layout->ndim > 1)
         return error_null(BK_RUNTIME_ERROR, "repeat_interleave only accept 1D vector as repeat");
     if (repeats->layout->numel == 1)
@@ -385,6 +386,14 @@ int bk_unravel_index(const bk_tensor *t, int ndim, const int64_t *sizes, bk_tens
         return error_int(BK_TYPE_ERROR, "expected 'indices' to be integer dtype, but got torch.%s",
                          dtypes[tensor_dtype(t)].name);
     int64_t steps[BK_MAX_NDIM], step = 1, count = ndim;
+    char text[200];
+    for (int d = 0; d < ndim; d++)
+        if (sizes[d] < 0) {
+            sizes_text(ndim, sizes, text);
+            text[0] = '(';
+            text[strlen(text) - 1] = ')';
+            return error_int(BK_VALUE_ERROR, "'shape' cannot have negative values, but got %s", text);
+        }
     for (int d = ndim - 1; d >= 0; d--) {
         steps[d] = step;
         step *= sizes[d];

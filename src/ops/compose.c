@@ -75,15 +75,21 @@ static bk_tensor *as_computed(operand o, bk_dtype dtype)
 /* --- sums of products
  * -------------------------------------------------------------------------------------------------- */
 
-static bool check_factor(operand factor, bk_dtype result, const char *name)
+static operand negative(operand number)
 {
-    if (result != BK_BOOL && factor.category == CATEGORY_BOOL && !strcmp(name, "alpha"))
+    return number.category == CATEGORY_FLOAT ? number_float(-number.d) : number_int((int64_t)(0 - (uint64_t)number.i));
+}
+
+/* PyTorch subtracts by adding the negative. */
+static bool check_alpha(operand factor, bk_dtype result, bool subtract)
+{
+    if (result != BK_BOOL && factor.category == CATEGORY_BOOL)
         return error_null(BK_RUNTIME_ERROR, "Boolean alpha only supported for Boolean results."), false;
     if (!dtype_is_float(result) && factor.category == CATEGORY_FLOAT)
         return error_null(BK_RUNTIME_ERROR,
-                          "For integral input tensors, argument %s must not be a floating point number.", name),
+                          "For integral input tensors, argument alpha must not be a floating point number."),
                false;
-    return true;
+    return number_check(subtract ? negative(factor) : factor, result) == 0;
 }
 
 static bool is_one(operand o) { return o.category == CATEGORY_FLOAT ? o.d == 1 : o.i == 1; }
@@ -92,11 +98,13 @@ bk_tensor *add_scaled(operand x, operand y, operand alpha, bool subtract)
 {
     int op = subtract ? EW_sub : EW_add;
     bk_dtype dtype = operands_promote((operand[]){ x, y }, 2);
-    if (!check_factor(alpha, dtype, "alpha"))
-        return NULL;
     bool bools = (x.value ? x.value->dtype == BK_BOOL : x.category == CATEGORY_BOOL) ||
                  (y.value ? y.value->dtype == BK_BOOL : y.category == CATEGORY_BOOL);
-    if (is_one(alpha) || (subtract && bools)) /* which is refused */
+    if (subtract && bools) /* which is refused */
+        return ew_apply(op, (operand[MAX_INPUTS]){ x, y });
+    if (!check_alpha(alpha, dtype, subtract))
+        return NULL;
+    if (is_one(alpha))
         return ew_apply(op, (operand[MAX_INPUTS]){ x, y });
     if (dtype == BK_BOOL)
         alpha = number_bool(alpha.d != 0);
@@ -118,10 +126,12 @@ static bk_tensor *add_to(const operand in[3], int op, operand value, bk_dtype dt
 bk_tensor *addcmul(operand x, operand a, operand b, operand value)
 {
     bk_dtype dtype = operands_promote((operand[]){ x, a, b }, 3);
-    if (!check_factor(value, dtype, "value"))
-        return NULL;
     if (dtype == BK_BOOL)
         return error_null(BK_NOT_IMPLEMENTED, "\"addcmul_cpu_out\" not implemented for 'Bool'");
+    if (factor_check(value, dtype) < 0)
+        return NULL;
+    if (!dtype_is_float(dtype) && value.category == CATEGORY_FLOAT)
+        value = number_int((int64_t)value.d); /* an element of the dtype */
     bk_scope_push();
     return scope_return(add_to((operand[]){ x, a, b }, EW_mul, value, dtype));
 }
@@ -137,6 +147,8 @@ bk_tensor *addcdiv(operand x, operand a, operand b, operand value)
             "implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer "
             "inputs and as (input + value * tensor1 / tensor2) for float inputs. The future addcdiv behavior "
             "is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes.");
+    if (factor_check(value, dtype) < 0)
+        return NULL;
     bk_scope_push();
     return scope_return(add_to((operand[]){ x, a, b }, EW_div, value, dtype));
 }

@@ -88,11 +88,22 @@ bk_tensor *bk_empty(int ndim, const int64_t *sizes, bk_dtype dtype)
     return t;
 }
 
+int strides_check(int ndim, const int64_t *sizes, const int64_t *strides)
+{
+    char a[200], b[200];
+    for (int d = 0; d < ndim; d++)
+        if (sizes[d] < 0 || strides[d] < 0)
+            return error_int(BK_RUNTIME_ERROR, "Storage size calculation overflowed with sizes=%s and strides=%s",
+                             sizes_text(ndim, sizes, a), sizes_text(ndim, strides, b));
+    return 0;
+}
+
 bk_tensor *bk_empty_strided(int ndim, const int64_t *sizes, const int64_t *strides, bk_dtype dtype)
 {
     lock_take();
     bk_tensor *t = NULL;
-    const layout *l = checked_layout(ndim, sizes) ? layout_get(ndim, sizes, strides) : NULL;
+    bool good = checked_layout(ndim, sizes) && strides_check(ndim, sizes, strides) == 0;
+    const layout *l = good ? layout_get(ndim, sizes, strides) : NULL;
     storage *s = l ? storage_new((size_t)l->span * dtype_size(dtype)) : NULL;
     if (s)
         t = tensor_from_node(node_data(dtype, l, s, s->data));

@@ -11,4 +11,7 @@ const layout *checked_layout(int ndim, const int64_t *sizes);
 /* A node that repeats a constant, whose reference it takes over. */
 node *fill_node(const layout *l, node *constant);
 
+/* Refuses negative sizes and strides, which are beyond any memory. */
+int strides_check(int ndim, const int64_t *sizes, const int64_t *strides);
+
 #endif

@@ -56,6 +56,35 @@ static int refuse_dtype(const char *op, bk_dtype d)
     return error_int(BK_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", op, dtypes[d].type_name);
 }
 
+/* What PyTorch calls the kernel that has no form for a dtype: most are called by the op. */
+static int refuse_kernel(int op, bk_dtype d)
+{
+    static const struct {
+        int op;
+        const char *kernel;
+    } names[] = {
+        { EW_pow, "pow" },
+        { EW_floor, "floor_vml_cpu" },
+        { EW_ceil, "ceil_vml_cpu" },
+        { EW_round, "round_vml_cpu" },
+        { EW_trunc, "trunc_vml_cpu" },
+        { EW_floor_divide, "div_floor_cpu" },
+        { EW_bitwise_left_shift, "lshift_cpu" },
+        { EW_bitwise_right_shift, "rshift_cpu" },
+        { EW_logsigmoid, "log_sigmoid_cpu" },
+        { EW_selu, "elu_cpu" },
+        { EW_celu, "elu_cpu" },
+        { EW_gelu, "GeluKernelImpl" },
+        { EW_gelu_tanh, "GeluKernelImpl" },
+    };
+    if (op == EW_relu)
+        return error_int(BK_RUNTIME_ERROR, "Boolean inputs not supported for relu");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].op == op)
+            return refuse_dtype(names[i].kernel, d);
+    return error_int(BK_NOT_IMPLEMENTED, "\"%s_cpu\" not implemented for '%s'", ew_infos[op].name, dtypes[d].type_name);
+}
+
 /* A plain number, or a tensor of no dimension that no gradient flows to. */
 static bool is_number(operand o) { return !o.value || (!o.value->layout->ndim && !o.edge); }
 static bool is_bool(operand o) { return o.value ? o.value->dtype == BK_BOOL : o.category == CATEGORY_BOOL; }
@@ -84,9 +113,10 @@ static int check_lerp(const operand *in)
     bk_dtype d = (bk_dtype)in[0].value->dtype;
     for (int k = 1; k < 3; k++)
         if (in[k].value && in[k].value->dtype != d && (k == 1 || in[k].value->layout->ndim))
-            return error_int(BK_RUNTIME_ERROR, "expected dtype %s for `%s` but got dtype %s", c_type_names[d], names[k],
-                             c_type_names[in[k].value->dtype]);
-    return dtype_is_float(d) ? 0 : refuse_dtype(in[2].value ? "lerp_kernel_tensor" : "lerp_kernel_scalar", d);
+            return error_int(BK_RUNTIME_ERROR, "expected dtype %s for `%s` but got dtype %s", dtypes[d].c_name,
+                             names[k], dtypes[in[k].value->dtype].c_name);
+    return dtype_is_float(d) ? factor_check(in[2], d)
+                             : refuse_dtype(in[2].value ? "lerp_kernel_tensor" : "lerp_kernel_scalar", d);
 }
 
 /* What PyTorch refuses although there would be an answer. */
@@ -110,9 +140,11 @@ static bool divides(int op) { return op == EW_floor_divide || op == EW_remainder
 
 /* Integers are not divided by zero: the divisor is evaluated, so that the error comes on the line that divides. The
  * dividend x is held meanwhile: a flush drops what only a handle remembers. */
-static int check_divisor(operand x, operand y)
+static int check_divisor(operand x, operand y, bk_dtype dtype)
 {
-    int64_t zeros = !y.value && y.i == 0;
+    _Alignas(int64_t) char element[8];
+    dtype_store_int(dtype, element, y.value ? 1 : y.i); /* 256 is none of the numbers of a byte, and 0 as one */
+    int64_t zeros = dtype_load_int(dtype, element) == 0;
     if (y.value) {
         if (x.value)
             node_retain(x.value);
@@ -151,7 +183,7 @@ static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_IN
                                        [CATEGORY_INT] = EW_TYPE_I,
                                        [CATEGORY_FLOAT] = EW_TYPE_F };
     if (!(row->types & kernels[dtypes[common].category]))
-        return refuse_dtype(row->name, common);
+        return refuse_kernel(op, common);
     for (int k = 0; k < row->arity; k++)
         want[k] = common;
     if (row->arity == 2 && is_number(in[1]) && (in[1].value ? !is_number(in[0]) : in[0].value != NULL))
@@ -161,7 +193,7 @@ static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_IN
     if (first)
         want[0] = BK_BOOL;
     *result = ew_gives_bool((ew_op)op) ? BK_BOOL : common;
-    return divides(op) && !dtype_is_float(common) ? check_divisor(in[0], in[1]) : 0;
+    return divides(op) && !dtype_is_float(common) ? check_divisor(in[0], in[1], common) : 0;
 }
 
 node *number_node(operand o, bk_dtype dtype)
@@ -219,7 +251,7 @@ owned operand_cast(operand in, bk_dtype dtype)
 
 /* --- sizes ----------------------------------------------------------------------------------------------------- */
 
-static const layout *broadcast_two(const layout *a, const layout *b)
+const layout *layout_broadcast(const layout *a, const layout *b)
 {
     if (a->plain == b->plain)
         return a->plain;
@@ -244,7 +276,7 @@ const layout *operands_broadcast(const operand *in, int count)
     for (int k = 0; k < count; k++) {
         if (!in[k].value)
             continue;
-        sizes = sizes ? broadcast_two(sizes, in[k].value->layout) : in[k].value->layout->plain;
+        sizes = sizes ? layout_broadcast(sizes, in[k].value->layout) : in[k].value->layout->plain;
         if (!sizes)
             return NULL;
     }
@@ -672,12 +704,16 @@ static int cheaper_power(const operand *in)
                                 : EW_pow;
 }
 
+/* An exponent is a number of the result's dtype; only float32 and float64 take any. */
 static int check_power(int op, const operand *in)
 {
-    if (op != EW_pow || in[1].value || in[1].category == CATEGORY_FLOAT || in[1].i >= 0 || !in[0].value ||
-        dtype_is_float((bk_dtype)in[0].value->dtype))
+    if (op != EW_pow || in[1].value || !in[0].value || in[0].value->dtype == BK_FLOAT32 ||
+        in[0].value->dtype == BK_FLOAT64)
         return 0;
-    return error_int(BK_RUNTIME_ERROR, "Integers to negative integer powers are not allowed.");
+    bk_dtype d = operands_promote(in, 2);
+    if (!dtype_is_float(d) && in[1].i < 0)
+        return error_int(BK_RUNTIME_ERROR, "Integers to negative integer powers are not allowed.");
+    return d == BK_FLOAT32 || d == BK_FLOAT64 ? 0 : number_check(in[1], d);
 }
 
 /* The condition is a mask. A number among the choices must be one of the result's dtype, but for 16-bit floats, where

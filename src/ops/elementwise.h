@@ -26,6 +26,7 @@ int overlap_check(const bk_tensor *t, const node *read);
 bk_dtype operands_promote(const operand *in, int count);
 /* The sizes that all operands broadcast to, row-major; NULL with PyTorch's error. */
 const layout *operands_broadcast(const operand *in, int count);
+const layout *layout_broadcast(const layout *a, const layout *b);
 
 /* The strides PyTorch gives the result of an elementwise loop over operands of these strides: their common order. */
 const layout *strides_of_result(const layout *const *in, int count, const layout *plain);

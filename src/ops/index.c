@@ -5,6 +5,7 @@
 #include "ops/numbers.h"
 #include "ops/index.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/error.h"
@@ -278,6 +279,20 @@ static bk_tensor *narrowed(const bk_tensor *src, const layout *index)
     return tensor_alias(src, layout_get(index->ndim, index->sizes, src->layout->strides), src->offset, grad_enabled());
 }
 
+/* Elements that come from t itself, in any order, would be read after some were written. PyTorch looks at dense regions
+ * only, and so do we. */
+static int check_apart(const bk_tensor *t, const bk_tensor *src)
+{
+    if (!src || src->cell != t->cell || !t->layout->numel || !src->layout->numel || !t->layout->dense ||
+        !src->layout->dense)
+        return 0;
+    if (t->offset + t->layout->span <= src->offset || src->offset + src->layout->span <= t->offset)
+        return 0;
+    return error_int(BK_RUNTIME_ERROR,
+                     "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+                     "single memory location. Please clone() the tensor before performing the operation.");
+}
+
 /* src == NULL: the number. */
 static int scatter(int op, const char *name, bk_tensor *t, int at, const bk_tensor *index, const bk_tensor *src,
                    operand number, scatter_mode mode)
@@ -287,7 +302,7 @@ static int scatter(int op, const char *name, bk_tensor *t, int at, const bk_tens
         return -1;
     if (!is_index(index))
         return error_int(BK_RUNTIME_ERROR, "%s(): Expected dtype int32/int64 for index", name);
-    if (tensor_check_write(t) < 0 || number_check(number, tensor_dtype(t)) < 0)
+    if (tensor_check_write(t) < 0 || check_apart(t, src) < 0 || number_check(number, tensor_dtype(t)) < 0)
         return -1;
     if (!index->layout->numel)
         return 0;
@@ -338,12 +353,17 @@ int bk_scatter_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *
     return scatter_locked(op_of(mode), "scatter", t, dim, index, src, number_int(0), (scatter_mode)mode);
 }
 
-int bk_scatter_s_(bk_tensor *t, int dim, const bk_tensor *index, double value, const char *reduce)
+int scatter_number(bk_tensor *t, int dim, const bk_tensor *index, operand number, const char *reduce)
 {
     int mode = mode_of(reduce);
     if (!t || !index || mode < 0)
         return -1;
-    return scatter_locked(op_of(mode), "scatter", t, dim, index, NULL, number_float(value), (scatter_mode)mode);
+    return scatter_locked(op_of(mode), "scatter", t, dim, index, NULL, number, (scatter_mode)mode);
+}
+
+int bk_scatter_s_(bk_tensor *t, int dim, const bk_tensor *index, double value, const char *reduce)
+{
+    return scatter_number(t, dim, index, number_of(value), reduce);
 }
 
 int bk_scatter_add_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *src)
@@ -427,7 +447,11 @@ static bk_tensor *vector_index(const char *op, const bk_tensor *index, bk_error_
     if (index->layout->ndim > 1)
         return error_null(kind, "%s(): Index is supposed to be a vector", op);
     if (!is_index(index))
-        return error_null(BK_RUNTIME_ERROR, "%s(): Expected dtype %s for index", op, types);
+        return !strcmp(op, "index_fill_")
+                   ? error_null(BK_INDEX_ERROR, "index_fill_(): Expected dtype int64 for index.")
+                   : error_null(BK_RUNTIME_ERROR, "%s(): Expected dtype %s for index%s%s", op, types,
+                                strcmp(op, "index_add_") ? "" : " but got: ",
+                                strcmp(op, "index_add_") ? "" : dtypes[tensor_dtype(index)].type_name);
     return at_least_1d(index_long(index));
 }
 
@@ -437,6 +461,9 @@ static bk_tensor *select_slices(const bk_tensor *t, int at, const bk_tensor *ind
     bk_tensor *i = dim < 0 ? NULL : vector_index("index_select", index, BK_INDEX_ERROR, "int32 or int64");
     bk_tensor *x = i ? at_least_1d(t) : NULL;
     int64_t low, high;
+    if (x && !t->layout->ndim && i->layout->numel != 1)
+        return error_null(BK_RUNTIME_ERROR, "index_select(): Index to scalar can have only 1 value, got %lld value(s)",
+                          (long long)i->layout->numel);
     if (!x || index_range(i, &low, &high) < 0)
         return NULL;
     if (low < 0 || high >= x->layout->sizes[dim])
@@ -484,14 +511,37 @@ bk_tensor *bk_embedding(const bk_tensor *weight, const bk_tensor *index)
     return r;
 }
 
+/* " 3 4": the sizes but for one. */
+static const char *slice_text(const layout *l, int dim, char text[static 200])
+{
+    size_t n = 0;
+    text[0] = 0;
+    for (int d = 0; d < l->ndim && n < 170; d++)
+        if (d != dim)
+            n += (size_t)snprintf(text + n, 200 - n, "%s%lld", n ? " " : "", (long long)l->sizes[d]);
+    return text;
+}
+
+static int refuse_slices(const char *op, const layout *x, const layout *source, int dim)
+{
+    char a[200], b[200];
+    return error_int(BK_RUNTIME_ERROR,
+                     "%s(): Source/destination tensor must have same slice shapes. Destination slice shape: %s at "
+                     "dimension %d and source slice shape: %s at dimension 0.",
+                     op, slice_text(x, dim, a), dim, slice_text(source, dim, b));
+}
+
 static int check_slices(const char *op, const bk_tensor *x, int dim, const bk_tensor *i, const bk_tensor *src)
 {
     char a[200], b[200];
     bool adds = !strcmp(op, "index_add_");
     int64_t have = src->layout->ndim ? src->layout->sizes[dim] : 1, want = i->layout->numel;
     if (tensor_dtype(src) != tensor_dtype(x))
-        return error_int(BK_RUNTIME_ERROR, "%s(): self (%s) and source (%s) must have the same scalar type", op,
-                         dtypes[tensor_dtype(x)].type_name, dtypes[tensor_dtype(src)].type_name);
+        return error_int(
+            BK_RUNTIME_ERROR,
+            adds ? "%s(): self (%s) and source (%s) must have the same scalar type"
+                 : "%s(): self and source expected to have the same dtype, but got (self) %s and (source) %s",
+            op, dtypes[tensor_dtype(x)].type_name, dtypes[tensor_dtype(src)].type_name);
     if (src->layout->ndim != x->layout->ndim)
         return error_int(BK_RUNTIME_ERROR,
                          "%s(): When source and destination are not scalars, their dimensionality must "
@@ -502,15 +552,16 @@ static int check_slices(const char *op, const bk_tensor *x, int dim, const bk_te
                          "index_add_(): Number of indices (%lld) should be equal to source.size(dim): "
                          "(%lld), for dim: %d",
                          (long long)want, (long long)have, dim);
+    for (int d = 0; d < x->layout->ndim; d++)
+        if (d != dim && x->layout->sizes[d] != src->layout->sizes[d])
+            return adds ? error_int(BK_RUNTIME_ERROR,
+                                    "source tensor shape must match self tensor shape, excluding the specified "
+                                    "dimension. Got self.shape = %s source.shape = %s",
+                                    layout_text(x->layout, a), layout_text(src->layout, b))
+                        : refuse_slices(op, x->layout, src->layout, dim);
     if (have != want)
         return error_int(BK_INDEX_ERROR, "%s(): Number of indices (%lld) should be equal to source.size(dim) (%lld)",
                          op, (long long)want, (long long)have);
-    for (int d = 0; d < x->layout->ndim; d++)
-        if (d != dim && x->layout->sizes[d] != src->layout->sizes[d])
-            return error_int(BK_RUNTIME_ERROR,
-                             "source tensor shape must match self tensor shape, excluding the specified "
-                             "dimension. Got self.shape = %s source.shape = %s",
-                             layout_text(x->layout, a), layout_text(src->layout, b));
     return 0;
 }
 
@@ -525,7 +576,7 @@ static int write_slices(int op, const char *name, bk_tensor *t, int at, const bk
         return -1;
     bk_tensor *x = at_least_1d(t);
     const bk_tensor *from = src ? at_least_1d(src) : NULL;
-    if (!x || (src && !from) || (from && check_slices(name, x, dim, i, from) < 0))
+    if (!x || (src && !from) || (from && check_slices(name, x, dim, i, from) < 0) || check_apart(t, src) < 0)
         return -1;
     int64_t size = x->layout->sizes[dim];
     bk_error_kind kind = op == OP_index_add ? BK_RUNTIME_ERROR : BK_INDEX_ERROR;
@@ -565,10 +616,14 @@ int bk_index_copy_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tenso
                : -1;
 }
 
+int index_fill_number(bk_tensor *t, int dim, const bk_tensor *index, operand number)
+{
+    return t && index ? write_slices_locked(OP_index_fill, "index_fill_", t, dim, index, NULL, number) : -1;
+}
+
 int bk_index_fill_(bk_tensor *t, int dim, const bk_tensor *index, double value)
 {
-    return t && index ? write_slices_locked(OP_index_fill, "index_fill_", t, dim, index, NULL, number_float(value))
-                      : -1;
+    return index_fill_number(t, dim, index, number_of(value));
 }
 
 int bk_index_fill_t_(bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *value)
@@ -633,7 +688,7 @@ int bk_put_(bk_tensor *t, const bk_tensor *index, const bk_tensor *source, bool 
     if (!t || !index || !source)
         return -1;
     if (index->layout->numel != source->layout->numel)
-        return error_int(BK_RUNTIME_ERROR,
+        return error_int(BK_INDEX_ERROR,
                          "put_(): Expected source and index to have the same number of elements, but got "
                          "source.numel() = %lld, index.numel() = %lld",
                          (long long)source->layout->numel, (long long)index->layout->numel);
@@ -685,10 +740,15 @@ bk_tensor *bk_scatter(const bk_tensor *t, int dim, const bk_tensor *index, const
     return changed(c, bk_scatter_(c, dim, index, src, reduce));
 }
 
-bk_tensor *bk_scatter_s(const bk_tensor *t, int dim, const bk_tensor *index, double value, const char *reduce)
+bk_tensor *scattered(const bk_tensor *t, int dim, const bk_tensor *index, operand number, const char *reduce)
 {
     bk_tensor *c = row_major_copy(t);
-    return changed(c, bk_scatter_s_(c, dim, index, value, reduce));
+    return changed(c, scatter_number(c, dim, index, number, reduce));
+}
+
+bk_tensor *bk_scatter_s(const bk_tensor *t, int dim, const bk_tensor *index, double value, const char *reduce)
+{
+    return scattered(t, dim, index, number_of(value), reduce);
 }
 
 bk_tensor *bk_scatter_add(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *src)
@@ -716,10 +776,15 @@ bk_tensor *bk_index_copy(const bk_tensor *t, int dim, const bk_tensor *index, co
     return changed(c, bk_index_copy_(c, dim, index, source));
 }
 
-bk_tensor *bk_index_fill(const bk_tensor *t, int dim, const bk_tensor *index, double value)
+bk_tensor *index_filled(const bk_tensor *t, int dim, const bk_tensor *index, operand number)
 {
     bk_tensor *c = bk_clone(t);
-    return changed(c, bk_index_fill_(c, dim, index, value));
+    return changed(c, index_fill_number(c, dim, index, number));
+}
+
+bk_tensor *bk_index_fill(const bk_tensor *t, int dim, const bk_tensor *index, double value)
+{
+    return index_filled(t, dim, index, number_of(value));
 }
 
 bk_tensor *bk_index_fill_t(const bk_tensor *t, int dim, const bk_tensor *index, const bk_tensor *value)

@@ -39,6 +39,12 @@ bk_tensor *index_long(const bk_tensor *index);
 int index_assign_number(bk_tensor *x, const bk_index *items, int count, operand number);
 /* x.masked_fill_(mask, value), value a number or of no dimensions; the row-major places of what is set (ops/mask.c). */
 int masked_fill_operand(bk_tensor *x, const bk_tensor *mask, operand value);
+bk_tensor *masked_filled(const bk_tensor *x, const bk_tensor *mask, operand value); /* the same of a copy */
+/* Numbers of any kind, of which a double has not all, at indices (ops/index.c). */
+int index_fill_number(bk_tensor *x, int dim, const bk_tensor *index, operand number);
+bk_tensor *index_filled(const bk_tensor *x, int dim, const bk_tensor *index, operand number);
+int scatter_number(bk_tensor *x, int dim, const bk_tensor *index, operand number, const char *reduce);
+bk_tensor *scattered(const bk_tensor *x, int dim, const bk_tensor *index, operand number, const char *reduce);
 bk_tensor *mask_places(const bk_tensor *mask);
 
 #endif

@@ -35,15 +35,16 @@ static int check_value(bk_dtype dtype, operand value)
 }
 
 /* where(mask, value, x), in x's dtype. */
-static bk_tensor *filled(const bk_tensor *x, const bk_tensor *mask, operand value, const char *op)
+static bk_tensor *filled(const bk_tensor *x, const bk_tensor *mask, operand value)
 {
     operand in[MAX_INPUTS] = { { 0 } };
     if (!is_mask(mask))
-        return error_null(BK_RUNTIME_ERROR, "%s only supports boolean masks, but got mask with dtype %s", op,
-                          dtypes[tensor_dtype(mask)].type_name);
+        return error_null(BK_RUNTIME_ERROR, "masked_fill_ only supports boolean masks, but got mask with dtype %s",
+                          dtypes[tensor_dtype(mask)].c_name);
     if (value.value && value.value->layout->ndim)
         return error_null(BK_RUNTIME_ERROR,
-                          "%s only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", op,
+                          "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with %d "
+                          "dimension(s).",
                           value.value->layout->ndim);
     if (check_value(tensor_dtype(x), value) < 0)
         return NULL;
@@ -57,10 +58,10 @@ static bk_tensor *filled(const bk_tensor *x, const bk_tensor *mask, operand valu
 }
 
 /* Row-major: PyTorch fills a copy of x. */
-static bk_tensor *filled_copy(const bk_tensor *x, const bk_tensor *mask, operand value)
+bk_tensor *masked_filled(const bk_tensor *x, const bk_tensor *mask, operand value)
 {
     bk_scope_push();
-    bk_tensor *t = filled(x, mask, value, "masked_fill");
+    bk_tensor *t = filled(x, mask, value);
     return scope_return(t ? laid_as(t, t->layout->plain) : NULL);
 }
 
@@ -69,7 +70,7 @@ int masked_fill_operand(bk_tensor *x, const bk_tensor *mask, operand value)
     if (tensor_check_write(x) < 0)
         return -1;
     bk_scope_push();
-    bk_tensor *r = filled(x, mask, value, "masked_fill_");
+    bk_tensor *r = filled(x, mask, value);
     char a[200], b[200];
     operand in;
     int status = -1;
@@ -87,7 +88,7 @@ bk_tensor *bk_masked_fill(const bk_tensor *t, const bk_tensor *mask, double valu
     if (!t || !mask)
         return NULL;
     lock_take();
-    bk_tensor *r = filled_copy(t, mask, number_of(value));
+    bk_tensor *r = masked_filled(t, mask, number_of(value));
     lock_give();
     return r;
 }
@@ -98,7 +99,7 @@ bk_tensor *bk_masked_fill_t(const bk_tensor *t, const bk_tensor *mask, const bk_
         return NULL;
     lock_take();
     operand in;
-    bk_tensor *r = tensor_read(value, &in) ? filled_copy(t, mask, in) : NULL;
+    bk_tensor *r = tensor_read(value, &in) ? masked_filled(t, mask, in) : NULL;
     lock_give();
     return r;
 }

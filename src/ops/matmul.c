@@ -12,18 +12,6 @@
 #include "ops/elementwise.h"
 #include "ops/products.h"
 
-const char *c_type_name(bk_dtype d)
-{
-    static const char *const names[BK_DTYPE_COUNT] = {
-        [BK_FLOAT32] = "float",       [BK_FLOAT64] = "double",
-        [BK_FLOAT16] = "c10::Half",   [BK_BFLOAT16] = "c10::BFloat16",
-        [BK_INT64] = "long",          [BK_INT32] = "int",
-        [BK_INT16] = "short",         [BK_INT8] = "signed char",
-        [BK_UINT8] = "unsigned char", [BK_BOOL] = "bool",
-    };
-    return names[d];
-}
-
 bk_dtype product_dtype(bk_dtype d)
 {
     return dtypes[d].category == CATEGORY_FLOAT ? (d == BK_FLOAT64 ? d : BK_FLOAT32) : BK_INT64;
@@ -123,7 +111,7 @@ bool check_mm(const bk_tensor *a, const bk_tensor *b)
                false;
     if (tensor_dtype(a) != tensor_dtype(b))
         return error_null(BK_RUNTIME_ERROR, "expected m1 and m2 to have the same dtype, but got: %s != %s",
-                          c_type_name(tensor_dtype(a)), c_type_name(tensor_dtype(b))),
+                          dtypes[tensor_dtype(a)].c_name, dtypes[tensor_dtype(b)].c_name),
                false;
     return refuse_bool(a, b, "addmm_impl_cpu_");
 }

@@ -42,3 +42,16 @@ int number_check(operand number, bk_dtype dtype)
         return 0;
     return error_int(BK_RUNTIME_ERROR, "value cannot be converted to type %s without overflow", c_type_names[dtype]);
 }
+
+static bool is_narrow(bk_dtype d) { return d == BK_FLOAT16 || d == BK_BFLOAT16; }
+
+int factor_check(operand factor, bk_dtype dtype) { return number_check(factor, is_narrow(dtype) ? BK_FLOAT32 : dtype); }
+
+operand number_narrowed(operand number, bk_dtype dtype)
+{
+    uint16_t bits;
+    if (number.value || !is_narrow(dtype))
+        return number;
+    dtype_store_double(dtype, &bits, number.d);
+    return number_float(dtype_load_double(dtype, &bits));
+}

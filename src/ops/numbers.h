@@ -13,5 +13,9 @@ static inline operand number_of(double d)
 }
 /* Whether the number has a value of this dtype; -1 with PyTorch's error where not. Tensors pass. */
 int number_check(operand number, bk_dtype dtype);
+/* The same of a factor: 16-bit floats are multiplied in float32. */
+int factor_check(operand factor, bk_dtype dtype);
+/* The number as a 16-bit float has it, infinite where it is too large; as it is for other dtypes. */
+operand number_narrowed(operand number, bk_dtype dtype);
 
 #endif

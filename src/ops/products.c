@@ -80,7 +80,7 @@ static bool check_batch_sum(const bk_tensor *input, const bk_tensor *a, const bk
     bk_dtype d = tensor_dtype(input), da = tensor_dtype(a), db = tensor_dtype(b);
     if (d != da || d != db)
         return error_null(BK_RUNTIME_ERROR, "Input dtypes must be the same, got: input %s, batch1: %s, batch2: %s",
-                          c_type_name(d), c_type_name(da), c_type_name(db)),
+                          dtypes[d].c_name, dtypes[da].c_name, dtypes[db].c_name),
                false;
     return check_bmm(a, b);
 }
@@ -305,7 +305,7 @@ static bool check_chain(bk_tensor *const *t, int count)
             return error_null(BK_RUNTIME_ERROR,
                               "multi_dot(): all tensors must have be the same dtype but tensor 0 is %s and "
                               "tensor %d %s",
-                              c_type_name(tensor_dtype(t[0])), i, c_type_name(tensor_dtype(t[i]))),
+                              dtypes[tensor_dtype(t[0])].c_name, i, dtypes[tensor_dtype(t[i])].c_name),
                    false;
     }
     for (int i = 0; i + 1 < count; i++) {

@@ -13,9 +13,6 @@ bk_tensor *product_turned(const bk_tensor *a, const bk_tensor *b, int turned);
 /* x weight^T + bias of matrices and a vector: sizes fit, and all are of one dtype that products are computed in. */
 bk_tensor *product_affine(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias);
 
-/* As error texts call a dtype's C++ type: "float", "c10::Half". */
-const char *c_type_name(bk_dtype d);
-
 /* The checks of mm, bmm and mv with their errors; false with the error set. */
 bool check_product_dtype(const bk_tensor *a, const bk_tensor *b);
 bool check_mm(const bk_tensor *a, const bk_tensor *b);

@@ -9,6 +9,7 @@
 #include "core/lock.h"
 #include "core/scope.h"
 #include "ops/create.h"
+#include "ops/numbers.h"
 
 static storage *sequence_storage(int64_t count, bk_dtype dtype, const layout **l)
 {
@@ -164,6 +165,8 @@ static bk_tensor *spaced(double start, double end, int64_t steps, const double *
     if (steps < 0)
         return error_null(BK_RUNTIME_ERROR, "number of steps must be non-negative");
     if (steps && refuse_bool(dtype, base ? "logspace_cpu" : "linspace_cpu") < 0)
+        return NULL;
+    if (number_check(number_float(start), dtype) < 0 || number_check(number_float(end), dtype) < 0)
         return NULL;
     start = in_dtype(dtype, start);
     end = in_dtype(dtype, end);

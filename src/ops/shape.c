@@ -24,8 +24,10 @@ bk_tensor *bk_as_strided(const bk_tensor *t, int ndim, const int64_t *sizes, con
         return NULL;
     lock_take();
     bk_tensor *v = NULL;
-    const layout *l = layout_get(ndim, sizes, strides);
-    if (l && (offset < 0 || (l->numel && offset + l->span > t->cell->value->layout->span)))
+    const layout *l = strides_check(ndim, sizes, strides) < 0 ? NULL : layout_get(ndim, sizes, strides);
+    if (l && offset < 0)
+        error_null(BK_RUNTIME_ERROR, "Tensor: invalid storage offset %lld", (long long)offset);
+    else if (l && l->numel && offset + l->span > t->cell->value->layout->span)
         error_null(BK_RUNTIME_ERROR, "setStorage: sizes and strides are out of bounds for storage of %lld elements",
                    (long long)t->cell->value->layout->span);
     else if (l)
@@ -178,7 +180,7 @@ bk_tensor *bk_expand(const bk_tensor *t, int ndim, const int64_t *sizes)
                      : d == ndim - 1         ? 0
                                              : to[d + 1] * strides[d + 1]; /* a new dimension of one element */
         if (to[d] < 0 || (size != 1 && to[d] != size)) {
-            if (to[d] < 0)
+            if (to[d] < 0 && from < 0)
                 error_null(BK_RUNTIME_ERROR,
                            "The expanded size of the tensor (%lld) isn't allowed in a leading, "
                            "non-existing dimension %d",
@@ -217,7 +219,9 @@ static bool infer_sizes(const layout *l, int ndim, const int64_t *sizes, int64_t
                 return error_null(BK_RUNTIME_ERROR, "only one dimension can be inferred"), false;
             unknown = d;
         } else if (sizes[d] < 0) {
-            return error_null(BK_RUNTIME_ERROR, "invalid shape dimension %lld", (long long)sizes[d]), false;
+            return error_null(BK_RUNTIME_ERROR, "invalid shape dimension %lld at index %d of shape %s",
+                              (long long)sizes[d], d, sizes_text(ndim, sizes, text)),
+                   false;
         } else {
             known *= sizes[d];
         }
@@ -410,12 +414,12 @@ int tensor_assign(bk_tensor *t, operand in, write_op op)
     char a[200], b[200];
     if (check_assign(t, in) < 0)
         return -1;
-    if (in.value && !repeats_to(in.value->layout, t->layout))
-        return error_int(BK_RUNTIME_ERROR,
-                         "The expanded size of the tensor must match the existing size: %s cannot take "
-                         "values of shape %s into shape %s",
-                         op == WRITE_copy ? "copy_" : "fill_", layout_text(in.value->layout, a),
-                         layout_text(t->layout, b));
+    if (in.value && !repeats_to(in.value->layout, t->layout)) {
+        const layout *both = layout_broadcast(t->layout, in.value->layout);
+        return !both ? -1
+                     : error_int(BK_RUNTIME_ERROR, "output with shape %s doesn't match the broadcast shape %s",
+                                 layout_text(t->layout, a), layout_text(both, b));
+    }
     owned cast = operand_cast(in, tensor_dtype(t));
     if (!cast.value)
         return -1;

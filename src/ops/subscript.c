@@ -481,6 +481,7 @@ static int assign(bk_tensor *t, const bk_index *items, int count, const bk_tenso
     subscript s;
     lock_take();
     bk_scope_push();
+    number = number_narrowed(number, tensor_dtype(t));
     bool fits =
         value || number_check(number, tensor_dtype(t)) == 0; /* as in PyTorch, before the subscript is looked at */
     bk_tensor *v = fits ? open_view(&s, t, items, count) : NULL;

@@ -4,7 +4,7 @@ importing brisk does not have to wait for."""
 from brisk._missing import finder
 from brisk.utils import checkpoint
 
-__all__ = ["checkpoint", "data", "model_zoo"]
+__all__ = ["checkpoint", "data", "dlpack", "model_zoo"]
 
 
-__getattr__ = finder(__name__, later=("data", "model_zoo", "tensorboard"))
+__getattr__ = finder(__name__, later=("data", "dlpack", "model_zoo", "tensorboard"))
