@@ -123,16 +123,20 @@ static const char *hook_name(PyObject *hook, char text[static 100])
 static int take_gradient(PyObject *hook, PyObject *answer, bk_tensor **slot)
 {
     char name[100];
+    if (answer != Py_None && !*slot) {
+        PyErr_SetString(PyExc_RuntimeError, "can't replace a None gradient with a non-None value");
+        return -1;
+    }
     if (answer != Py_None && !py_is_tensor(answer)) {
         PyErr_Format(PyExc_TypeError, "expected Variable, but hook returned '%s'", py_type_name(answer));
         return -1;
     }
     bk_tensor *t = answer == Py_None ? NULL : ((py_tensor *)answer)->t, *old = *slot;
-    if (t && old && t->layout->plain != old->layout->plain) {
+    if (t && t->layout->plain != old->layout->plain) {
         PyErr_Format(PyExc_RuntimeError, "hook '%s' has changed the size of value", hook_name(hook, name));
         return -1;
     }
-    if (t && old && tensor_dtype(t) != tensor_dtype(old)) {
+    if (t && tensor_dtype(t) != tensor_dtype(old)) {
         PyErr_Format(PyExc_RuntimeError,
                      "hook '%s' has changed the type of value (was torch.%sTensor got torch.%sTensor)",
                      hook_name(hook, name), dtypes[tensor_dtype(old)].type_name, dtypes[tensor_dtype(t)].type_name);

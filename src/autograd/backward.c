@@ -231,36 +231,38 @@ static int look_at(const node *n, const char *name, bk_tensor *const *grads, int
 /* --- hooks
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* Hooks see a gradient when it is complete, and may replace it. */
+/* Hooks see a gradient when it is complete, and may replace it; NULL: nobody has sent any. */
 static int run_hooks(step *s, const hooks *h)
 {
     int status = 0;
-    if (!s->grad)
-        return 0;
     if (h->lists[HOOK_TENSOR]) {
         scope_close();
         status = h->calls->tensor(h->lists[HOOK_TENSOR], &s->grad);
         bk_scope_pop();
         s->own = false;
     }
-    for (track *k = h->keepers; k && status == 0; k = k->next_keeper)
+    for (track *k = s->grad ? h->keepers : NULL; k && status == 0; k = k->next_keeper)
         status = accumulate(k, s->grad, false);
     return status;
 }
 
-/* The gradients of the results at a step; NULL: there are none. */
+/* The gradients of the results at a step, each NULL where nobody has sent any; NULL: out of memory. */
 static bk_tensor **results_of(step *s, int *count)
 {
     *count = s->node->op == OP_function ? function_outputs(s->node) : 1;
-    return *count > 1 ? s->outputs : s->grad ? &s->grad : NULL;
+    if (*count > 1 && !s->outputs)
+        s->outputs = mem_alloc_zero((size_t)*count * sizeof *s->outputs);
+    return *count > 1 ? s->outputs : &s->grad;
 }
 
 static int run_before(step *s, const hooks *h)
 {
     int count;
-    bk_tensor **results = results_of(s, &count);
-    if (!results || !h->lists[HOOK_BEFORE])
+    if (!h->lists[HOOK_BEFORE])
         return 0;
+    bk_tensor **results = results_of(s, &count);
+    if (!results)
+        return -1;
     scope_close();
     int status = h->calls->before(h->lists[HOOK_BEFORE], results, count);
     bk_scope_pop();
@@ -275,6 +277,8 @@ static int run_after(step *s, bk_tensor **grads, int input_count)
         return 0;
     int count;
     bk_tensor **results = results_of(s, &count);
+    if (!results)
+        return -1;
     scope_close();
     int status = h->calls->after(h->lists[HOOK_AFTER], grads, input_count, results, count);
     bk_scope_pop();
@@ -298,7 +302,7 @@ static int run_accumulated(step *s, const hooks *h)
 
 static int send_leaf(step *s, const hooks *h, bool create_graph)
 {
-    if (accumulate(s->node->extra, s->grad, !create_graph) < 0)
+    if (s->grad && accumulate(s->node->extra, s->grad, !create_graph) < 0)
         return -1;
     return h && (run_accumulated(s, h) < 0 || run_after(s, NULL, 0) < 0) ? -1 : 0;
 }
@@ -306,13 +310,16 @@ static int send_leaf(step *s, const hooks *h, bool create_graph)
 /* --- functions -----------------------------------------------------------------------------------------------------
  */
 
+/* A front end's function is called also where no gradient comes, as in PyTorch: its backward may make one of none. */
 static int send_function(pass *p, step *s)
 {
     node *n = s->node;
     int count = function_inputs(n), outputs;
+    if (!s->grad && !s->outputs && !function_closure(n)->free_saved)
+        return 0;
     bk_tensor **results = results_of(s, &outputs);
     if (!results)
-        return 0;
+        return -1;
     enum { FEW = 8 };
     bk_tensor *few[FEW] = { 0 }, **grads = count <= FEW ? few : mem_alloc_zero((size_t)count * sizeof *grads);
     if (!grads)
@@ -538,7 +545,7 @@ static int send_rule(pass *p, step *s)
     bk_tensor *grads[MAX_INPUTS] = { 0 };
     if (n->flags & NODE_FREED && reads_saved(n))
         return refuse_second_time();
-    if (apply_rule(n, s->grad, grads) < 0)
+    if (s->grad && apply_rule(n, s->grad, grads) < 0)
         return -1;
     if ((anomaly_check && look_at(n, place_grad_name(n), grads, MAX_INPUTS) < 0) ||
         (n->extra && run_after_rule(s, grads) < 0))
@@ -575,18 +582,20 @@ static int run_step(pass *p, step *s)
     if (h && run_before(s, h) < 0)
         return -1;
     switch (s->node->op) {
-    case OP_leaf: return s->grad ? send_leaf(s, h, create_graph) : 0;
+    case OP_leaf: return send_leaf(s, h, create_graph);
     case OP_forward: return s->grad && p->tangents ? send(p, s->node->edge[0], s->grad) : 0;
     case OP_nowhere: return 0;
     case OP_output: return s->grad ? collect_output(p, s) : 0;
     case OP_function: return send_function(p, s);
     case OP_view:
+        if (h && h->lists[HOOK_AFTER] && !(s->grad && s->node->attr.region.tape & REGION_FRESH))
+            return send_rule(p, s);
         if (!s->grad)
             return 0;
         if (s->node->attr.region.tape & REGION_FRESH) /* no gradient flows on, but zeros do */
             return send_constant(p, s->node->edge[0], s->node->attr.region.layout);
-        return h && h->lists[HOOK_AFTER] ? send_rule(p, s) : send_view(p, s->node, s->grad);
-    default: return s->grad ? send_rule(p, s) : 0;
+        return send_view(p, s->node, s->grad);
+    default: return send_rule(p, s);
     }
 }
 
