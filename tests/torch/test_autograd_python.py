@@ -3,6 +3,7 @@
 Every test is one program, run in both libraries; what it returns is compared, and where PyTorch raises, so must we."""
 
 import importlib
+import warnings
 
 import numpy as np
 import pytest
@@ -292,6 +293,103 @@ def test_gradcheck_says_which_jacobian_is_wrong():
         message = "Jacobian mismatch for output 0 with respect to input 0,\nnumerical:"
         with pytest.raises(m.autograd.gradcheck.__globals__["GradcheckError"], match=message):
             m.autograd.gradcheck(wrong_double(m), (leaf(m, 3),))
+
+
+def checked(m, backward, *, jvp=None, forward=lambda x: x * x, materialize=True, **options):
+    """What gradcheck says of a function of these parts: its answer or its error, and its warnings."""
+
+    class Checked(m.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return forward(x)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.set_materialize_grads(materialize)
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def backward(ctx, *gs):
+            return backward(ctx.saved_tensors[0], *gs)
+
+    if jvp:
+        Checked.jvp = staticmethod(lambda ctx, t: jvp(ctx.saved_tensors[0], t))
+    return gradcheck_says(m, Checked.apply, **options)
+
+
+def gradcheck_says(m, f, *inputs, check="gradcheck", **options):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            said = str(getattr(m.autograd, check)(f, inputs or (leaf(m, 3),), **options))
+        except Exception as error:
+            said = f"{type(error).__name__}: {str(error).split('NOTE')[0].rstrip()}"
+    return said.replace(m.__name__, "torch"), [str(w.message) for w in caught]
+
+
+def refuses_none(x, g):
+    if g is None:
+        raise RuntimeError("none")
+    return 2 * x * g
+
+
+@program
+def gradcheck_sends_no_gradient_to_each_output_and_to_all(m):
+    right, two = (lambda x, g: 2 * x * g), (lambda x: (x * x, x * 3))
+    both = lambda x, a, b: 2 * x * a + 3 * b  # noqa: E731
+    return str([
+        checked(m, right, materialize=False),
+        checked(m, refuses_none, materialize=False),
+        checked(m, refuses_none, materialize=False, raise_exception=False),
+        checked(m, refuses_none, materialize=False, check_undefined_grad=False),
+        checked(m, lambda x, g: 2 * x * (1 if g is None else g), materialize=False),
+        checked(m, lambda x, g: None if g is None else 2 * x * g, materialize=False),
+        checked(m, both, forward=two),
+        checked(m, both, forward=two, materialize=False),
+    ])  # fmt: skip
+
+
+@program
+def gradcheck_takes_tensors_as_outputs(m):
+    outputs = [lambda x: 3.0, lambda x: (x * 2, 3.0), lambda x: None, lambda x: [x * 2, x]]
+    outputs.append(lambda x: (x * 2, m.arange(3)))
+    return str([gradcheck_says(m, f) for f in outputs] + [gradcheck_says(m, outputs[0], check="gradgradcheck")])
+
+
+@program
+def gradcheck_checks_a_jvp_where_it_is_asked_to(m):
+    right, wrong = (lambda x, g: 2 * x * g), (lambda x, g: 3 * x * g)
+    return str([
+        checked(m, right, jvp=right, check_forward_ad=True),
+        checked(m, right, jvp=wrong),
+        checked(m, right, jvp=wrong, check_forward_ad=True),
+        checked(m, right, jvp=wrong, check_forward_ad=True, raise_exception=False),
+        checked(m, wrong, jvp=right, check_forward_ad=True, check_backward_ad=False),
+        checked(m, right, jvp=right, check_forward_ad=True, fast_mode=True),
+        checked(m, right, jvp=wrong, check_forward_ad=True, fast_mode=True),
+        checked(m, wrong, fast_mode=True)[0].split("\nnumerical:")[0],
+        gradcheck_says(m, m.sin, check="gradgradcheck", check_fwd_over_rev=True),
+    ])  # fmt: skip
+
+
+@program
+def gradcheck_refuses_options_that_contradict_each_other(m):
+    return str([
+        gradcheck_says(m, m.sin, check_backward_ad=False),
+        gradcheck_says(m, m.sin, check_backward_ad=False, check_forward_ad=True, check_batched_grad=True),
+        gradcheck_says(m, m.sin, check_batched_forward_grad=True),
+    ])  # fmt: skip
+
+
+@program
+def gradcheck_says_where_a_backward_or_a_shape_changes_from_call_to_call(m):
+    count = iter(range(1, 10000))
+    drifting = lambda x, g: 2 * x * g * (1 + 1e-9 * next(count))  # noqa: E731
+    changing = lambda x: x * 2 if next(count) % 2 else x[:1] * 2  # noqa: E731
+    drifts = [checked(m, drifting), checked(m, drifting, nondet_tol=1e-3)]
+    count = iter(range(1, 10000))
+    return str(drifts + [gradcheck_says(m, changing)])
 
 
 # --- checkpoint
