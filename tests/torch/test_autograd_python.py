@@ -233,6 +233,29 @@ def vmap_of_nothing_is_refused(m):
     return m.func.vmap(lambda: 1)()
 
 
+@program
+def results_of_vmap_lie_in_memory_as_batches_do(m):
+    x = leaf(m, 3, 4, 5, grad=False)
+    functions = (lambda t: t * 2, lambda t: t.t() * 2, lambda t: t @ t.t(), lambda t: t)
+    return str([m.func.vmap(f, out_dims=d)(x).stride() for f in functions for d in (0, 1, 2, -1)])
+
+
+@program
+def jacobians_lie_in_memory_by_rows_or_columns_as_they_were_computed(m):
+    x, n, functional = leaf(m, 3, 4, grad=False), m.func, m.autograd.functional
+    cube, turned = (lambda t: (t**3).sum()), (lambda t: t.t() * t.t())
+    return str([
+        [n.jacrev(f)(x).stride() for f in (m.sin, turned)],
+        [n.jacfwd(f)(x).stride() for f in (m.sin, turned)],
+        [functional.jacobian(f, x).stride() for f in (m.sin, turned)],
+        [functional.jacobian(f, x, vectorize=True).stride() for f in (m.sin, turned)],
+        [functional.jacobian(f, x, vectorize=True, strategy="forward-mode").stride() for f in (m.sin, turned)],
+        [h(cube)(x).stride() for h in (n.hessian, lambda f: n.jacrev(n.jacrev(f)), lambda f: n.jacfwd(n.jacfwd(f)))],
+        [functional.hessian(cube, x, vectorize=v).stride() for v in (False, True)],
+        functional.hessian(cube, x, vectorize=True, outer_jacobian_strategy="forward-mode").stride(),
+    ])  # fmt: skip
+
+
 # --- gradcheck
 
 

@@ -12,7 +12,7 @@ import functools
 from brisk import _C
 from brisk._C import Tensor
 from brisk.autograd.forward_ad import Level, opened, tangents_taken
-from brisk.autograd.functional import _grad
+from brisk.autograd.functional import _grad, stacked, stacked_columns
 from brisk.autograd.grad_mode import enable_grad
 from brisk.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_shape, tree_spec, tree_unflatten
 
@@ -287,9 +287,20 @@ def _by_rows(level, outputs):
         flat = o.reshape(-1)
         rows = [level.gradients((flat[j],), None, True, create) for j in range(flat.numel())]
         yield [
-            _C.stack([r[k] for r in rows]).view((*o.shape, *x.shape)) if rows else x.new_zeros((*o.shape, *x.shape))
+            stacked([r[k] for r in rows]).view((*o.shape, *x.shape)) if rows else x.new_zeros((*o.shape, *x.shape))
             for k, x in enumerate(level.places)
         ]
+
+
+def _turned(t, first):
+    """The first dimensions behind the others."""
+    return t.permute((*range(first, t.dim()), *range(first)))
+
+
+def _by_rows_turned(level, outputs):
+    """The same, laid out in memory as if it had been computed by columns."""
+    for o, row in zip(outputs, _by_rows(level, outputs)):
+        yield [_turned(_turned(b, o.dim()).contiguous(), b.dim() - o.dim()) for b in row]
 
 
 def _by_columns(level, outputs):
@@ -302,7 +313,7 @@ def _by_columns(level, outputs):
         columns.append([_grad((flat[j],), probe, None, create, True) for j in range(flat.numel())])
     for i, o in enumerate(outputs):
         yield [
-            _C.stack([_C.zeros_like(o) if c[i] is None else c[i] for c in per_element], -1).view((*o.shape, *x.shape))
+            stacked_columns([_C.zeros_like(o) if c[i] is None else c[i] for c in per_element], o, x)
             if per_element
             else o.new_zeros((*o.shape, *x.shape))
             for per_element, x in zip(columns, level.places)
@@ -323,4 +334,4 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
 
 def hessian(func, argnums=0):
     """A function that returns the Hessian of func, whose result is one number, by argnums."""
-    return jacrev(jacrev(func, argnums), argnums)
+    return _jacobian(jacrev(func, argnums), argnums, False, "jacrev(f, argnums)(*args)", _by_rows_turned)

@@ -9,6 +9,7 @@ import functools
 
 from brisk import _C
 from brisk._C import Tensor
+from brisk.autograd.functional import stacked
 from brisk.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_spec, tree_unflatten
 
 
@@ -134,7 +135,8 @@ def _joined(func, results, out_dims):
             raise IndexError(
                 f"Dimension out of range (expected to be in range of [{-t.dim() - 1}, {t.dim()}], but got {d})"
             )
-    return tree_unflatten([c[0] if d is None else _C.stack(c, d) for c, d in zip(columns, dims)], structure)
+    joined = [c[0] if d is None else stacked(c) for c, d in zip(columns, dims)]
+    return tree_unflatten([t.movedim(0, d) if d else t for t, d in zip(joined, dims)], structure)
 
 
 def _of_no_examples(func, leaves, dims, structure, out_dims, kwargs):
