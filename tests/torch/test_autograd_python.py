@@ -256,6 +256,144 @@ def jacobians_lie_in_memory_by_rows_or_columns_as_they_were_computed(m):
     ])  # fmt: skip
 
 
+def squares(m, log, rule=None):
+    """k x^2, with a vmap that says what it is given."""
+
+    class Square(m.autograd.Function):
+        @staticmethod
+        def forward(x, k=1):
+            return x * x * k
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(inputs[0])
+            ctx.save_for_forward(inputs[0])
+            ctx.k = inputs[1]
+
+        @staticmethod
+        def backward(ctx, g):
+            return 2 * ctx.saved_tensors[0] * g * ctx.k, None
+
+        @staticmethod
+        def jvp(ctx, t, _):
+            return 2 * ctx.saved_tensors[0] * t * ctx.k
+
+        @staticmethod
+        def vmap(info, in_dims, x, k):
+            log.append((info, in_dims, tuple(x.shape), k, x.requires_grad))
+            return rule(x, k) if rule else (Square.apply(x, k), in_dims[0])
+
+    return Square
+
+
+@program
+def a_custom_functions_vmap_is_called_once_with_the_batch(m):
+    log, x = [], leaf(m, 2, 3, grad=False)
+    f, vmap = squares(m, log).apply, m.func.vmap
+    found = [
+        vmap(f)(x), vmap(f, in_dims=1)(x), vmap(f, in_dims=1, out_dims=1)(x), vmap(lambda t: f(t, 3))(x),
+        vmap(lambda t: f(t, k=3))(x), vmap(lambda t: f(t.sin(), 3).exp())(x), vmap(lambda t: f(f(t) + 1, 2))(x),
+        vmap(lambda t, u: f(u) + t, in_dims=(0, None))(x, x[0]),
+        vmap(f, randomness="same")(x),
+    ]  # fmt: skip
+    return found, str(log)
+
+
+@program
+def a_custom_functions_vmap_inside_of_derivatives(m):
+    log, x, n = [], leaf(m, 2, 3, grad=False), m.func
+    f = squares(m, log).apply
+    found = [
+        n.vmap(n.grad(lambda t: f(t, 3).sum()))(x),
+        n.vmap(n.jacrev(lambda t: f(t, 3)))(x),
+        n.vmap(n.grad(lambda t: n.grad(lambda u: f(u).sum())(t).sum()))(x),
+        n.vmap(lambda t: n.jvp(f, (t,), (t,)))(x),
+        n.grad(lambda x: n.vmap(f)(x).sum())(x),
+    ]
+    y = leaf(m, 2, 3)
+    n.vmap(f)(y).sum().backward()
+    return found, y.grad, str(log)
+
+
+@program
+def a_custom_functions_vmap_inside_of_another_vmap(m):
+    f, x = squares(m, []).apply, leaf(m, 2, 3, grad=False)
+    return m.func.vmap(m.func.vmap(f))(x), m.func.vmap(m.func.vmap(f), in_dims=1, out_dims=1)(x)
+
+
+@program
+def a_custom_functions_vmap_may_return_what_all_examples_share(m):
+    return m.func.vmap(squares(m, [], lambda x, k: (x.sum(0), None)).apply)(leaf(m, 2, 3, grad=False))
+
+
+@program
+def a_custom_function_with_several_results_has_an_out_dim_for_each(m):
+    class Both(m.autograd.Function):
+        @staticmethod
+        def forward(x, y):
+            return x + y, x * y
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx, a, b):
+            x, y = ctx.saved_tensors
+            return a + b * y, a + b * x
+
+        @staticmethod
+        def vmap(info, in_dims, x, y):
+            x, y = (t.unsqueeze(-1) if d is None else t.movedim(d, -1) for t, d in zip((x, y), in_dims))
+            return Both.apply(x, y), (-1, x.dim() - 1)
+
+    x, vmap = leaf(m, 2, 3, grad=False), m.func.vmap
+    return vmap(Both.apply)(x, x + 1), vmap(Both.apply, in_dims=(None, 0), out_dims=(0, 1))(x[0], x)
+
+
+@program
+def random_numbers_around_a_custom_functions_vmap(m):
+    f, x = squares(m, []).apply, leaf(m, 2, 3, grad=False)
+    m.manual_seed(3)
+    same = m.func.vmap(lambda t: f(t + m.rand(3)) + m.rand(3), randomness="same")(x)
+    return same, m.rand(2)
+
+
+@program
+def random_numbers_after_a_custom_functions_vmap_are_refused(m):
+    return m.func.vmap(lambda t: squares(m, []).apply(t) + m.rand(3))(leaf(m, 2, 3, grad=False))
+
+
+def vmap_of_a_wrong_rule(answer):
+    @program
+    def run(m):
+        return m.func.vmap(squares(m, [], answer).apply)(leaf(m, 2, 3, grad=False))
+
+    run.__name__ = f"vmap_of_rule_{len(PROGRAMS)}_that_is_wrong_is_refused"
+
+
+vmap_of_a_wrong_rule(lambda x, k: x)
+vmap_of_a_wrong_rule(lambda x, k: (x, 0, 0))
+vmap_of_a_wrong_rule(lambda x, k: 1 / 0)
+
+
+@program
+def a_custom_function_with_two_vmaps_is_refused(m):
+    f = squares(m, [])
+    f.generate_vmap_rule = True
+    return m.func.vmap(f.apply)(leaf(m, 2, 3, grad=False))
+
+
+def test_examples_that_draw_other_numbers_each_draw_them_once_around_a_custom_functions_vmap():
+    f = squares(SUT, []).apply
+    SUT.manual_seed(3)
+    first, last = SUT.func.vmap(lambda t: (f(t) * 0 + SUT.rand(3), f(t) * 0 + SUT.rand(3)), randomness="different")(
+        SUT.ones(4, 3)
+    )
+    drawn = SUT.cat([first.reshape(-1), last.reshape(-1), SUT.rand(3)]).tolist()
+    assert len(set(drawn)) == 27
+
+
 # --- gradcheck
 
 

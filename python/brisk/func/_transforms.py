@@ -14,6 +14,7 @@ from brisk._C import Tensor
 from brisk.autograd.forward_ad import Level, opened, tangents_taken
 from brisk.autograd.functional import _grad, stacked, stacked_columns
 from brisk.autograd.grad_mode import enable_grad
+from brisk.func._runs import derivative
 from brisk.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_shape, tree_spec, tree_unflatten
 
 
@@ -105,7 +106,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
     def wrapper(*args, **kwargs):
         places = _selected(args, argnums, caller)
         level = _Level([args[k] for k in places], caller)
-        with enable_grad():
+        with derivative():
             value, aux = _parted(func(*_replaced(args, places, level.arguments), **kwargs), has_aux, caller)
             if not isinstance(value, Tensor):
                 raise RuntimeError(f"{caller}: Expected f(*args) to return a Tensor, got {type(value)}")
@@ -181,7 +182,7 @@ def _check_like(vectors, tree, tensors, what):
 def vjp(func, *primals, has_aux=False):
     """(func(*primals), a function from a vector shaped as the output to its product with the Jacobian[, aux])."""
     level = _Level(primals, "vjp(f, *primals)")
-    with enable_grad():
+    with derivative():
         out, aux = _parted(func(*level.arguments), has_aux, "vjp(f, *primals)")
         outputs, _ = _tensors(out, "vjp(f, *primals)")
         _check_floats(outputs)
@@ -202,7 +203,7 @@ def vjp(func, *primals, has_aux=False):
 def _forward_mode():
     _C._forward_mode(True)
     try:
-        with enable_grad():
+        with derivative():
             yield
     finally:
         _C._forward_mode(False)
@@ -234,7 +235,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     level = _Level(primals, caller)
     vectors = _check_like(tangents, primals, level.places, "tangents")
     level.for_tangents()
-    with opened(Level(level.places, vectors)) as made, enable_grad():
+    with opened(Level(level.places, vectors)) as made, derivative():
         out, aux = _parted(func(*level.passed_on()), has_aux, caller)
         outputs, structure = _tensors(out, caller)
     create = level.outer and (level.leads_outside(outputs) or any(_C._on_tape(v) for v in vectors))
@@ -269,7 +270,7 @@ def _jacobian(func, argnums, has_aux, caller, blocks, forward=False):
         level = _Level([args[k] for k in places], caller)
         if forward:
             level.for_tangents()
-        with enable_grad():
+        with derivative():
             out, aux = _parted(func(*_replaced(args, places, level.arguments), **kwargs), has_aux, caller)
             outputs, structure = _tensors(out, caller)
             if not forward:
