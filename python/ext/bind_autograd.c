@@ -452,7 +452,8 @@ static int set_data(PyObject *self, PyObject *value, void *unused)
 {
     (void)unused;
     if (!value || !py_is_tensor(value)) {
-        PyErr_SetString(PyExc_TypeError, "Variable data has to be a tensor");
+        PyErr_Format(PyExc_TypeError, "Variable data has to be a tensor, but got %s",
+                     value ? py_type_name(value) : "nothing");
         return -1;
     }
     if (bk_set_data(((py_tensor *)self)->t, ((py_tensor *)value)->t) < 0) {

@@ -376,16 +376,17 @@ const node *place_leaf_under(const node *edge)
     return edge->op == OP_leaf ? edge : NULL;
 }
 
-static int refuse_stale(const track *k, const node *saved)
+static int refuse_stale(const track *k, const node *saved, bool whole)
 {
     char sizes[200];
     return error_int(
         BK_RUNTIME_ERROR,
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        "[torch.%sTensor %s] is at version %u; expected version %u instead. Hint: enable anomaly detection to find "
+        "[torch.%sTensor %s]%s is at version %u; expected version %u instead. Hint: enable anomaly detection to find "
         "the operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, "
         "check_nan=False).",
-        dtypes[saved->dtype].type_name, layout_text(saved->layout, sizes), k->cell->version, k->cell->expected);
+        dtypes[saved->dtype].type_name, layout_text(saved->layout, sizes),
+        whole ? "" : ", which is output 0 of AsStrided,", k->cell->version, k->cell->expected);
 }
 
 /* What stands now where the edge's value was read. Owned. */
@@ -443,8 +444,10 @@ static int check_leaves(node *n)
         const track *leaf = place ? place->extra : NULL;
         if (!leaf || !leaf->cell || leaf->cell->moved <= n->sequence)
             continue;
+        if (n->edge[k] != place && place->attr.leaf.exchanged > n->sequence) /* a view of what its memory was before */
+            continue;
         if (leaf->cell->written > n->sequence)
-            return refuse_stale(leaf, n->in[k]);
+            return refuse_stale(leaf, n->in[k], n->edge[k] == place);
         lock_take();
         int status = take_current(n, k);
         lock_give();

@@ -52,6 +52,26 @@ def changing(first, then):
         return (first if len(calls) == 1 else then)(a).sum()
     return f
 
+def after_change(of, change):
+    # the gradient of a leaf that is changed between forward and backward
+    w = T.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
+    y = of(w).sum()
+    change(w)
+    y.backward()
+    return w.grad, w.shape, w.is_leaf
+
+def grown(w):
+    with T.no_grad():
+        w.add_(1)
+
+def remade(method, *arguments):
+    # a leaf that a method in place gives other sizes, outside of the tape
+    w = T.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
+    with T.no_grad():
+        getattr(w, method)(*arguments)
+    (w * w).sum().backward()
+    return w, w.is_leaf, w.grad, w.shape, w.grad.shape
+
 def seen(enter):
     with enter() as value:
         return value
@@ -122,6 +142,25 @@ T.func.vmap(lambda a: 3)(x)
 T.func.vmap(lambda a: (a, a), out_dims=(0, 0, 0))(x.detach())
 T.func.functional_call(linear, {"x": x, "weight": T.zeros(2, 2), "bias": T.ones(2)}, (x.detach(),)).tolist()
 T.func.functional_call(linear, {"x": x}, (x.detach(),), strict=True)
+after_change(lambda w: w * w, lambda w: setattr(w, "data", T.ones(1, 3)))
+after_change(lambda w: w[:, :2] * w[:, 1:], lambda w: setattr(w, "data", T.ones(1, 3)))
+after_change(lambda w: w[:, :2] * w[:, 1:], grown)
+after_change(lambda w: w * w, grown)
+setattr(x, "data", 3)
+setattr(x, "data", T.ones(2, dtype=T.int64))
+x.t_()
+x.unsqueeze_(0)
+x[0:1].squeeze_()
+x.set_(T.ones(2))
+remade("t_")
+remade("squeeze_")
+remade("unsqueeze_", 0)
+remade("transpose_", 0, 1)
+(x * x).sum().backward(inputs=[3])
+T.autograd.grad((x * x).sum(), "a")
+T.autograd.grad(x * x, x, [3.0])
+T.autograd.grad(x * x, x, [T.ones(2), T.ones(2)])
+T.autograd.grad([x * x, x], x, [T.ones(2)])
 """.strip().splitlines()
 
 
