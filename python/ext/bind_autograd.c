@@ -228,7 +228,9 @@ static int call_accumulated_hook(PyObject *hook, const hook_call *c)
 {
     PyObject *leaf = py_wrap(bk_retain(c->leaf));
     PyObject *answer = leaf ? PyObject_CallOneArg(hook, leaf) : NULL;
-    if (answer && answer != Py_None)
+    if (answer && py_is_tensor(answer))
+        PyErr_SetString(PyExc_RuntimeError, "Tensor post accumulate grad hooks should return None.");
+    else if (answer && answer != Py_None)
         PyErr_Format(PyExc_TypeError, "expected Variable, but hook returned '%s'", py_type_name(answer));
     int status = answer == Py_None ? 0 : -1;
     Py_XDECREF(leaf);

@@ -18,7 +18,8 @@
 #include "graph/log.h"
 #include "ops/elementwise.h"
 
-int (*anomaly_check)(const node *n, const char *name, bk_tensor *const *grads, int count);
+int (*anomaly_check)(const node *n, bk_tensor *const *grads, int count);
+void (*anomaly_failed)(const node *n);
 
 static HOT_THREAD_LOCAL pass *running;
 
@@ -218,12 +219,12 @@ static int collect_output(pass *p, step *s)
     return 0;
 }
 
-static int look_at(const node *n, const char *name, bk_tensor *const *grads, int count)
+static int look_at(const node *n, bk_tensor *const *grads, int count)
 {
     if (!anomaly_check)
         return 0;
     scope_close(); /* it is the front end's code, which owns what it makes */
-    int status = anomaly_check(n, name, grads, count);
+    int status = anomaly_check(n, grads, count);
     bk_scope_pop();
     return status;
 }
@@ -326,7 +327,7 @@ static int send_function(pass *p, step *s)
         return -1;
     int status = function_backward(n, results, grads);
     if (status == 0 && anomaly_check)
-        status = look_at(n, function_name(n), grads, count);
+        status = look_at(n, grads, count);
     if (status == 0 && function_closure(n)->hooks)
         status = run_after(s, grads, count);
     for (int i = 0; i < count; i++) {
@@ -550,8 +551,7 @@ static int send_rule(pass *p, step *s)
         return refuse_second_time();
     if (s->grad && apply_rule(n, s->grad, grads) < 0)
         return -1;
-    if ((anomaly_check && look_at(n, place_grad_name(n), grads, MAX_INPUTS) < 0) ||
-        (n->extra && run_after_rule(s, grads) < 0))
+    if ((anomaly_check && look_at(n, grads, MAX_INPUTS) < 0) || (n->extra && run_after_rule(s, grads) < 0))
         return -1;
     for (int k = 0; k < MAX_INPUTS; k++)
         if (grads[k] && n->edge[k] && send_as(p, n->edge[k], grads[k], n->op == OP_update && update_clears(n)) < 0)
@@ -639,8 +639,11 @@ int pass_run(pass *p, int from, int to)
         bk_scope_push();
         int status = run_step(p, s);
         bk_scope_pop();
-        if (status < 0)
+        if (status < 0) {
+            if (anomaly_failed)
+                anomaly_failed(s->node->op == OP_output ? s->node->edge[0] : s->node);
             return -1;
+        }
         lock_take();
         leave(p, s);
         lock_give();

@@ -85,6 +85,25 @@ def decorated(decorate):
     c = decorate(C)()
     return c.mode, c.later()
 
+def thrown(decorate):
+    @decorate
+    def numbers():
+        try:
+            yield T.is_grad_enabled()
+        except ValueError:
+            yield T.is_grad_enabled()
+        finally:
+            closed.append(T.is_grad_enabled())
+        return 7
+    closed = []
+    one, other = numbers(), numbers()
+    found = [next(one), T.is_grad_enabled(), one.throw(ValueError), T.is_grad_enabled(), next(other), other.close()]
+    try:
+        next(one)
+    except StopIteration as stop:
+        found.append(stop.value)
+    return found, closed
+
 def with_hook(m, x):
     m.register_full_backward_hook(lambda m, inputs, outputs: None)
     y = m(x)
@@ -111,6 +130,11 @@ seen(T.enable_grad)
 seen(T.inference_mode)
 seen(lambda: T.set_grad_enabled(True))
 decorated(T.no_grad())
+thrown(T.no_grad())
+thrown(T.inference_mode())
+type(T.inference_mode(lambda: 3)).__name__
+x.register_post_accumulate_grad_hook(lambda p: p.grad) and x.sum().backward()
+x.register_post_accumulate_grad_hook(lambda p: 3) and x.sum().backward()
 T.autograd.backward(x.sum(), T.tensor(1.0), grad_variables=T.tensor(1.0))
 T.autograd.backward(x.sum(), grad_variables=T.tensor(3.0)) or x.grad
 T.autograd.backward(x.sum(), None, None, False, None, [x]) or x.grad

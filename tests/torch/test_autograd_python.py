@@ -644,6 +644,48 @@ def test_a_nan_names_the_function_and_the_line_of_its_forward():
                 y.sum().backward()
 
 
+def fails(m, how):
+    """A backward that fails, and where its forward was called."""
+    x = m.ones(2, requires_grad=True)
+    if how == "in a function of the library":
+        y = m.nn.functional.normalize((x * -1).sqrt(), dim=0)  # the line that is named
+    elif how == "in a custom function":
+        y = function(m, lambda ctx, x: x * 2, lambda ctx, g: 1 / 0)(x)  # the line that is named
+    elif how == "in a hook":
+        y = x.exp()  # the line that is named
+        y.register_hook(lambda g: 1 / 0)
+    elif how == "a second time":
+        y = x.exp()  # the line that is named
+        y.sum().backward()
+    elif how == "after a write":
+        y = x * x  # the line that is named
+        with m.no_grad():
+            x.add_(1)
+    else:
+        (y,) = m.autograd.grad((x * 0).sqrt().sum(), x, create_graph=True)  # the line that is named
+    y.sum().backward()
+
+
+HOW_BACKWARDS_FAIL = (
+    "in a function of the library", "in a custom function", "in a hook", "a second time", "after a write",
+    "in a gradient",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("how", HOW_BACKWARDS_FAIL)
+def test_what_fails_in_anomaly_mode_is_named_with_the_line_of_its_forward(how):
+    told = []
+    for m in (REF, SUT):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with m.autograd.set_detect_anomaly(True), pytest.raises((RuntimeError, ZeroDivisionError)) as error:
+                fails(m, how)
+        first = str(caught[0].message).replace("torch::autograd::", "")
+        assert "the line that is named" in first
+        told.append((first.split("\n")[0], type(error.value)))
+    assert told[0] == told[1]
+
+
 # --- custom functions
 
 
