@@ -578,7 +578,8 @@ static int run_step(pass *p, step *s)
 {
     bool create_graph = p->call->create_graph, take = p->call->results;
     const hooks *h = hooks_of(s->node);
-    if ((h && run_hooks(s, h) < 0) || (s->grad && s->asked && take && deliver(p, s) < 0))
+    bool end = s->asked && p->call->inputs_are_ends; /* its hooks run where the caller sends the gradient on */
+    if ((h && !end && run_hooks(s, h) < 0) || (s->grad && s->asked && take && deliver(p, s) < 0))
         return -1;
     if (s->node->op == OP_leaf ? take : !s->leads)
         return 0;

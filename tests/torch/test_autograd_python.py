@@ -616,6 +616,31 @@ def checkpoints_in_a_row_share_their_weights(m):
     return h, w.grad
 
 
+@program
+def hooks_on_what_a_checkpoint_reads_run_once(m):
+    cp, log = sub(m, "utils.checkpoint").checkpoint, []
+
+    def hooked(t, name):
+        t.register_hook(lambda g: (log.append(name), g * 2)[1])
+        return t
+
+    w, x = hooked(leaf(m, 3), "w"), leaf(m, 3, seed=1)
+    w.register_post_accumulate_grad_hook(lambda p: log.append("taken"))
+    h = hooked(x * 1, "h")
+    h.retain_grad()
+    y = hooked(cp(lambda a: hooked(a * w, "inner").exp(), h, use_reentrant=False), "y")
+    y.sum().backward()
+    first = w.grad, x.grad, h.grad
+    y = cp(lambda a: cp(lambda b: b * w, a * w, use_reentrant=False), x.detach(), use_reentrant=False)
+    (g,) = m.autograd.grad(y.sum(), w, create_graph=True)
+    return first, g, m.autograd.grad(g.sum(), w), str(log)
+
+
+@program
+def a_determinism_check_that_is_none_is_refused(m):
+    sub(m, "utils.checkpoint").checkpoint(m.sin, leaf(m, 3), use_reentrant=False, determinism_check="all")
+
+
 # --- anomaly mode
 
 
