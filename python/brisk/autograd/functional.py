@@ -303,7 +303,8 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     if strict and (forward or vectorize):
         other = '`strategy="forward-mode"`' if forward else "`vectorized=True`"
         raise RuntimeError(
-            f"torch.autograd.functional.jacobian: `strict=True` and {other} are not supported together. "
+            f"torch.autograd.functional.jacobian: `strict=True` and {other} are not supported together"
+            + (" (yet). " if forward else ". ")
             + (
                 'Please either set `strict=False` or `strategy="reverse-mode"`.'
                 if forward

@@ -209,12 +209,17 @@ def _forward_mode():
         _C._forward_mode(False)
 
 
-def _pushed(level, outputs, tangents, create_graph):
-    """The Jacobian times tangents, for each output."""
+def _pushed(level, outputs, tangents, create_graph, strict=False):
+    """The Jacobian times tangents, for each output; strict: none may be independent of the inputs."""
     probe = tuple(_C.zeros_like(o, requires_grad=True) for o in outputs)
     with enable_grad(), tangents_taken():
         gradients = level.gradients(outputs, probe, True, True)
         found = _grad(gradients, probe, tuple(tangents), create_graph, True)
+    if strict and any(t is None for t in found):
+        raise RuntimeError(
+            "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed "
+            "with strict=True."
+        )
     return [_C.zeros_like(o) if t is None else t for t, o in zip(found, outputs)]
 
 
@@ -240,7 +245,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         outputs, structure = _tensors(out, caller)
     create = level.outer and (level.leads_outside(outputs) or any(_C._on_tape(v) for v in vectors))
     level.places, level.own = made.places, made.own()  # custom functions gave tangents to their results
-    pushed = level.leave(tree_unflatten(_pushed(level, outputs, made.tangents, create), structure))
+    pushed = level.leave(tree_unflatten(_pushed(level, outputs, made.tangents, create, strict), structure))
     result = level.leave(out)
     return (result, pushed, level.leave(aux)) if has_aux else (result, pushed)
 
