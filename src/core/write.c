@@ -291,13 +291,19 @@ int tensor_become(bk_tensor *t, const bk_tensor *view)
         return -1;
     lock_take();
     bool leaf = t->track && t->track->requires_grad && !t->track->place && is_extent(t) && !(t->flags & TENSOR_VIEW);
+    bool on_tape = t->flags & TENSOR_VIEW && grad_enabled() && tensor_tracked(t);
+    if (on_tape && !tensor_leave_behind(t)) {
+        lock_give();
+        return -1;
+    }
     handle_forget(t);
     handle_forget_edge(t);
     handle_drop_keeper(t);
     t->layout = view->layout;
     t->offset = view->offset;
     t->made_by = view->made_by;
-    t->apart = NULL;
+    t->apart = on_tape ? view->apart : NULL;
+    t->apart_offset = view->apart_offset;
     if (leaf)
         leaf_stands_for(t);
     else
