@@ -811,6 +811,8 @@ int bk_grad(bk_tensor *const *outputs, bk_tensor *const *gradients, int output_c
     for (int i = 0; i < output_count + input_count; i++)
         if (!(i < output_count ? outputs[i] : inputs[i - output_count]))
             return -1;
+    if (!input_count)
+        return error_int(BK_RUNTIME_ERROR, "`inputs` argument to `grad()` cannot be empty.");
     backward_call call = { outputs, gradients,    output_count, inputs, input_count,
                            results, retain_graph, create_graph, false };
     return backward_record(&call) < 0 ? -1 : bk_sync();
