@@ -635,8 +635,9 @@ BK_API bool bk_retains_grad(const bk_tensor *t);
 BK_API int bk_backward(bk_tensor *t, const bk_tensor *gradient, bool retain_graph, bool create_graph);
 
 /* A function of the user's own: its values are computed without a tape, and bk_function_apply puts them on it. backward
- * gets the gradients of the outputs (NULL: zero), sets those of the inputs (owned; NULL: none) and returns 0, or -1
- * with the error set. It records, and is called once in a pass. `free` is called with data at the end. */
+ * gets the gradients of the outputs (NULL: zero), sets those of the inputs (owned, of their sizes; NULL: none) and
+ * returns 0, or -1 with the error set. It records, and is called once in a pass. `free` is called with data at the end.
+ */
 typedef struct bk_function {
     const char *name;
     int (*backward)(void *data, bk_tensor *const *output_grads, int outputs, bk_tensor **input_grads, int inputs);

@@ -209,6 +209,9 @@ def _memory_of(self, source):
 
 def _set_(self, source=None, storage_offset=0, size=None, stride=None):
     """Gives the tensor the memory of another, or of a storage, and a place in it; without one, it is empty."""
+    if _C.is_grad_enabled() and any(t is not None and t.requires_grad and t.is_leaf for t in (self, self._base)):
+        of = "" if self._base is None else "view of a "
+        raise RuntimeError(f"a {of}leaf Variable that requires grad is being used in an in-place operation.")
     if source is None:
         self.data = self.new_empty(0)
         return self

@@ -123,16 +123,20 @@ static const char *hook_name(PyObject *hook, char text[static 100])
 static int take_gradient(PyObject *hook, PyObject *answer, bk_tensor **slot)
 {
     char name[100];
+    if (answer != Py_None && !*slot) {
+        PyErr_SetString(PyExc_RuntimeError, "can't replace a None gradient with a non-None value");
+        return -1;
+    }
     if (answer != Py_None && !py_is_tensor(answer)) {
         PyErr_Format(PyExc_TypeError, "expected Variable, but hook returned '%s'", py_type_name(answer));
         return -1;
     }
     bk_tensor *t = answer == Py_None ? NULL : ((py_tensor *)answer)->t, *old = *slot;
-    if (t && old && t->layout->plain != old->layout->plain) {
+    if (t && t->layout->plain != old->layout->plain) {
         PyErr_Format(PyExc_RuntimeError, "hook '%s' has changed the size of value", hook_name(hook, name));
         return -1;
     }
-    if (t && old && tensor_dtype(t) != tensor_dtype(old)) {
+    if (t && tensor_dtype(t) != tensor_dtype(old)) {
         PyErr_Format(PyExc_RuntimeError,
                      "hook '%s' has changed the type of value (was torch.%sTensor got torch.%sTensor)",
                      hook_name(hook, name), dtypes[tensor_dtype(old)].type_name, dtypes[tensor_dtype(t)].type_name);
@@ -224,7 +228,9 @@ static int call_accumulated_hook(PyObject *hook, const hook_call *c)
 {
     PyObject *leaf = py_wrap(bk_retain(c->leaf));
     PyObject *answer = leaf ? PyObject_CallOneArg(hook, leaf) : NULL;
-    if (answer && answer != Py_None)
+    if (answer && py_is_tensor(answer))
+        PyErr_SetString(PyExc_RuntimeError, "Tensor post accumulate grad hooks should return None.");
+    else if (answer && answer != Py_None)
         PyErr_Format(PyExc_TypeError, "expected Variable, but hook returned '%s'", py_type_name(answer));
     int status = answer == Py_None ? 0 : -1;
     Py_XDECREF(leaf);
@@ -448,7 +454,8 @@ static int set_data(PyObject *self, PyObject *value, void *unused)
 {
     (void)unused;
     if (!value || !py_is_tensor(value)) {
-        PyErr_SetString(PyExc_TypeError, "Variable data has to be a tensor");
+        PyErr_Format(PyExc_TypeError, "Variable data has to be a tensor, but got %s",
+                     value ? py_type_name(value) : "nothing");
         return -1;
     }
     if (bk_set_data(((py_tensor *)self)->t, ((py_tensor *)value)->t) < 0) {

@@ -10,6 +10,8 @@
 
 static PyTypeObject *context_type, *apply_type;
 static PyObject *base_setup, *binder, *forwarder;
+static PyObject *mapper; /* asked first about calls while functions are mapped */
+static int mapped;       /* how many are */
 
 typedef enum user_method { FORWARD, BACKWARD, SETUP, USER_METHODS } user_method;
 static const char *const method_texts[] = { "forward", "backward", "setup_context" };
@@ -635,6 +637,16 @@ static PyObject *apply_bound(apply_method *home, PyTypeObject *type, PyObject *s
     return answer;
 }
 
+/* What a custom function with a vmap of its own gives in a mapped function; NotImplemented: it is called as ever. */
+static __attribute__((noinline)) PyObject *ask_mapper(PyObject *type, PyObject *const *args, Py_ssize_t n,
+                                                      PyObject *names, bool setup)
+{
+    PyObject *all = by_position(type, args, n, names, setup);
+    PyObject *answer = all ? PyObject_CallFunctionObjArgs(mapper, type, all, NULL) : NULL;
+    Py_XDECREF(all);
+    return answer;
+}
+
 static PyObject *apply(apply_method *home, PyObject *type, PyObject *const *args, size_t flagged, PyObject *names)
 {
     Py_ssize_t n = PyVectorcall_NARGS(flagged);
@@ -642,6 +654,11 @@ static PyObject *apply(apply_method *home, PyObject *type, PyObject *const *args
     if (!setup)
         return NULL;
     bool own_setup = setup != base_setup;
+    if (__builtin_expect(mapped, 0) && (answer = ask_mapper(type, args, n, names, own_setup)) != Py_NotImplemented) {
+        Py_DECREF(setup);
+        return answer;
+    }
+    Py_CLEAR(answer);
     if (names || own_setup) {
         PyObject *all = by_position(type, args, n, names, own_setup);
         if (all)
@@ -805,8 +822,22 @@ static PyObject *py_function_setup(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* (what is asked about calls of custom functions, by how many more mapped functions want that) */
+static PyObject *py_ask_about_custom_calls(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *ask;
+    int by;
+    if (!PyArg_ParseTuple(args, "Oi", &ask, &by))
+        return NULL;
+    Py_XSETREF(mapper, Py_NewRef(ask));
+    mapped += by;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     { "_function_setup", py_function_setup, METH_VARARGS, NULL },
+    { "_ask_about_custom_calls", py_ask_about_custom_calls, METH_VARARGS, NULL },
     { NULL, NULL, 0, NULL },
 };
 

@@ -232,9 +232,17 @@ static PyObject *py_pass_reaches(const arg *a)
 
 /* --- anomaly mode ------------------------------------------------------------------------------------------------ */
 
-static PyObject *checker; /* called with (name, line or None, gradients) after every gradient function */
+static PyObject *checker; /* called with (name, gradients) after every gradient function */
+static PyObject *teller;  /* called with (name, line or None) when one fails */
 
-static int check_gradients(const node *n, const char *name, bk_tensor *const *grads, int count)
+static PyObject *name_of_place(const node *n)
+{
+    if (n->op == OP_function)
+        return PyUnicode_FromFormat("%sBackward", function_name(n));
+    return PyUnicode_FromFormat("%s%s", n->op == OP_leaf ? "torch::autograd::" : "", place_grad_name(n));
+}
+
+static int check_gradients(const node *n, bk_tensor *const *grads, int count)
 {
     gil_state gil = gil_take();
     PyObject *list = PyList_New(count), *done = NULL;
@@ -245,26 +253,48 @@ static int check_gradients(const node *n, const char *name, bk_tensor *const *gr
         else
             PyList_SET_ITEM(list, i, g);
     }
-    PyObject *line = list ? lines_describe(&n->line) : NULL;
-    if (line)
-        done = PyObject_CallFunction(
-            checker, "NOO", PyUnicode_FromFormat("%s%s", name, n->op == OP_function ? "Backward" : ""), line, list);
+    if (list)
+        done = PyObject_CallFunction(checker, "NO", name_of_place(n), list);
     int status = done ? 0 : -1;
     if (status < 0)
         callback_failed();
-    Py_XDECREF(line);
     Py_XDECREF(list);
     Py_XDECREF(done);
     gil_give(gil);
     return status;
 }
 
-/* None: off. */
+/* The error that is set stays, unless telling fails: a warning may be an error. */
+static void tell_of_failure(const node *n)
+{
+    gil_state gil = gil_take();
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    error_mute(true);
+    PyObject *line = lines_describe(&n->line);
+    PyObject *told = line ? PyObject_CallFunction(teller, "NO", name_of_place(n), line) : NULL;
+    error_mute(false);
+    if (told) {
+        PyErr_Restore(type, value, trace);
+    } else {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+        callback_failed();
+    }
+    Py_XDECREF(line);
+    Py_XDECREF(told);
+    gil_give(gil);
+}
+
+/* (what looks at gradients, what is told of failures); None: off. */
 static PyObject *py_set_anomaly_check(const arg *a)
 {
     bool on = a[0].object && a[0].object != Py_None;
     Py_XSETREF(checker, on ? Py_NewRef(a[0].object) : NULL);
+    Py_XSETREF(teller, on ? Py_NewRef(a[1].object) : NULL);
     anomaly_check = on ? check_gradients : NULL;
+    anomaly_failed = on ? tell_of_failure : NULL;
     if (lines_keep(on) < 0)
         return NULL;
     Py_RETURN_NONE;
@@ -323,6 +353,6 @@ const binding tape_rows[] = {
     { AS_FUNCTION, "_tape_ends(Tensor[] tensors, int position)", py_tape_ends, NULL },
     { AS_FUNCTION, "_as_own(Tensor self)", py_as_own, NULL },
     { AS_FUNCTION, "_tape_saved(Tensor[] tensors, int position)", py_tape_saved, NULL },
-    { AS_FUNCTION, "_set_anomaly_check(Object? check)", py_set_anomaly_check, NULL },
+    { AS_FUNCTION, "_set_anomaly_check(Object? check, Object? tell=None)", py_set_anomaly_check, NULL },
 };
 const size_t tape_row_count = sizeof tape_rows / sizeof *tape_rows;

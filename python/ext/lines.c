@@ -1,7 +1,8 @@
 /* lines.c: the running frame's code object and instruction, as cheaply as the interpreter lets us.
  *
  * On CPython 3.11 the frame is read where it lies: 2 ns. The frame API of other versions makes an object for every
- * call, which would cost more than recording the op, so there records carry no line. */
+ * call, which would cost more than recording the op, so there records carry a line only while lines are kept: the
+ * number itself, in place of the instruction. */
 #define Py_BUILD_CORE 1
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -12,6 +13,14 @@
 #endif
 
 #include "lines.h"
+
+static PyObject *kept;    /* address -> the code object there, which records of any age may name; NULL: not yet */
+static PyObject *package; /* the directory of our own code, whose lines say nothing to users */
+
+static bool is_ours(PyCodeObject *code)
+{
+    return package && PyUnicode_Tailmatch(code->co_filename, package, 0, PY_SSIZE_T_MAX, -1) == 1;
+}
 
 #ifdef HAVE_FRAMES
 static void note_line(source_line *line)
@@ -24,41 +33,91 @@ static void note_line(source_line *line)
     line->at = (int32_t)((const char *)frame->prev_instr - (const char *)frame->f_code);
 }
 
-static PyObject *kept; /* a set of code objects, whose addresses records hold */
-
-static void note_line_and_keep(source_line *line)
+static void note_users_line(source_line *line)
 {
-    static const void *last;
-    note_line(line);
-    if (!line->code || line->code == last || !kept)
-        return;
-    if (PySet_Add(kept, (PyObject *)line->code) < 0)
-        PyErr_Clear();
-    last = line->code;
+    PyThreadState *thread = _PyThreadState_GET();
+    _PyInterpreterFrame *frame = thread && thread->cframe ? thread->cframe->current_frame : NULL;
+    for (; frame; frame = frame->previous) {
+        line->code = frame->f_code;
+        line->at = (int32_t)((const char *)frame->prev_instr - (const char *)frame->f_code);
+        if (!is_ours(frame->f_code))
+            return;
+    }
+}
+#else
+static void note_users_line(source_line *line)
+{
+    PyFrameObject *frame = PyGILState_Check() ? PyEval_GetFrame() : NULL;
+    bool ours = true;
+    Py_XINCREF(frame);
+    while (frame && ours) {
+        PyCodeObject *code = PyFrame_GetCode(frame);
+        line->code = code;
+        line->at = PyFrame_GetLineNumber(frame);
+        ours = is_ours(code);
+        Py_DECREF(code); /* the frame holds it */
+        PyFrameObject *back = ours ? PyFrame_GetBack(frame) : NULL;
+        Py_DECREF(frame);
+        frame = back;
+    }
+    Py_XDECREF(frame);
 }
 #endif
 
+/* The line of the user's that asked, also through functions of ours. */
+static void note_line_and_keep(source_line *line)
+{
+    note_users_line(line);
+    if (!line->code)
+        return;
+    PyObject *address = PyLong_FromVoidPtr((void *)line->code);
+    if (!address || PyDict_SetItem(kept, address, (PyObject *)line->code) < 0)
+        PyErr_Clear();
+    Py_XDECREF(address);
+}
+
+static PyObject *find_package(void)
+{
+    PyObject *module = PyImport_ImportModule("brisk"), *path = NULL, *first = NULL, *directory = NULL;
+    if (module)
+        path = PyObject_GetAttrString(module, "__path__");
+    if (path)
+        first = PySequence_GetItem(path, 0);
+    if (first)
+        directory = PyUnicode_FromFormat("%U/", first);
+    Py_XDECREF(first);
+    Py_XDECREF(path);
+    Py_XDECREF(module);
+    return directory;
+}
+
 int lines_keep(bool on)
 {
-#ifdef HAVE_FRAMES
-    if (on && !kept && !(kept = PySet_New(NULL))) /* never emptied: records made meanwhile may outlive the mode */
+    if (on && !kept && !(kept = PyDict_New())) /* never emptied: records made meanwhile may outlive the mode */
         return -1;
+    if (on && !package && !(package = find_package()))
+        return -1;
+#ifdef HAVE_FRAMES
     line_hook = on ? note_line_and_keep : note_line;
 #else
-    (void)on;
+    line_hook = on ? note_line_and_keep : NULL;
 #endif
     return 0;
 }
 
-#ifdef HAVE_FRAMES
 /* Of a code object that is there. */
 static PyObject *describe(const source_line *line)
 {
     PyCodeObject *code = (PyCodeObject *)line->code;
-    int byte = line->at - (int)offsetof(PyCodeObject, co_code_adaptive);
-    return Py_BuildValue("(OiO)", code->co_filename, PyCode_Addr2Line(code, byte), code->co_name);
+#ifdef HAVE_FRAMES
+    int number = PyCode_Addr2Line(code, line->at - (int)offsetof(PyCodeObject, co_code_adaptive));
+#else
+    int number = line->at;
+#endif
+    return Py_BuildValue("(OiO)", code->co_filename, number, code->co_name);
 }
 
+#ifdef HAVE_FRAMES
 /* Whether `code` is at this address, or contains what is: comprehensions and functions that are not made yet. */
 static bool contains(PyCodeObject *code, const void *address, int depth)
 {
@@ -102,12 +161,11 @@ static bool is_function(const void *address)
 
 PyObject *lines_describe(const source_line *line)
 {
-#ifdef HAVE_FRAMES
-    if (line->code && kept && PySet_Contains(kept, (PyObject *)line->code) == 1)
+    PyObject *address = line->code && kept ? PyLong_FromVoidPtr((void *)line->code) : NULL;
+    bool known = address && PyDict_GetItem(kept, address);
+    Py_XDECREF(address);
+    if (known)
         return describe(line);
-#else
-    (void)line;
-#endif
     Py_RETURN_NONE;
 }
 

@@ -18,7 +18,8 @@
 #include "graph/log.h"
 #include "ops/elementwise.h"
 
-int (*anomaly_check)(const node *n, const char *name, bk_tensor *const *grads, int count);
+int (*anomaly_check)(const node *n, bk_tensor *const *grads, int count);
+void (*anomaly_failed)(const node *n);
 
 static HOT_THREAD_LOCAL pass *running;
 
@@ -218,12 +219,12 @@ static int collect_output(pass *p, step *s)
     return 0;
 }
 
-static int look_at(const node *n, const char *name, bk_tensor *const *grads, int count)
+static int look_at(const node *n, bk_tensor *const *grads, int count)
 {
     if (!anomaly_check)
         return 0;
     scope_close(); /* it is the front end's code, which owns what it makes */
-    int status = anomaly_check(n, name, grads, count);
+    int status = anomaly_check(n, grads, count);
     bk_scope_pop();
     return status;
 }
@@ -231,36 +232,38 @@ static int look_at(const node *n, const char *name, bk_tensor *const *grads, int
 /* --- hooks
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* Hooks see a gradient when it is complete, and may replace it. */
+/* Hooks see a gradient when it is complete, and may replace it; NULL: nobody has sent any. */
 static int run_hooks(step *s, const hooks *h)
 {
     int status = 0;
-    if (!s->grad)
-        return 0;
     if (h->lists[HOOK_TENSOR]) {
         scope_close();
         status = h->calls->tensor(h->lists[HOOK_TENSOR], &s->grad);
         bk_scope_pop();
         s->own = false;
     }
-    for (track *k = h->keepers; k && status == 0; k = k->next_keeper)
+    for (track *k = s->grad ? h->keepers : NULL; k && status == 0; k = k->next_keeper)
         status = accumulate(k, s->grad, false);
     return status;
 }
 
-/* The gradients of the results at a step; NULL: there are none. */
+/* The gradients of the results at a step, each NULL where nobody has sent any; NULL: out of memory. */
 static bk_tensor **results_of(step *s, int *count)
 {
     *count = s->node->op == OP_function ? function_outputs(s->node) : 1;
-    return *count > 1 ? s->outputs : s->grad ? &s->grad : NULL;
+    if (*count > 1 && !s->outputs)
+        s->outputs = mem_alloc_zero((size_t)*count * sizeof *s->outputs);
+    return *count > 1 ? s->outputs : &s->grad;
 }
 
 static int run_before(step *s, const hooks *h)
 {
     int count;
-    bk_tensor **results = results_of(s, &count);
-    if (!results || !h->lists[HOOK_BEFORE])
+    if (!h->lists[HOOK_BEFORE])
         return 0;
+    bk_tensor **results = results_of(s, &count);
+    if (!results)
+        return -1;
     scope_close();
     int status = h->calls->before(h->lists[HOOK_BEFORE], results, count);
     bk_scope_pop();
@@ -275,6 +278,8 @@ static int run_after(step *s, bk_tensor **grads, int input_count)
         return 0;
     int count;
     bk_tensor **results = results_of(s, &count);
+    if (!results)
+        return -1;
     scope_close();
     int status = h->calls->after(h->lists[HOOK_AFTER], grads, input_count, results, count);
     bk_scope_pop();
@@ -298,7 +303,7 @@ static int run_accumulated(step *s, const hooks *h)
 
 static int send_leaf(step *s, const hooks *h, bool create_graph)
 {
-    if (accumulate(s->node->extra, s->grad, !create_graph) < 0)
+    if (s->grad && accumulate(s->node->extra, s->grad, !create_graph) < 0)
         return -1;
     return h && (run_accumulated(s, h) < 0 || run_after(s, NULL, 0) < 0) ? -1 : 0;
 }
@@ -306,20 +311,23 @@ static int send_leaf(step *s, const hooks *h, bool create_graph)
 /* --- functions -----------------------------------------------------------------------------------------------------
  */
 
+/* A front end's function is called also where no gradient comes, as in PyTorch: its backward may make one of none. */
 static int send_function(pass *p, step *s)
 {
     node *n = s->node;
     int count = function_inputs(n), outputs;
+    if (!s->grad && !s->outputs && !function_closure(n)->free_saved)
+        return 0;
     bk_tensor **results = results_of(s, &outputs);
     if (!results)
-        return 0;
+        return -1;
     enum { FEW = 8 };
     bk_tensor *few[FEW] = { 0 }, **grads = count <= FEW ? few : mem_alloc_zero((size_t)count * sizeof *grads);
     if (!grads)
         return -1;
     int status = function_backward(n, results, grads);
     if (status == 0 && anomaly_check)
-        status = look_at(n, function_name(n), grads, count);
+        status = look_at(n, grads, count);
     if (status == 0 && function_closure(n)->hooks)
         status = run_after(s, grads, count);
     for (int i = 0; i < count; i++) {
@@ -369,16 +377,17 @@ const node *place_leaf_under(const node *edge)
     return edge->op == OP_leaf ? edge : NULL;
 }
 
-static int refuse_stale(const track *k, const node *saved)
+static int refuse_stale(const track *k, const node *saved, bool whole)
 {
     char sizes[200];
     return error_int(
         BK_RUNTIME_ERROR,
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        "[torch.%sTensor %s] is at version %u; expected version %u instead. Hint: enable anomaly detection to find "
+        "[torch.%sTensor %s]%s is at version %u; expected version %u instead. Hint: enable anomaly detection to find "
         "the operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, "
         "check_nan=False).",
-        dtypes[saved->dtype].type_name, layout_text(saved->layout, sizes), k->cell->version, k->cell->expected);
+        dtypes[saved->dtype].type_name, layout_text(saved->layout, sizes),
+        whole ? "" : ", which is output 0 of AsStrided,", k->cell->version, k->cell->expected);
 }
 
 /* What stands now where the edge's value was read. Owned. */
@@ -436,8 +445,10 @@ static int check_leaves(node *n)
         const track *leaf = place ? place->extra : NULL;
         if (!leaf || !leaf->cell || leaf->cell->moved <= n->sequence)
             continue;
+        if (n->edge[k] != place && place->attr.leaf.exchanged > n->sequence) /* a view of what its memory was before */
+            continue;
         if (leaf->cell->written > n->sequence)
-            return refuse_stale(leaf, n->in[k]);
+            return refuse_stale(leaf, n->in[k], n->edge[k] == place);
         lock_take();
         int status = take_current(n, k);
         lock_give();
@@ -538,10 +549,9 @@ static int send_rule(pass *p, step *s)
     bk_tensor *grads[MAX_INPUTS] = { 0 };
     if (n->flags & NODE_FREED && reads_saved(n))
         return refuse_second_time();
-    if (apply_rule(n, s->grad, grads) < 0)
+    if (s->grad && apply_rule(n, s->grad, grads) < 0)
         return -1;
-    if ((anomaly_check && look_at(n, place_grad_name(n), grads, MAX_INPUTS) < 0) ||
-        (n->extra && run_after_rule(s, grads) < 0))
+    if ((anomaly_check && look_at(n, grads, MAX_INPUTS) < 0) || (n->extra && run_after_rule(s, grads) < 0))
         return -1;
     for (int k = 0; k < MAX_INPUTS; k++)
         if (grads[k] && n->edge[k] && send_as(p, n->edge[k], grads[k], n->op == OP_update && update_clears(n)) < 0)
@@ -568,25 +578,28 @@ static int run_step(pass *p, step *s)
 {
     bool create_graph = p->call->create_graph, take = p->call->results;
     const hooks *h = hooks_of(s->node);
-    if ((h && run_hooks(s, h) < 0) || (s->grad && s->asked && take && deliver(p, s) < 0))
+    bool end = s->asked && p->call->inputs_are_ends; /* its hooks run where the caller sends the gradient on */
+    if ((h && !end && run_hooks(s, h) < 0) || (s->grad && s->asked && take && deliver(p, s) < 0))
         return -1;
     if (s->node->op == OP_leaf ? take : !s->leads)
         return 0;
     if (h && run_before(s, h) < 0)
         return -1;
     switch (s->node->op) {
-    case OP_leaf: return s->grad ? send_leaf(s, h, create_graph) : 0;
+    case OP_leaf: return send_leaf(s, h, create_graph);
     case OP_forward: return s->grad && p->tangents ? send(p, s->node->edge[0], s->grad) : 0;
     case OP_nowhere: return 0;
     case OP_output: return s->grad ? collect_output(p, s) : 0;
     case OP_function: return send_function(p, s);
     case OP_view:
+        if (h && h->lists[HOOK_AFTER] && !(s->grad && s->node->attr.region.tape & REGION_FRESH))
+            return send_rule(p, s);
         if (!s->grad)
             return 0;
         if (s->node->attr.region.tape & REGION_FRESH) /* no gradient flows on, but zeros do */
             return send_constant(p, s->node->edge[0], s->node->attr.region.layout);
-        return h && h->lists[HOOK_AFTER] ? send_rule(p, s) : send_view(p, s->node, s->grad);
-    default: return s->grad ? send_rule(p, s) : 0;
+        return send_view(p, s->node, s->grad);
+    default: return send_rule(p, s);
     }
 }
 
@@ -627,8 +640,11 @@ int pass_run(pass *p, int from, int to)
         bk_scope_push();
         int status = run_step(p, s);
         bk_scope_pop();
-        if (status < 0)
+        if (status < 0) {
+            if (anomaly_failed)
+                anomaly_failed(s->node->op == OP_output ? s->node->edge[0] : s->node);
             return -1;
+        }
         lock_take();
         leave(p, s);
         lock_give();
@@ -795,6 +811,8 @@ int bk_grad(bk_tensor *const *outputs, bk_tensor *const *gradients, int output_c
     for (int i = 0; i < output_count + input_count; i++)
         if (!(i < output_count ? outputs[i] : inputs[i - output_count]))
             return -1;
+    if (!input_count)
+        return error_int(BK_RUNTIME_ERROR, "`inputs` argument to `grad()` cannot be empty.");
     backward_call call = { outputs, gradients,    output_count, inputs, input_count,
                            results, retain_graph, create_graph, false };
     return backward_record(&call) < 0 ? -1 : bk_sync();

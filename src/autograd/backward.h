@@ -33,7 +33,9 @@ const struct node *place_leaf_under(const struct node *edge);
 /* Looks at what each gradient function of a pass has computed; -1: the pass fails, and the hook keeps the error. NULL:
  * off.
  */
-extern int (*anomaly_check)(const struct node *n, const char *name, bk_tensor *const *grads, int count);
+extern int (*anomaly_check)(const struct node *n, bk_tensor *const *grads, int count);
+/* Hears at which place a pass has failed, with the error set, which it leaves as it is. NULL: off. */
+extern void (*anomaly_failed)(const struct node *n);
 /* A callback has failed and keeps its own error. */
 void callback_failed(void);
 

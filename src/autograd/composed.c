@@ -45,13 +45,15 @@ static void mark(node *place, int number, uint64_t start, uint8_t reached)
     }
 }
 
+static bool is_in_place(const composed *row) { return row->function[strlen(row->function) - 1] == '_'; }
+
 /* Of a function in place that wrote to the base itself: the row of what PyTorch calls that; -1: of another one. */
 static int row_of_part(const composed *row)
 {
     static const char *const names[] = { "_fill_part", "_put_to_part" };
     static int rows[2];
-    size_t length = strlen(row->function), count = strcspn(row->arguments, FLAGS);
-    if (row->function[length - 1] != '_' || count < 1 || count > 2)
+    size_t count = strcspn(row->arguments, FLAGS);
+    if (!is_in_place(row) || count < 1 || count > 2)
         return -1;
     if (!rows[count - 1])
         rows[count - 1] = composed_find(names[count - 1]) + 1;
@@ -70,6 +72,8 @@ void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached)
         mark(base, of_part, start, reached);
     else
         mark(inside ? inside : place, number, start, reached);
+    if (inside && inside->composed == number + 1 && is_in_place(&composed_rows[number]) && base->op == OP_update)
+        base->attr.region.tape = (base->attr.region.tape & REGION_FRESH) | WRITE_through << REGION_OP_SHIFT;
     lock_give();
 }
 

@@ -21,13 +21,30 @@ void *function_data(const node *n, int (*backward)(void *, bk_tensor *const *, i
     return c->fn.backward == backward ? c->fn.data : NULL;
 }
 
+/* Of a function of C; a front end has made them fit. */
+static int check_gradients(const closure *c, bk_tensor *const *grads)
+{
+    char got[200], want[200];
+    for (int i = 0; i < c->inputs; i++)
+        if (grads[i] && c->edges[i] && grads[i]->layout->plain != c->edges[i]->layout->plain)
+            return error_int(
+                BK_RUNTIME_ERROR,
+                "Function %s returned an invalid gradient at index %d - got %s but expected shape compatible with %s",
+                c->fn.name, i, layout_text(grads[i]->layout, got), layout_text(c->edges[i]->layout, want));
+    return 0;
+}
+
 int function_backward(node *n, bk_tensor *const *output_grads, bk_tensor **input_grads)
 {
     const closure *c = n->extra;
     scope_close();
     int status = c->fn.backward(c->fn.data, output_grads, c->outputs, input_grads, c->inputs);
     bk_scope_pop();
-    return status;
+    if (c->free_saved)
+        return status;
+    if (status < 0 && !bk_error())
+        error_int(BK_RUNTIME_ERROR, "Function %s failed, and did not say why", c->fn.name);
+    return status < 0 ? status : check_gradients(c, input_grads);
 }
 
 void function_free(node *n)
@@ -246,6 +263,11 @@ bool forward_made(forward_run run, node *value)
 int bk_function_apply(const bk_function *fn, bk_tensor *const *inputs, int input_count, bk_tensor **outputs,
                       int output_count)
 {
+    if (!fn->backward) {
+        if (fn->free)
+            fn->free(fn->data);
+        return error_int(BK_RUNTIME_ERROR, "Function %s has no backward", fn->name);
+    }
     return function_record(fn, NULL, inputs, input_count, outputs, NULL, output_count, NULL);
 }
 

@@ -12,7 +12,7 @@ enum { FEW_EDGES = 4 };
 /* What an OP_function node has besides (node.extra). */
 typedef struct closure {
     bk_function fn;
-    void (*free_saved)(void *data); /* NULL: nothing is kept that a backward could let go of */
+    void (*free_saved)(void *data); /* a front end's: NULL in a function of C, which keeps nothing to be let go of */
     struct hooks *hooks;            /* of the call; a result's are at its own place. NULL: none */
     int inputs, outputs;
     node **edges;  /* few, or behind the closure */

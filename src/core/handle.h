@@ -33,6 +33,10 @@ void track_cell(track *k, cell *c); /* a leaf knows its memory: who reads its va
 void track_whole(bk_tensor *t);     /* t's track is a part of no other tensor from here on */
 void tensor_go_under(bk_tensor *t); /* of a part: its track is that of the tensor below from here on */
 
+/* t, a view on the tape, is about to become a view of what it is: another handle is that from here on, at its place.
+ * False: out of memory. */
+bool tensor_leave_behind(bk_tensor *t);
+
 /* What a handle remembers: the view that it last read, its place on the tape, the track that keeps its gradient. */
 void handle_forget(bk_tensor *t);
 void handle_forget_edge(bk_tensor *t);

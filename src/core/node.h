@@ -117,6 +117,9 @@ typedef union attr {
         int64_t mode;         /* scatter_mode; index_put: whether it adds */
         int64_t dims;         /* gather, scatter: the dimension; else index_dims of ops/index.h */
     } index;
+    struct {
+        uint64_t exchanged; /* a leaf on the tape: the sequence of nodes when it was last given other memory */
+    } leaf;
 } attr;
 
 /* An update of a region that nobody wrote before; a view that is empty, and whose gradient is a constant. */

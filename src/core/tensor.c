@@ -962,6 +962,27 @@ node *tensor_edge(const bk_tensor *t)
     return k && read_with((bk_tensor *)t, true, &o) ? o.edge : NULL;
 }
 
+bool tensor_leave_behind(bk_tensor *t)
+{
+    node *edge = tensor_edge(t);
+    node *place = edge && t->own_edge == edge ? t->own_edge_place : edge ? track_place(t) : NULL;
+    bk_tensor *was = place ? tensor_alias(t, t->layout, t->offset, true) : NULL;
+    if (!was)
+        return false;
+    bk_release(was->from); /* t itself, or NULL */
+    was->from = t->from;
+    was->made_by = t->made_by;
+    was->made_version = t->made_version;
+    was->made_at = t->made_at;
+    was->apart = t->apart;
+    was->apart_offset = t->apart_offset;
+    edge_keep(was, node_retain(edge), place);
+    t->from = bk_retain(was);
+    t->made_version = t->cell->version;
+    t->made_at = next_sequence++;
+    return true;
+}
+
 bk_tensor *tensor_as_own(bk_tensor *view)
 {
     operand in;

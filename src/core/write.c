@@ -274,22 +274,40 @@ static void become_own(bk_tensor *t, const bk_tensor *view)
     k->offset = t->offset;
 }
 
+/* The gradients of a leaf look like what its tensor has become from here on. */
+static void leaf_stands_for(const bk_tensor *t)
+{
+    t->track->layout = t->layout;
+    t->track->offset = t->offset;
+    if (t->track->leaf)
+        t->track->leaf->layout = t->layout;
+}
+
 int tensor_become(bk_tensor *t, const bk_tensor *view)
 {
     if (!view)
         return -1;
-    if (t->track && t->track->requires_grad && !t->track->place)
-        return error_int(BK_RUNTIME_ERROR,
-                         "a leaf Variable that requires grad is being used in an in-place operation.");
+    if (tensor_check_leaf(t) < 0)
+        return -1;
     lock_take();
+    bool leaf = t->track && t->track->requires_grad && !t->track->place && is_extent(t) && !(t->flags & TENSOR_VIEW);
+    bool on_tape = t->flags & TENSOR_VIEW && grad_enabled() && tensor_tracked(t);
+    if (on_tape && !tensor_leave_behind(t)) {
+        lock_give();
+        return -1;
+    }
     handle_forget(t);
     handle_forget_edge(t);
     handle_drop_keeper(t);
     t->layout = view->layout;
     t->offset = view->offset;
     t->made_by = view->made_by;
-    t->apart = NULL;
-    become_own(t, view);
+    t->apart = on_tape ? view->apart : NULL;
+    t->apart_offset = view->apart_offset;
+    if (leaf)
+        leaf_stands_for(t);
+    else
+        become_own(t, view);
     lock_give();
     return 0;
 }
@@ -309,23 +327,26 @@ int bk_set_data(bk_tensor *t, const bk_tensor *from)
 {
     if (!t || !from)
         return -1;
+    if (bk_requires_grad(t) && !dtype_is_float(tensor_dtype(from)))
+        return error_int(BK_RUNTIME_ERROR,
+                         "data set to a tensor that requires gradients must be floating point or complex dtype");
     lock_take();
-    int status = 0;
     if (t->track && (t->flags & TENSOR_VIEW || !is_extent(t)))
         track_leave(t);
     if (t->track)
         track_whole(t);
     take_memory(t, from);
-    if (t->track) { /* its gradients look like the new memory from here on */
-        t->track->layout = t->layout;
-        t->track->offset = t->offset;
-        if (t->track->leaf)
-            t->track->leaf->layout = t->layout;
+    if (t->track) {
+        leaf_stands_for(t);
         if (t->track->cell)
             track_cell(t->track, t->cell);
+        if (t->track->cell && t->track->leaf) { /* the tape has read other memory, as before a write through .data */
+            t->cell->moved = next_sequence;
+            t->track->leaf->attr.leaf.exchanged = next_sequence;
+        }
     }
     lock_give();
-    return status;
+    return 0;
 }
 
 /* out in the sizes of a result: in its own memory where that has room, else in new memory. */

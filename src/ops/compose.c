@@ -178,16 +178,26 @@ bk_tensor *clamp_between(operand x, const operand *lo, const operand *hi)
 /* --- division and powers
  * ----------------------------------------------------------------------------------------------------- */
 
-/* Floats: the quotient, rounded as the dtype has it, cut off. Integers: what is left of x without its remainder divides
- * evenly. */
+/* Floats: the quotient, rounded as the dtype has it, cut off. On the tape it has the place of a floor_divide, whose
+ * gradient is 0 whatever the divisor is; nobody reads that one's value. Integers: what is left of x without its
+ * remainder divides evenly. */
 static bk_tensor *divide_trunc(operand x, operand y)
 {
     operand in[MAX_INPUTS] = { x, y };
     bk_dtype dtype = operands_promote(in, 2);
-    if (dtype_is_float(dtype))
-        return bk_trunc(ew_apply(EW_div, in));
-    bk_tensor *rest = ew_apply(EW_fmod, in), *even = rest ? ew_both(EW_sub, as_computed(x, dtype), rest) : NULL;
-    return even ? ew_with(EW_floor_divide, even, y) : NULL;
+    if (dtype == BK_BOOL)
+        return error_null(BK_NOT_IMPLEMENTED, "\"div_trunc_cpu\" not implemented for 'Bool'");
+    if (!dtype_is_float(dtype)) {
+        bk_tensor *rest = ew_apply(EW_fmod, in), *even = rest ? ew_both(EW_sub, as_computed(x, dtype), rest) : NULL;
+        return even ? ew_with(EW_floor_divide, even, y) : NULL;
+    }
+    bool taped = x.edge || y.edge;
+    operand place = { 0 }, whole;
+    if (taped && !operand_of(ew_apply(EW_floor_divide, in), &place))
+        return NULL;
+    in[0].edge = in[1].edge = NULL;
+    bk_tensor *t = bk_trunc(ew_apply(EW_div, in));
+    return taped && operand_of(t, &whole) ? tensor_at(whole.value, place.edge) : t;
 }
 
 bk_tensor *divide(operand x, operand y, const char *mode)

@@ -110,6 +110,55 @@ static void functions(void)
     bk_scope_pop();
 }
 
+static int give_two(void *data, bk_tensor *const *g, int outputs, bk_tensor **grads, int inputs)
+{
+    (void)data, (void)g, (void)outputs, (void)inputs;
+    grads[0] = bk_ones(1, (int64_t[]){ 2 }, BK_FLOAT32);
+    return 0;
+}
+
+static int fail_silently(void *data, bk_tensor *const *g, int outputs, bk_tensor **grads, int inputs)
+{
+    (void)data, (void)outputs, (void)inputs;
+    grads[0] = bk_mul_s(g[0], 2);
+    return -1;
+}
+
+static void count_free(void *data) { ++*(int *)data; }
+
+static bool function_fails(int (*backward)(void *, bk_tensor *const *, int, bk_tensor **, int), const char *words)
+{
+    int freed = 0;
+    bk_scope_push();
+    bk_tensor *x = floats(3, (float[]){ 1, 2, 3 }), *out = bk_ones(1, (int64_t[]){ 3 }, BK_FLOAT32);
+    bk_set_requires_grad(x, true);
+    bk_function fn = { .name = "Wrong", .backward = backward, .free = count_free, .data = &freed };
+    bool failed =
+        bk_function_apply(&fn, &x, 1, &out, 1) < 0 || bk_backward(bk_sum(out, 0, false), NULL, false, false) < 0;
+    bool said = bk_error() && strstr(bk_error(), words), none = !bk_grad_of(x);
+    bk_error_clear();
+    bk_scope_pop();
+    bk_sync(); /* what is recorded holds its tape */
+    return failed && said && none && freed == 1;
+}
+
+static void wrong_functions(void)
+{
+    tap_ok(function_fails(give_two, "index 0 - got [2] but expected shape compatible with [3]"),
+           "a gradient of other sizes is refused");
+    tap_ok(function_fails(fail_silently, "Function Wrong failed"), "a backward that fails without a word is named");
+    tap_ok(function_fails(NULL, "Function Wrong has no backward"), "a function needs a backward");
+    bk_scope_push();
+    bk_tensor *x = floats(1, (float[]){ 1 }), *results[1];
+    bk_set_requires_grad(x, true);
+    bk_tensor *y = bk_mul(x, x);
+    tap_ok(bk_grad(&y, NULL, 1, NULL, 0, false, false, results) < 0 && strstr(bk_error(), "cannot be empty"),
+           "gradients by nothing are refused");
+    bk_error_clear();
+    tap_ok(bk_backward(y, NULL, false, false) == 0, "and the tape is as it was");
+    bk_scope_pop();
+}
+
 /* h[t+1] = tanh(h[t] w) written into one preallocated tensor. */
 static void recurrence(void)
 {
@@ -158,6 +207,7 @@ int main(void)
     gradients();
     leaf_updates();
     functions();
+    wrong_functions();
     recurrence();
     bk_sync();
     tap_ok(nodes_live() - nodes < 64, "nothing but warm constants is left");

@@ -5,6 +5,7 @@ import gc
 import re
 import subprocess
 import sys
+import warnings
 import weakref
 from pathlib import Path
 
@@ -148,6 +149,23 @@ def test_anomaly_mode_names_a_custom_function(torch):
             pytest.raises(RuntimeError, match="Function 'BrokenBackward' returned nan values in its 0th output"),
         ):
             y.sum().backward()
+
+
+def test_a_line_that_was_recorded_before_anomaly_mode_is_not_known(torch):
+    scope = {"x": torch.tensor([-1.0], requires_grad=True)}
+    exec(compile("y = x.sqrt()", "a program that is gone", "exec"), scope)
+    gc.collect()
+    with torch.autograd.set_detect_anomaly(True):
+        unnamed = pytest.warns(UserWarning, match="No forward pass information available")
+        with unnamed, pytest.raises(RuntimeError, match="nan values"):
+            scope["y"].sum().backward()
+
+
+def test_a_warning_of_anomaly_mode_that_is_an_error_is_raised(torch):
+    with torch.autograd.set_detect_anomaly(True), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="Error detected in SqrtBackward0"):
+            torch.tensor([-1.0], requires_grad=True).sqrt().sum().backward()
 
 
 def test_the_examples_of_the_page_on_gradients_run(torch):

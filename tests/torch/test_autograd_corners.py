@@ -52,6 +52,26 @@ def changing(first, then):
         return (first if len(calls) == 1 else then)(a).sum()
     return f
 
+def after_change(of, change):
+    # the gradient of a leaf that is changed between forward and backward
+    w = T.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
+    y = of(w).sum()
+    change(w)
+    y.backward()
+    return w.grad, w.shape, w.is_leaf
+
+def grown(w):
+    with T.no_grad():
+        w.add_(1)
+
+def remade(method, *arguments):
+    # a leaf that a method in place gives other sizes, outside of the tape
+    w = T.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
+    with T.no_grad():
+        getattr(w, method)(*arguments)
+    (w * w).sum().backward()
+    return w, w.is_leaf, w.grad, w.shape, w.grad.shape
+
 def seen(enter):
     with enter() as value:
         return value
@@ -64,6 +84,25 @@ def decorated(decorate):
             return T.is_grad_enabled()
     c = decorate(C)()
     return c.mode, c.later()
+
+def thrown(decorate):
+    @decorate
+    def numbers():
+        try:
+            yield T.is_grad_enabled()
+        except ValueError:
+            yield T.is_grad_enabled()
+        finally:
+            closed.append(T.is_grad_enabled())
+        return 7
+    closed = []
+    one, other = numbers(), numbers()
+    found = [next(one), T.is_grad_enabled(), one.throw(ValueError), T.is_grad_enabled(), next(other), other.close()]
+    try:
+        next(one)
+    except StopIteration as stop:
+        found.append(stop.value)
+    return found, closed
 
 def with_hook(m, x):
     m.register_full_backward_hook(lambda m, inputs, outputs: None)
@@ -91,6 +130,11 @@ seen(T.enable_grad)
 seen(T.inference_mode)
 seen(lambda: T.set_grad_enabled(True))
 decorated(T.no_grad())
+thrown(T.no_grad())
+thrown(T.inference_mode())
+type(T.inference_mode(lambda: 3)).__name__
+x.register_post_accumulate_grad_hook(lambda p: p.grad) and x.sum().backward()
+x.register_post_accumulate_grad_hook(lambda p: 3) and x.sum().backward()
 T.autograd.backward(x.sum(), T.tensor(1.0), grad_variables=T.tensor(1.0))
 T.autograd.backward(x.sum(), grad_variables=T.tensor(3.0)) or x.grad
 T.autograd.backward(x.sum(), None, None, False, None, [x]) or x.grad
@@ -114,6 +158,11 @@ T.func.jacrev(lambda a: a.long())(x.detach())
 T.func.jvp(lambda a: a, (x.detach(),), (x, x))
 T.func.jvp(lambda a, b: a, (x.detach(), {"c": x.detach()}), (x, [x]))
 T.func.jvp(lambda a: a["c"] * 2, ({"c": x.detach()},), ({"c": T.ones(2)},))
+T.func.jvp(lambda a: T.ones(2), (x.detach(),), (T.ones(2),), strict=True)
+T.func.jvp(lambda a: (a, T.ones(2)), (x.detach(),), (T.ones(2),), strict=True)
+T.func.jvp(lambda a: a * 2, (x.detach(),), (T.ones(2),), strict=True)
+T.autograd.functional.jacobian(T.sin, x, strict=True, vectorize=True, strategy="forward-mode")
+T.autograd.functional.jacobian(T.sin, x, strict=True, vectorize=True)
 T.func.vmap(lambda a: a, in_dims=None)(x)
 T.func.vmap(lambda a: a, in_dims="a")(x)
 T.func.vmap(lambda a: a, in_dims=(0, 0))(x)
@@ -122,6 +171,25 @@ T.func.vmap(lambda a: 3)(x)
 T.func.vmap(lambda a: (a, a), out_dims=(0, 0, 0))(x.detach())
 T.func.functional_call(linear, {"x": x, "weight": T.zeros(2, 2), "bias": T.ones(2)}, (x.detach(),)).tolist()
 T.func.functional_call(linear, {"x": x}, (x.detach(),), strict=True)
+after_change(lambda w: w * w, lambda w: setattr(w, "data", T.ones(1, 3)))
+after_change(lambda w: w[:, :2] * w[:, 1:], lambda w: setattr(w, "data", T.ones(1, 3)))
+after_change(lambda w: w[:, :2] * w[:, 1:], grown)
+after_change(lambda w: w * w, grown)
+setattr(x, "data", 3)
+setattr(x, "data", T.ones(2, dtype=T.int64))
+x.t_()
+x.unsqueeze_(0)
+x[0:1].squeeze_()
+x.set_(T.ones(2))
+remade("t_")
+remade("squeeze_")
+remade("unsqueeze_", 0)
+remade("transpose_", 0, 1)
+(x * x).sum().backward(inputs=[3])
+T.autograd.grad((x * x).sum(), "a")
+T.autograd.grad(x * x, x, [3.0])
+T.autograd.grad(x * x, x, [T.ones(2), T.ones(2)])
+T.autograd.grad([x * x, x], x, [T.ones(2)])
 """.strip().splitlines()
 
 

@@ -28,6 +28,9 @@ x.prod() | x.cumprod(0) | x.var() | (x * 0).std() | x.logsumexp(0) | x.softmax(0
 torch.where(x > 0, x.sqrt(), x * 2) | torch.where(x > 0, x.log(), torch.zeros(())) | x.log().masked_fill(x <= 0, 0.0)
 torch.where(x != 0, 1 / x, x) | x.sqrt()[x > 0] | x.remainder(1.0) | x.fmod(2.0) | x % 0.5 | x.copysign(torch.ones(()))
 x.nan_to_num() | x.square() | x.exp() | x.tanh() | x.lerp(x * 2, 0.0) | x.heaviside(torch.ones(()))
+torch.div(x, 0, rounding_mode="trunc") | torch.div(x, x, rounding_mode="trunc") | torch.div(1, x, rounding_mode="trunc")
+torch.div(x, 0, rounding_mode="floor") | torch.div(x, x, rounding_mode="floor") | torch.div(1, x, rounding_mode="floor")
+(x * 1).div_(0, rounding_mode="trunc")
 """
 AT_TIES = """
 x.max() | x.min() | x.amax() | x.amin() | x.amax(1) | x.amin(0) | x.amax((0, 1)) | x.max(1)[0] | x.min(0)[0]

@@ -3,6 +3,7 @@
 Every test is one program, run in both libraries; what it returns is compared, and where PyTorch raises, so must we."""
 
 import importlib
+import warnings
 
 import numpy as np
 import pytest
@@ -232,6 +233,167 @@ def vmap_of_nothing_is_refused(m):
     return m.func.vmap(lambda: 1)()
 
 
+@program
+def results_of_vmap_lie_in_memory_as_batches_do(m):
+    x = leaf(m, 3, 4, 5, grad=False)
+    functions = (lambda t: t * 2, lambda t: t.t() * 2, lambda t: t @ t.t(), lambda t: t)
+    return str([m.func.vmap(f, out_dims=d)(x).stride() for f in functions for d in (0, 1, 2, -1)])
+
+
+@program
+def jacobians_lie_in_memory_by_rows_or_columns_as_they_were_computed(m):
+    x, n, functional = leaf(m, 3, 4, grad=False), m.func, m.autograd.functional
+    cube, turned = (lambda t: (t**3).sum()), (lambda t: t.t() * t.t())
+    return str([
+        [n.jacrev(f)(x).stride() for f in (m.sin, turned)],
+        [n.jacfwd(f)(x).stride() for f in (m.sin, turned)],
+        [functional.jacobian(f, x).stride() for f in (m.sin, turned)],
+        [functional.jacobian(f, x, vectorize=True).stride() for f in (m.sin, turned)],
+        [functional.jacobian(f, x, vectorize=True, strategy="forward-mode").stride() for f in (m.sin, turned)],
+        [h(cube)(x).stride() for h in (n.hessian, lambda f: n.jacrev(n.jacrev(f)), lambda f: n.jacfwd(n.jacfwd(f)))],
+        [functional.hessian(cube, x, vectorize=v).stride() for v in (False, True)],
+        functional.hessian(cube, x, vectorize=True, outer_jacobian_strategy="forward-mode").stride(),
+    ])  # fmt: skip
+
+
+def squares(m, log, rule=None):
+    """k x^2, with a vmap that says what it is given."""
+
+    class Square(m.autograd.Function):
+        @staticmethod
+        def forward(x, k=1):
+            return x * x * k
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(inputs[0])
+            ctx.save_for_forward(inputs[0])
+            ctx.k = inputs[1]
+
+        @staticmethod
+        def backward(ctx, g):
+            return 2 * ctx.saved_tensors[0] * g * ctx.k, None
+
+        @staticmethod
+        def jvp(ctx, t, _):
+            return 2 * ctx.saved_tensors[0] * t * ctx.k
+
+        @staticmethod
+        def vmap(info, in_dims, x, k):
+            log.append((info, in_dims, tuple(x.shape), k, x.requires_grad))
+            return rule(x, k) if rule else (Square.apply(x, k), in_dims[0])
+
+    return Square
+
+
+@program
+def a_custom_functions_vmap_is_called_once_with_the_batch(m):
+    log, x = [], leaf(m, 2, 3, grad=False)
+    f, vmap = squares(m, log).apply, m.func.vmap
+    found = [
+        vmap(f)(x), vmap(f, in_dims=1)(x), vmap(f, in_dims=1, out_dims=1)(x), vmap(lambda t: f(t, 3))(x),
+        vmap(lambda t: f(t, k=3))(x), vmap(lambda t: f(t.sin(), 3).exp())(x), vmap(lambda t: f(f(t) + 1, 2))(x),
+        vmap(lambda t, u: f(u) + t, in_dims=(0, None))(x, x[0]),
+        vmap(f, randomness="same")(x),
+    ]  # fmt: skip
+    return found, str(log)
+
+
+@program
+def a_custom_functions_vmap_inside_of_derivatives(m):
+    log, x, n = [], leaf(m, 2, 3, grad=False), m.func
+    f = squares(m, log).apply
+    found = [
+        n.vmap(n.grad(lambda t: f(t, 3).sum()))(x),
+        n.vmap(n.jacrev(lambda t: f(t, 3)))(x),
+        n.vmap(n.grad(lambda t: n.grad(lambda u: f(u).sum())(t).sum()))(x),
+        n.vmap(lambda t: n.jvp(f, (t,), (t,)))(x),
+        n.grad(lambda x: n.vmap(f)(x).sum())(x),
+    ]
+    y = leaf(m, 2, 3)
+    n.vmap(f)(y).sum().backward()
+    return found, y.grad, str(log)
+
+
+@program
+def a_custom_functions_vmap_inside_of_another_vmap(m):
+    f, x = squares(m, []).apply, leaf(m, 2, 3, grad=False)
+    return m.func.vmap(m.func.vmap(f))(x), m.func.vmap(m.func.vmap(f), in_dims=1, out_dims=1)(x)
+
+
+@program
+def a_custom_functions_vmap_may_return_what_all_examples_share(m):
+    return m.func.vmap(squares(m, [], lambda x, k: (x.sum(0), None)).apply)(leaf(m, 2, 3, grad=False))
+
+
+@program
+def a_custom_function_with_several_results_has_an_out_dim_for_each(m):
+    class Both(m.autograd.Function):
+        @staticmethod
+        def forward(x, y):
+            return x + y, x * y
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx, a, b):
+            x, y = ctx.saved_tensors
+            return a + b * y, a + b * x
+
+        @staticmethod
+        def vmap(info, in_dims, x, y):
+            x, y = (t.unsqueeze(-1) if d is None else t.movedim(d, -1) for t, d in zip((x, y), in_dims))
+            return Both.apply(x, y), (-1, x.dim() - 1)
+
+    x, vmap = leaf(m, 2, 3, grad=False), m.func.vmap
+    return vmap(Both.apply)(x, x + 1), vmap(Both.apply, in_dims=(None, 0), out_dims=(0, 1))(x[0], x)
+
+
+@program
+def random_numbers_around_a_custom_functions_vmap(m):
+    f, x = squares(m, []).apply, leaf(m, 2, 3, grad=False)
+    m.manual_seed(3)
+    same = m.func.vmap(lambda t: f(t + m.rand(3)) + m.rand(3), randomness="same")(x)
+    return same, m.rand(2)
+
+
+@program
+def random_numbers_after_a_custom_functions_vmap_are_refused(m):
+    return m.func.vmap(lambda t: squares(m, []).apply(t) + m.rand(3))(leaf(m, 2, 3, grad=False))
+
+
+def vmap_of_a_wrong_rule(answer):
+    @program
+    def run(m):
+        return m.func.vmap(squares(m, [], answer).apply)(leaf(m, 2, 3, grad=False))
+
+    run.__name__ = f"vmap_of_rule_{len(PROGRAMS)}_that_is_wrong_is_refused"
+
+
+vmap_of_a_wrong_rule(lambda x, k: x)
+vmap_of_a_wrong_rule(lambda x, k: (x, 0, 0))
+vmap_of_a_wrong_rule(lambda x, k: 1 / 0)
+
+
+@program
+def a_custom_function_with_two_vmaps_is_refused(m):
+    f = squares(m, [])
+    f.generate_vmap_rule = True
+    return m.func.vmap(f.apply)(leaf(m, 2, 3, grad=False))
+
+
+def test_examples_that_draw_other_numbers_each_draw_them_once_around_a_custom_functions_vmap():
+    f = squares(SUT, []).apply
+    SUT.manual_seed(3)
+    first, last = SUT.func.vmap(lambda t: (f(t) * 0 + SUT.rand(3), f(t) * 0 + SUT.rand(3)), randomness="different")(
+        SUT.ones(4, 3)
+    )
+    drawn = SUT.cat([first.reshape(-1), last.reshape(-1), SUT.rand(3)]).tolist()
+    assert len(set(drawn)) == 27
+
+
 # --- gradcheck
 
 
@@ -292,6 +454,103 @@ def test_gradcheck_says_which_jacobian_is_wrong():
         message = "Jacobian mismatch for output 0 with respect to input 0,\nnumerical:"
         with pytest.raises(m.autograd.gradcheck.__globals__["GradcheckError"], match=message):
             m.autograd.gradcheck(wrong_double(m), (leaf(m, 3),))
+
+
+def checked(m, backward, *, jvp=None, forward=lambda x: x * x, materialize=True, **options):
+    """What gradcheck says of a function of these parts: its answer or its error, and its warnings."""
+
+    class Checked(m.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return forward(x)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.set_materialize_grads(materialize)
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def backward(ctx, *gs):
+            return backward(ctx.saved_tensors[0], *gs)
+
+    if jvp:
+        Checked.jvp = staticmethod(lambda ctx, t: jvp(ctx.saved_tensors[0], t))
+    return gradcheck_says(m, Checked.apply, **options)
+
+
+def gradcheck_says(m, f, *inputs, check="gradcheck", **options):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            said = str(getattr(m.autograd, check)(f, inputs or (leaf(m, 3),), **options))
+        except Exception as error:
+            said = f"{type(error).__name__}: {str(error).split('NOTE')[0].rstrip()}"
+    return said.replace(m.__name__, "torch"), [str(w.message) for w in caught]
+
+
+def refuses_none(x, g):
+    if g is None:
+        raise RuntimeError("none")
+    return 2 * x * g
+
+
+@program
+def gradcheck_sends_no_gradient_to_each_output_and_to_all(m):
+    right, two = (lambda x, g: 2 * x * g), (lambda x: (x * x, x * 3))
+    both = lambda x, a, b: 2 * x * a + 3 * b  # noqa: E731
+    return str([
+        checked(m, right, materialize=False),
+        checked(m, refuses_none, materialize=False),
+        checked(m, refuses_none, materialize=False, raise_exception=False),
+        checked(m, refuses_none, materialize=False, check_undefined_grad=False),
+        checked(m, lambda x, g: 2 * x * (1 if g is None else g), materialize=False),
+        checked(m, lambda x, g: None if g is None else 2 * x * g, materialize=False),
+        checked(m, both, forward=two),
+        checked(m, both, forward=two, materialize=False),
+    ])  # fmt: skip
+
+
+@program
+def gradcheck_takes_tensors_as_outputs(m):
+    outputs = [lambda x: 3.0, lambda x: (x * 2, 3.0), lambda x: None, lambda x: [x * 2, x]]
+    outputs.append(lambda x: (x * 2, m.arange(3)))
+    return str([gradcheck_says(m, f) for f in outputs] + [gradcheck_says(m, outputs[0], check="gradgradcheck")])
+
+
+@program
+def gradcheck_checks_a_jvp_where_it_is_asked_to(m):
+    right, wrong = (lambda x, g: 2 * x * g), (lambda x, g: 3 * x * g)
+    return str([
+        checked(m, right, jvp=right, check_forward_ad=True),
+        checked(m, right, jvp=wrong),
+        checked(m, right, jvp=wrong, check_forward_ad=True),
+        checked(m, right, jvp=wrong, check_forward_ad=True, raise_exception=False),
+        checked(m, wrong, jvp=right, check_forward_ad=True, check_backward_ad=False),
+        checked(m, right, jvp=right, check_forward_ad=True, fast_mode=True),
+        checked(m, right, jvp=wrong, check_forward_ad=True, fast_mode=True),
+        checked(m, wrong, fast_mode=True)[0].split("\nnumerical:")[0],
+        gradcheck_says(m, m.sin, check="gradgradcheck", check_fwd_over_rev=True),
+    ])  # fmt: skip
+
+
+@program
+def gradcheck_refuses_options_that_contradict_each_other(m):
+    return str([
+        gradcheck_says(m, m.sin, check_backward_ad=False),
+        gradcheck_says(m, m.sin, check_backward_ad=False, check_forward_ad=True, check_batched_grad=True),
+        gradcheck_says(m, m.sin, check_batched_forward_grad=True),
+    ])  # fmt: skip
+
+
+@program
+def gradcheck_says_where_a_backward_or_a_shape_changes_from_call_to_call(m):
+    count = iter(range(1, 10000))
+    drifting = lambda x, g: 2 * x * g * (1 + 1e-9 * next(count))  # noqa: E731
+    changing = lambda x: x * 2 if next(count) % 2 else x[:1] * 2  # noqa: E731
+    drifts = [checked(m, drifting), checked(m, drifting, nondet_tol=1e-3)]
+    count = iter(range(1, 10000))
+    return str(drifts + [gradcheck_says(m, changing)])
 
 
 # --- checkpoint
@@ -357,6 +616,31 @@ def checkpoints_in_a_row_share_their_weights(m):
     return h, w.grad
 
 
+@program
+def hooks_on_what_a_checkpoint_reads_run_once(m):
+    cp, log = sub(m, "utils.checkpoint").checkpoint, []
+
+    def hooked(t, name):
+        t.register_hook(lambda g: (log.append(name), g * 2)[1])
+        return t
+
+    w, x = hooked(leaf(m, 3), "w"), leaf(m, 3, seed=1)
+    w.register_post_accumulate_grad_hook(lambda p: log.append("taken"))
+    h = hooked(x * 1, "h")
+    h.retain_grad()
+    y = hooked(cp(lambda a: hooked(a * w, "inner").exp(), h, use_reentrant=False), "y")
+    y.sum().backward()
+    first = w.grad, x.grad, h.grad
+    y = cp(lambda a: cp(lambda b: b * w, a * w, use_reentrant=False), x.detach(), use_reentrant=False)
+    (g,) = m.autograd.grad(y.sum(), w, create_graph=True)
+    return first, g, m.autograd.grad(g.sum(), w), str(log)
+
+
+@program
+def a_determinism_check_that_is_none_is_refused(m):
+    sub(m, "utils.checkpoint").checkpoint(m.sin, leaf(m, 3), use_reentrant=False, determinism_check="all")
+
+
 # --- anomaly mode
 
 
@@ -383,6 +667,48 @@ def test_a_nan_names_the_function_and_the_line_of_its_forward():
             named = pytest.warns(UserWarning, match="the line that is named")
             with named, pytest.raises(RuntimeError, match="'SqrtBackward0' returned nan values in its 0th output"):
                 y.sum().backward()
+
+
+def fails(m, how):
+    """A backward that fails, and where its forward was called."""
+    x = m.ones(2, requires_grad=True)
+    if how == "in a function of the library":
+        y = m.nn.functional.normalize((x * -1).sqrt(), dim=0)  # the line that is named
+    elif how == "in a custom function":
+        y = function(m, lambda ctx, x: x * 2, lambda ctx, g: 1 / 0)(x)  # the line that is named
+    elif how == "in a hook":
+        y = x.exp()  # the line that is named
+        y.register_hook(lambda g: 1 / 0)
+    elif how == "a second time":
+        y = x.exp()  # the line that is named
+        y.sum().backward()
+    elif how == "after a write":
+        y = x * x  # the line that is named
+        with m.no_grad():
+            x.add_(1)
+    else:
+        (y,) = m.autograd.grad((x * 0).sqrt().sum(), x, create_graph=True)  # the line that is named
+    y.sum().backward()
+
+
+HOW_BACKWARDS_FAIL = (
+    "in a function of the library", "in a custom function", "in a hook", "a second time", "after a write",
+    "in a gradient",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("how", HOW_BACKWARDS_FAIL)
+def test_what_fails_in_anomaly_mode_is_named_with_the_line_of_its_forward(how):
+    told = []
+    for m in (REF, SUT):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with m.autograd.set_detect_anomaly(True), pytest.raises((RuntimeError, ZeroDivisionError)) as error:
+                fails(m, how)
+        first = str(caught[0].message).replace("torch::autograd::", "")
+        assert "the line that is named" in first
+        told.append((first.split("\n")[0], type(error.value)))
+    assert told[0] == told[1]
 
 
 # --- custom functions

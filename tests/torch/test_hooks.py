@@ -32,6 +32,68 @@ def values(gradients):
 # --- order
 
 
+def doubling(m, log, answer=True, materialize=True, count=1):
+    """x * 2, or several such, whose backward says what it was given."""
+
+    class Doubling(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.set_materialize_grads(materialize)
+            return x * 2 if count == 1 else tuple(x * 2 for _ in range(count))
+
+        @staticmethod
+        def backward(ctx, *gs):
+            log.append(values(gs))
+            there = [g * 2 for g in gs if g is not None]
+            return sum(there) if answer and there else None
+
+    return Doubling.apply
+
+
+@program
+def a_function_that_no_gradient_comes_to_is_called_with_zeros_or_none(m):
+    log, found = [], []
+    silent = doubling(m, log, answer=False)
+    for materialize in (True, False):
+        one, two = doubling(m, log, materialize=materialize), doubling(m, log, materialize=materialize, count=2)
+        for f in (one, lambda x: one(x).exp(), lambda x: two(x)[0], lambda x: sum(silent(t) for t in two(x))):  # noqa: B023
+            x = leaf(m)
+            silent(f(x)).sum().backward()
+            found.append(None if x.grad is None else x.grad.tolist())
+    return str((found, log))
+
+
+@program
+def hooks_where_no_gradient_comes_see_none(m):
+    log, w = [], leaf(m)
+    y = w * w
+    y.retain_grad()
+    y.register_hook(lambda g: log.append(("tensor", g)))
+    y.grad_fn.register_prehook(lambda gs: log.append(("before", gs)))
+    y.grad_fn.register_hook(lambda gi, go: log.append(("after", gi, go)))
+    w.register_hook(lambda g: log.append(("leaf", g)))
+    w.register_post_accumulate_grad_hook(lambda t: log.append(("accumulated", t.grad)))
+    doubling(m, [], answer=False)(y).sum().backward()
+    return str((log, y.grad, w.grad))
+
+
+@program
+def a_hook_that_sees_none_may_not_make_a_gradient(m):
+    w = leaf(m)
+    y = w * w
+    y.register_hook(lambda g: m.ones(3))
+    doubling(m, [], answer=False)(y).sum().backward()
+    return w.grad
+
+
+@program
+def what_no_gradient_came_through_is_freed_all_the_same(m):
+    w = leaf(m)
+    y = w * w
+    doubling(m, [], answer=False)(y).sum().backward()
+    y.sum().backward()
+
+
 @program
 def hooks_run_in_the_order_of_pytorch(m):
     log, w = [], leaf(m)

@@ -42,6 +42,17 @@ def _listed(tensors):
     return [graph._tensor_at(t) if isinstance(t, graph.GradientEdge) else t for t in listed]
 
 
+def _inputs(tensors, caller):
+    """What gradients are asked for, as a list of tensors."""
+    listed = _listed(tensors)
+    if not listed:
+        raise RuntimeError(f"`inputs` argument to `{caller}()` cannot be empty.")
+    for t in listed:
+        if not isinstance(t, Tensor):
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
+    return listed
+
+
 def _check_batch(outputs, vectors):
     """Each output has a batch of vectors of its size, and all batches are of one size."""
     for k, (v, o) in enumerate(zip(vectors, outputs)):
@@ -81,13 +92,15 @@ def _batched(outputs, inputs, vectors, retain, create, allow_unused):
 def _first_gradients(outputs, gradients):
     """A gradient for each output: ones where none is given, which only a scalar can do without."""
     gradients = [None] * len(outputs) if gradients is None else _listed(gradients)
-    if len(gradients) != len(outputs):
+    if len(gradients) < len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(gradients)} gradients")
     for output, gradient in zip(outputs, gradients):
         if gradient is None and not _C._on_tape(output):
             yield output  # the pass itself says what is wrong with it
         elif gradient is None and output.numel() != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        elif gradient is not None and not isinstance(gradient, Tensor):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
         else:
             yield _C.ones_like(output) if gradient is None else gradient
 
@@ -115,9 +128,7 @@ def backward(
         grad_tensors = grad_variables
     tensors = _listed(tensors)
     if inputs is not None:
-        inputs = _listed(inputs)
-        if not inputs:
-            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+        inputs = _inputs(inputs, "backward")
     _check_asked(tensors)
     retain = create_graph if retain_graph is None else retain_graph
     _run(tensors, list(_first_gradients(tensors, grad_tensors)), inputs, retain, create_graph, True)
@@ -133,9 +144,7 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     names = list(inputs) if type(inputs) is dict else None
-    outputs, inputs = _listed(outputs), _listed(inputs if names is None else inputs.values())
-    if not inputs:
-        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    outputs, inputs = _listed(outputs), _inputs(inputs if names is None else inputs.values(), "grad")
     if not only_inputs:
         warnings.warn(
             "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "

@@ -1,4 +1,4 @@
-"""detect_anomaly: the gradient function that first makes a NaN is named, with the line that called its forward."""
+"""detect_anomaly: the gradient function that fails, or first makes a NaN, is named with the line of its forward."""
 
 import linecache
 import warnings
@@ -24,7 +24,7 @@ def is_anomaly_check_nan_enabled():
 def _set(enabled, nan):
     global _enabled, _nan
     _enabled, _nan = bool(enabled), bool(nan)
-    _C._set_anomaly_check(_check if _enabled else None)
+    _C._set_anomaly_check(_check if _enabled else None, _tell)
 
 
 def set_anomaly_enabled(enabled, check_nan=True):
@@ -32,23 +32,18 @@ def set_anomaly_enabled(enabled, check_nan=True):
     _set(enabled, check_nan)
 
 
-def _check(name, line, gradients):
+def _check(name, gradients):
     """Called after every gradient function of a pass."""
     if not _nan:
         return
     with no_grad():
         for k, g in enumerate(gradients):
-            if g is None or not g.isnan().any().item():
-                continue
-            _C._set_anomaly_check(None)  # what warns may compute
-            try:
-                _warn(name, line)
-            finally:
-                _C._set_anomaly_check(_check)
-            raise RuntimeError(f"Function '{name}' returned nan values in its {k}th output.")
+            if g is not None and g.isnan().any().item():
+                raise RuntimeError(f"Function '{name}' returned nan values in its {k}th output.")
 
 
-def _warn(name, line):
+def _tell(name, line):
+    """Called when a gradient function has failed, with the line that called its forward."""
     if line is None:
         text = (
             f"Error detected in {name}. No forward pass information available. Enable detect anomaly during forward "
@@ -61,7 +56,11 @@ def _warn(name, line):
             f"Error detected in {name}. Traceback of forward call that caused the error:\n"
             f'  File "{file}", line {number}, in {function}\n    {source}\n'
         )
-    warnings.warn(text, stacklevel=4)
+    _C._set_anomaly_check(None)  # what warns may compute
+    try:
+        warnings.warn(text, stacklevel=3)
+    finally:
+        _set(_enabled, _nan)
 
 
 class set_detect_anomaly:

@@ -97,8 +97,11 @@ class Function(FunctionCtx):
 
     @staticmethod
     def vmap(info, in_dims, *args):
-        """Accepted and not used: brisk's vmap calls the function once for each example."""
-        raise NotImplementedError("vmap of a custom function calls its forward for each example; this is never called")
+        """(output, out_dims) of a batch: what torch.func.vmap calls. Without one, it calls forward for each example."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
+            "generate_vmap_rule=True."
+        )
 
     def maybe_clear_saved_tensors(self):
         """Saved tensors go with the tape."""

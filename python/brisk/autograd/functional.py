@@ -219,6 +219,22 @@ def hvp(func, inputs, v=None, create_graph=False, strict=False):
 # --- whole derivatives ------------------------------------------------------------------------------------------------
 
 
+def stacked(tensors):
+    """Along a new first dimension, the others in the order in memory that they have in the first tensor."""
+    first = tensors[0]
+    order = sorted(range(first.dim()), key=lambda d: -first.stride(d))
+    if order == list(range(first.dim())) or 0 in first.stride():
+        return _C.stack(tensors)
+    back = [0] + [order.index(d) + 1 for d in range(first.dim())]
+    return _C.stack([t.permute(order) for t in tensors]).permute(back)
+
+
+def stacked_columns(columns, output, x):
+    """A Jacobian of its columns, which stay one after the other in memory: sizes of the output, then those of x."""
+    turned = stacked(columns).view((*x.shape, *output.shape))
+    return turned.permute((*range(x.dim(), turned.dim()), *range(x.dim())))
+
+
 def _check_strategy(strategy, what):
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError(f'Expected {what} to be either "forward-mode" or "reverse-mode".')
@@ -238,12 +254,12 @@ def _row(output, j, k, inputs, strict, create_graph):
     return tuple(_C.zeros_like(x) if g is None else g for g, x in zip(rows, inputs))
 
 
-def _blocks(output, k, inputs, strict, create_graph):
+def _blocks(output, k, inputs, strict, create_graph, stack):
     """The Jacobian of one output by each input, sizes: those of the output, then those of the input."""
     rows = [_row(output, j, k, inputs, strict, create_graph) for j in range(output.numel())]
     if not rows:
         return tuple(x.new_zeros((*output.shape, *x.shape)) for x in inputs)
-    return tuple(_C.stack(column).view((*output.shape, *x.shape)) for column, x in zip(zip(*rows), inputs))
+    return tuple(stack(column).view((*output.shape, *x.shape)) for column, x in zip(zip(*rows), inputs))
 
 
 def _forward_blocks(outputs, inputs):
@@ -260,7 +276,7 @@ def _forward_blocks(outputs, inputs):
             tuple(
                 o.new_zeros((*o.shape, *x.shape))
                 if g is None or not columns
-                else _C.stack([c[k] for c in columns], -1).view((*o.shape, *x.shape))
+                else stacked_columns([c[k] for c in columns], o, x)
                 for k, o in enumerate(outputs)
             )
         )
@@ -287,7 +303,8 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     if strict and (forward or vectorize):
         other = '`strategy="forward-mode"`' if forward else "`vectorized=True`"
         raise RuntimeError(
-            f"torch.autograd.functional.jacobian: `strict=True` and {other} are not supported together. "
+            f"torch.autograd.functional.jacobian: `strict=True` and {other} are not supported together"
+            + (" (yet). " if forward else ". ")
             + (
                 'Please either set `strict=False` or `strategy="reverse-mode"`.'
                 if forward
@@ -307,7 +324,8 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
         if forward:
             result = _forward_blocks(outputs, inputs)
         else:
-            result = tuple(_blocks(o, k, inputs, strict, create_graph) for k, o in enumerate(outputs))
+            stack = stacked if vectorize else _C.stack
+            result = tuple(_blocks(o, k, inputs, strict, create_graph, stack) for k, o in enumerate(outputs))
         result = _results(result, create_graph)
     return _as_given(many_out, tuple(_as_given(many, row) for row in result))
 

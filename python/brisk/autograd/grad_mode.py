@@ -50,14 +50,21 @@ class _GradMode:
         @functools.wraps(function)
         def wrapped(*args, **kwargs):
             generator = function(*args, **kwargs)
-            sent = None
+            go_on, given = generator.send, None
             while True:
                 with self.clone():
                     try:
-                        value = generator.send(sent)
+                        value = go_on(given)
                     except StopIteration as stop:
                         return stop.value
-                sent = yield value
+                try:
+                    go_on, given = generator.send, (yield value)
+                except GeneratorExit:
+                    with self.clone():
+                        generator.close()
+                    raise
+                except BaseException as error:
+                    go_on, given = generator.throw, error
 
         return wrapped
 
@@ -111,12 +118,10 @@ class inference_mode(_GradMode):
     """As no_grad; and tensors made inside stay out of gradients and are not to be written to outside."""
 
     def __new__(cls, mode=True):
-        if callable(mode):
-            return cls()(mode)
-        return super().__new__(cls)
+        return super().__new__(cls) if isinstance(mode, bool) else cls()(mode)
 
     def __init__(self, mode=True):
-        super().__init__(not mode if isinstance(mode, bool) else False)
+        super().__init__(not mode)
 
     def __enter__(self):
         self.before.append((_C._set_grad_enabled(self.mode), _C._set_inference_mode(not self.mode)))

@@ -1,14 +1,15 @@
 """gradcheck, gradgradcheck: gradients compared with differences, for functions whose backward was written by hand.
 
-Every Jacobian is computed in full; fast_mode is accepted and checks no less. Forward mode and batched gradients are not
-checked: brisk computes both by the reverse pass.
+A Jacobian has a row for each element of an input and a column for each element of an output. fast_mode compares one
+number of it, v J u for random u and v. Gradients always have the dtype and the sizes of their tensors, and those of a
+batch are computed one by one, so that check_grad_dtypes and check_batched_grad have nothing to find.
 """
 
+import itertools
 import warnings
 
 from brisk import _C
 from brisk._C import Tensor
-from brisk.autograd.grad_mode import no_grad
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -31,12 +32,18 @@ def _wanted(inputs):
     return [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
 
 
+def _on_tape(outputs):
+    return tuple(o for o in _tuple(outputs) if o.requires_grad)  # what is no tensor has no such attribute
+
+
+def _is_float(x):
+    return isinstance(x, Tensor) and x.dtype.is_floating_point
+
+
 def _check_inputs(inputs):
-    found = False
     for k, x in enumerate(inputs):
         if not isinstance(x, Tensor) or not x.requires_grad:
             continue
-        found = True
         if x.dtype != _C.float64:
             warnings.warn(
                 f"Input #{k} requires gradient and is not a double precision floating point or complex. This check "
@@ -49,140 +56,282 @@ def _check_inputs(inputs):
                 "non-overlapping to be able to compute the numerical gradients correctly. You should call "
                 ".contiguous on the input before passing it to gradcheck."
             )
-    if not found:
+    if not _wanted(inputs):
         raise ValueError(
             "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
         )
-    for x in _wanted(inputs):
-        if not x.is_leaf:
-            x.retain_grad()
 
 
-def _outputs(func, inputs):
-    return [o for o in _tuple(func(*inputs)) if isinstance(o, Tensor)]
+# --- differences ------------------------------------------------------------------------------------------------------
 
 
-def _numerical(func, inputs, x, eps, count):
-    """By output: rows are the elements of x, columns those of the output."""
-    flat = x.data  # the same memory, unseen by the tape: func sees each change
-    columns = [[] for _ in range(count)]
+def _check_alike(low, high, index, eps):
+    for what, a, b in (("shape", low.shape, high.shape), ("dtype", low.dtype, high.dtype)):
+        if a != b:
+            where = "" if index is None else f"on index {index} "
+            raise AssertionError(
+                f"Expected `func` to return outputs with the same {what} when inputs are perturbed {where}by {eps}, "
+                f"but got: {what}s {a} and {b}."
+            )
+
+
+def _difference(func, inputs, part, step, eps, index=None):
+    """What a step there and back changes in each output; part: memory of an input, unseen by the tape."""
 
     def values():
-        with no_grad():
-            return [o.detach().clone().reshape(-1) for o in _outputs(func, inputs)]
+        return [o.detach().clone() for o in _tuple(func(*inputs)) if _is_float(o)]
 
-    for index in _indices(x.shape):
-        before = flat[index].item()
-        flat[index] = before - eps
+    before = part.clone()
+    try:
+        part.copy_(before - step)
         low = values()
-        flat[index] = before + eps
+        part.copy_(before + step)
         high = values()
-        flat[index] = before
-        for k in range(count):
-            columns[k].append((high[k] - low[k]) / (2 * eps))
-    return [_C.stack(c) if c else None for c in columns]
+    finally:
+        part.copy_(before)
+    for a, b in zip(low, high):
+        _check_alike(a, b, index, eps)
+    return [((b - a) / (2 * eps)).reshape(-1) for a, b in zip(low, high)]
 
 
-def _indices(shape):
-    if not shape:
-        return [()]
-    rest = _indices(shape[1:])
-    return [(i, *r) for i in range(shape[0]) for r in rest]
-
-
-def _analytical(output, wanted, check_dtypes):
-    """The same by input, from one backward for each element of the output."""
-    blocks = [x.new_zeros((x.numel(), output.numel())) for x in wanted]
-    for j in range(output.numel()):
-        g = _C.zeros_like(output)
-        g.view(-1)[j] = 1
-        found = _grad([output], wanted, [g], retain_graph=True, allow_unused=True)
-        for block, x, d in zip(blocks, wanted, found):
-            if d is None:
-                continue
-            if d.shape != x.shape:
-                raise GradcheckError("Analytical gradient has incorrect size")
-            if check_dtypes and d.dtype != x.dtype:
-                raise GradcheckError("Gradient has dtype mismatch")
-            block[:, j] = d.detach().reshape(-1).to(block.dtype)
+def _numerical(func, inputs, x, outputs, eps):
+    """The Jacobian of each floating-point output by x."""
+    blocks = [o.new_zeros((x.numel(), o.numel())) for o in outputs if _is_float(o)]
+    whole = x.data
+    for row, index in enumerate(itertools.product(*map(range, x.shape))):
+        for block, values in zip(blocks, _difference(func, inputs, whole[index], eps, eps, index)):
+            block[row] = values
     return blocks
 
 
-def _check_reentrant(output, wanted, nondet_tol, first, check_dtypes):
-    again = _analytical(output, wanted, check_dtypes)
-    for a, b in zip(first, again):
-        if a.numel() and not ((a - b).abs().max().item() <= nondet_tol):
+# --- by the tape ------------------------------------------------------------------------------------------------------
+
+
+def _by_rows(output, wanted):
+    """The Jacobian of an output by each of wanted: a backward for each of its elements."""
+    blocks = [x.new_zeros((x.numel(), output.numel())) for x in wanted]
+    for column in range(output.numel()):
+        g = _C.zeros_like(output)
+        g.view(-1)[column] = 1
+        for block, d in zip(blocks, _grad([output], wanted, [g], retain_graph=True, allow_unused=True)):
+            if d is not None:
+                block[:, column] = d.detach().reshape(-1)
+    return blocks
+
+
+def _by_vector(output, wanted, v):
+    """v times the same, as Jacobians of one column."""
+    found = _grad([output], wanted, [v.reshape(output.shape)], retain_graph=True, allow_unused=True)
+    return [_C.zeros_like(x).reshape(-1, 1) if d is None else d.detach().reshape(-1, 1) for x, d in zip(wanted, found)]
+
+
+_HINT_NONDETERMINISTIC = (
+    "\n\n\nNOTE: If your op relies on non-deterministic operations, call gradcheck/gradgradcheck with "
+    "`nondet_tol=<tol>` as a keyword argument.\n"
+)
+
+
+def _reentrant(compute, nondet_tol):
+    """What computing it twice gives twice."""
+    first, second = compute(), compute()
+    for a, b in zip(first, second):
+        if a.numel() and (a - b).abs().max().item() > nondet_tol:
             raise GradcheckError(
                 "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times "
                 "gives different values, although analytical gradient matches numerical gradient.The tolerance for "
-                f"nondeterminism was {nondet_tol}."
+                f"nondeterminism was {nondet_tol}." + _HINT_NONDETERMINISTIC
             )
+    return first
 
 
-def _compare(func, inputs, outputs, eps, atol, rtol, nondet_tol, check_dtypes):
+def _duals(inputs, tangents):
+    """The inputs with tangents for those that want gradients; call inside a dual level."""
+    from brisk.autograd import forward_ad
+
+    left = iter(tangents)
+    return [forward_ad.make_dual(x, next(left)) if isinstance(x, Tensor) and x.requires_grad else x for x in inputs]
+
+
+def _pushed(func, inputs, tangents):
+    """The tangent of each floating-point output; None: it has none."""
+    from brisk.autograd import forward_ad
+
+    with forward_ad.dual_level():
+        outputs = [o for o in _tuple(func(*_duals(inputs, tangents))) if _is_float(o)]
+        found = [forward_ad.unpack_dual(o)[1] for o in outputs]
+    return [None if t is None else t.detach() for t in found]
+
+
+def _by_columns(func, inputs, k, outputs, u=None):
+    """The Jacobian of each floating-point output by the k-th that wants gradients, or its product with u."""
     wanted = _wanted(inputs)
-    on_tape = [k for k, o in enumerate(outputs) if o.requires_grad]
-    numerical = [_numerical(func, inputs, x, eps, len(outputs)) for x in wanted]
-    if not on_tape:
-        for by_output in numerical:
-            if any(n is not None and not n.eq(0).all().item() for n in by_output):
+    x = wanted[k]
+    directions = [u] if u is not None else _C.eye(x.numel(), dtype=x.dtype)
+    blocks = [o.new_zeros((len(directions), o.numel())) for o in outputs if _is_float(o)]
+    for row, direction in enumerate(directions):
+        tangents = [direction.reshape(x.shape).clone() if t is x else _C.zeros_like(t) for t in wanted]
+        for block, t in zip(blocks, _pushed(func, inputs, tangents)):
+            if t is not None:
+                block[row] = t.reshape(-1)
+    return blocks
+
+
+# --- comparisons ------------------------------------------------------------------------------------------------------
+
+
+def _close(a, b, rtol, atol):
+    common = _C.promote_types(a.dtype, b.dtype)
+    return _C.allclose(a.to(common), b.to(common), rtol, atol)
+
+
+def _mismatch(a, n, output, k, forward):
+    mode = "computed with forward mode " if forward else ""
+    return f"Jacobian {mode}mismatch for output {output} with respect to input {k},\nnumerical:{n}\nanalytical:{a}\n"
+
+
+class _Check:
+    """One call of gradcheck: what it compares, and how closely."""
+
+    def __init__(self, func, inputs, eps, atol, rtol, nondet_tol):
+        self.func, self.inputs = func, inputs
+        self.eps, self.atol, self.rtol, self.nondet_tol = eps, atol, rtol, nondet_tol
+        _check_inputs(inputs)
+        self.wanted = _wanted(inputs)
+        self.results = _tuple(func(*inputs))
+        self.outputs = _on_tape(self.results)
+        floats = [o for o in self.results if _is_float(o)]
+        self.taped = [k for k, o in enumerate(floats) if o.requires_grad]  # their numbers among the differences
+
+    def numerical(self):
+        """By output and input."""
+        by_input = [_numerical(self.func, self.inputs, x, self.results, self.eps) for x in self.wanted]
+        return [[blocks[k] for blocks in by_input] for k in self.taped], by_input
+
+    def analytical(self, forward):
+        if not forward:
+            return [_reentrant(lambda o=o: _by_rows(o, self.wanted), self.nondet_tol) for o in self.outputs]
+        by_input = [_by_columns(self.func, self.inputs, j, self.results) for j in range(len(self.wanted))]
+        return [[blocks[k] for blocks in by_input] for k in self.taped]
+
+    def in_full(self, forward):
+        numerical, by_input = self.numerical()
+        if not self.outputs:
+            if any(not n.eq(0).all().item() for blocks in by_input for n in blocks):
                 raise GradcheckError("Numerical gradient for function expected to be zero")
-        return
-    for k in on_tape:
-        blocks = _analytical(outputs[k], wanted, check_dtypes)
-        _check_reentrant(outputs[k], wanted, nondet_tol, blocks, check_dtypes)
-        for j, (a, by_output) in enumerate(zip(blocks, numerical)):
-            n = by_output[k]
-            if n is not None and not _C.allclose(a, n.to(a.dtype), rtol, atol):
-                raise GradcheckError(
-                    f"Jacobian mismatch for output {k} with respect to input {j},\nnumerical:{n}\nanalytical:{a}\n"
-                )
-
-
-def _check_scales(outputs, inputs):
-    """A gradient of zero gives gradients of zero, of the inputs' sizes and dtypes."""
-    wanted = _wanted(inputs)
-    on_tape = [o for o in outputs if o.requires_grad]
-    if not on_tape:
-        return
-    found = _grad(on_tape, wanted, [_C.zeros_like(o) for o in on_tape], retain_graph=True, allow_unused=True)
-    for g, x in zip(found, wanted):
-        if g is None:
-            continue
-        if not g.eq(0).all().item():
-            raise GradcheckError("backward not multiplied by grad_output")
-        if g.dtype != x.dtype:
-            raise GradcheckError("grad is incorrect type")
-        if g.shape != x.shape:
-            raise GradcheckError("grad is incorrect size")
-
-
-def _check_undefined(func, inputs, outputs):
-    """Outputs that nothing was computed from send no gradient: backward must bear it, each alone and all together."""
-    from brisk.autograd.function import _Undefined
-
-    wanted = _wanted(inputs)
-
-    def check(silent):
-        outs = [o for o in _outputs(func, inputs) if o.requires_grad]
-        if not outs:
             return
-        ends = [o for k, o in enumerate(_Undefined.apply(*outs)[: len(outs)] if len(outs) > 1 else
-                                        (_Undefined.apply(*outs),)) if k in silent]  # fmt: skip
-        try:
-            found = _grad(ends, wanted, [_C.zeros_like(e) for e in ends], allow_unused=True)
-        except RuntimeError as error:
-            raise GradcheckError("Expected backward function to handle undefined output grads.") from error
+        for i, (found, expected) in enumerate(zip(self.analytical(forward), numerical)):
+            for j, (a, n) in enumerate(zip(found, expected)):
+                if not _close(a, n, self.rtol, self.atol):
+                    raise GradcheckError(_mismatch(a, n, i, j, forward))
+
+    def vectors(self):
+        """u for each input and v for each output: positive, of length 1, drawn beside the user's numbers."""
+        generator = _C.Generator()
+
+        def draw(x):
+            vector = _C.rand(x.numel(), generator=generator).to(x.dtype)
+            return vector / vector.norm()
+
+        return [draw(x) for x in self.wanted], [draw(o) for o in self.outputs]
+
+    def differences_along(self, us):
+        """By input and floating-point output."""
+        return [
+            _difference(self.func, self.inputs, x.data, u.reshape(x.shape) * self.eps, self.eps)
+            for x, u in zip(self.wanted, us)
+        ]
+
+    def fast(self, forward):
+        us, vs = self.vectors()
+        by_input = self.differences_along(us)
+        if not self.outputs:
+            if any(not _C.allclose(n, _C.zeros_like(n), self.rtol, self.nondet_tol) for row in by_input for n in row):
+                raise GradcheckError("Numerical gradient for function expected to be zero")
+            return
+        for j, u in enumerate(us):
+            pushed = _by_columns(self.func, self.inputs, j, self.results, u) if forward else None
+            for i, (o, v) in enumerate(zip(self.outputs, vs)):
+                n = by_input[j][self.taped[i]]
+                if forward:
+                    a, scale = pushed[self.taped[i]].reshape(-1), 1.0
+                else:
+                    block = _reentrant(lambda o=o, v=v: _by_vector(o, self.wanted, v), self.nondet_tol)[j]
+                    a, n, scale = block.reshape(-1).dot(u), (v * n).sum(), v.sum().item()
+                if not _close(a, n, self.rtol, self.atol * u.sum().item() * scale):
+                    raise GradcheckError(_mismatch(a, n, i, j, forward) + self.in_full_text(i, j, forward))
+
+    def in_full_text(self, i, j, forward):
+        n, a = self.numerical()[0][i][j], self.analytical(forward)[i][j]
+        text = (
+            "\nThe above quantities relating the numerical and analytical jacobians are computed \n"
+            "in fast mode. See: https://github.com/pytorch/pytorch/issues/53876 for more background \n"
+            "about fast mode. Below, we recompute numerical and analytical jacobians in slow mode:\n\n"
+            f"Numerical:\n {n}\nAnalytical:\n{a}\n\n"
+            f"The max per-element difference (slow mode) is: {(n - a).abs().max()}.\n"
+        )
+        if _C.allclose(a, n, self.rtol, self.atol):
+            text += (
+                "Fast gradcheck failed but element-wise differences are small. This means that the\n"
+                "test might've passed in slow_mode!"
+            )
+        return text
+
+    def scales(self):
+        """A gradient of zero gives gradients of zero."""
+        found = _grad(self.outputs, self.wanted, [_C.zeros_like(o) for o in self.outputs], allow_unused=True)
         if any(g is not None and not g.eq(0).all().item() for g in found):
+            raise GradcheckError("backward not multiplied by grad_output")
+
+    def undefined(self):
+        """A backward must bear that no gradient comes for its outputs: for all of them, and for each."""
+        count = len(self.outputs)
+        silent = [set(range(count))] + [{k} for k in range(count) if count > 1]
+        for ks in silent:
+            self.undefined_at(ks)
+
+    def undefined_at(self, silent):
+        from brisk.autograd.function import _Undefined
+
+        outputs = [_Undefined.apply(o) if k in silent else o for k, o in enumerate(_on_tape(self.func(*self.inputs)))]
+        hint = 'Please look at "Notes about undefined output gradients" in "tools/autograd/derivatives.yaml"'
+        try:
+            found = _grad(outputs, self.wanted, [_C.zeros_like(o) for o in outputs], allow_unused=True)
+        except RuntimeError as error:
+            _warn_of_undefined()
+            raise GradcheckError(f"Expected backward function to handle undefined output grads. {hint}") from error
+        if any(g is not None and not g.eq(0).all().item() for g in found):
+            _warn_of_undefined()
             raise GradcheckError(
-                "Expected all input grads to be undefined or zero when all output grads are undefined or zero."
+                "Expected all input grads to be undefined or zero when all output grads are undefined or zero. " + hint
             )
 
-    count = len([o for o in outputs if o.requires_grad])
-    check(set(range(count)))
-    if count > 1:
-        for k in range(count):
-            check({k})
+    def undefined_forward(self):
+        """A tangent that is not there counts as one of zeros."""
+        from brisk.autograd import forward_ad
+
+        us, _ = self.vectors()
+        tangents = [u.reshape(x.shape) for x, u in zip(self.wanted, us)]
+        for k, x in enumerate(self.wanted):
+            zeroed = _pushed(self.func, self.inputs, tangents[:k] + [_C.zeros_like(x)] + tangents[k + 1 :])
+            with forward_ad.dual_level():
+                duals = [x if given is x else dual for given, dual in zip(self.inputs, _duals(self.inputs, tangents))]
+                outputs = [o for o in _tuple(self.func(*duals)) if _is_float(o)]
+                without = [forward_ad.unpack_dual(o)[1] for o in outputs]
+            for i, (a, b) in enumerate(zip(zeroed, without)):
+                if a is not None and b is not None and not _C.allclose(a, b):
+                    raise GradcheckError(
+                        "Mismatch in tangent values for output with index: ", i, " when input: ", x,
+                        " has an undefined tangent value. ", " Got: ", a, " but expected: ", b,
+                    )  # fmt: skip
+
+
+def _warn_of_undefined():
+    warnings.warn(
+        "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it may "
+        "break existing callers of this function. If this is true for you, you can call this function with "
+        '"check_undefined_grad=False" to disable the feature',
+        stacklevel=5,
+    )
 
 
 def gradcheck(
@@ -195,14 +344,23 @@ def gradcheck(
     Raises GradcheckError, or with raise_exception=False returns False, where it does not."""
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
+    if check_batched_grad and not check_backward_ad:
+        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
     try:
-        inputs = _tuple(inputs)
-        _check_inputs(inputs)
-        outputs = _outputs(func, inputs)
-        _compare(func, inputs, outputs, eps, atol, rtol, nondet_tol, check_grad_dtypes)
-        _check_scales(outputs, inputs)
-        if check_undefined_grad:
-            _check_undefined(func, inputs, outputs)
+        check = _Check(func, _tuple(inputs), eps, atol, rtol, nondet_tol)
+        compare = check.fast if fast_mode else check.in_full
+        if check_backward_ad:
+            compare(forward=False)
+        if check_forward_ad:
+            compare(forward=True)
+            if check_undefined_grad:
+                check.undefined_forward()
+        if check_backward_ad:
+            check.scales()
+            if check_undefined_grad:
+                check.undefined()
     except GradcheckError:
         if raise_exception:
             raise
@@ -216,7 +374,7 @@ def gradgradcheck(
     check_fwd_over_rev=False, check_rev_over_rev=True, fast_mode=False, masked=False,
 ):  # fmt: skip
     """The same for the second derivative: gradcheck of the gradient, by the inputs and by the vector it starts from."""
-    if not (check_rev_over_rev or check_fwd_over_rev):
+    if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
     if check_undefined_grad and not check_rev_over_rev:
         raise AssertionError("Setting check_undefined_grad=True requires check_rev_over_rev to be True")
@@ -224,35 +382,30 @@ def gradgradcheck(
         raise AssertionError("Setting check_batched_grad=True requires check_rev_over_rev to be True")
     inputs = _tuple(inputs)
     if grad_outputs is None:
-        outputs = [o for o in _tuple(func(*inputs)) if isinstance(o, Tensor) and o.requires_grad]
-        vectors = tuple(_start_of(o, gen_non_contig_grad_outputs) for o in outputs)
+        starts = tuple(_start_of(o, gen_non_contig_grad_outputs) for o in _on_tape(func(*inputs)))
     else:
-        vectors = _tuple(grad_outputs)
-    count = len(vectors)
+        starts = _tuple(grad_outputs)
+    given = inputs + starts
+    taped = [isinstance(x, Tensor) and x.requires_grad for x in inputs]
 
     def gradient(*args):
-        args, starts = args[:-count], args[-count:]
-        args = tuple(a.requires_grad_() if isinstance(x, Tensor) and x.requires_grad and a.is_leaf else a
-                     for a, x in zip(args, inputs))  # fmt: skip
-        outs = [o for o in _tuple(func(*args)) if isinstance(o, Tensor) and o.requires_grad]
-        wanted = [a for a in args if isinstance(a, Tensor) and a.requires_grad]
-        found = _grad(outs, wanted, starts, create_graph=True, allow_unused=True)
+        own = args[: len(inputs)]
+        found = _grad(
+            _on_tape(func(*own)), [x for x, on in zip(own, taped) if on], args[len(inputs) :],
+            create_graph=True, allow_unused=True,
+        )  # fmt: skip
         return tuple(g for g in found if g is not None)
 
-    def under_grad(*args):
-        from brisk.autograd.grad_mode import enable_grad
-
-        with enable_grad():
-            return gradient(*args)
-
     return gradcheck(
-        under_grad, inputs + vectors, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
-        nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
+        gradient, given, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad, fast_mode=fast_mode, check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev, masked=masked,
     )  # fmt: skip
 
 
 def _start_of(output, strided):
-    """A random gradient for output, double precision where the output is not."""
+    """A random gradient for output."""
     shape = (*output.shape, 2) if strided else tuple(output.shape)
-    g = _C.randn(shape, dtype=output.dtype if output.dtype == _C.float64 else _C.float64).to(output.dtype)
-    return (g[..., 0] if strided else g).requires_grad_()
+    g = _C.rand(shape, dtype=output.dtype) * 2 - 1
+    return (g[..., 0] if strided else g).detach().requires_grad_()

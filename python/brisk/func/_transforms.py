@@ -12,8 +12,9 @@ import functools
 from brisk import _C
 from brisk._C import Tensor
 from brisk.autograd.forward_ad import Level, opened, tangents_taken
-from brisk.autograd.functional import _grad
+from brisk.autograd.functional import _grad, stacked, stacked_columns
 from brisk.autograd.grad_mode import enable_grad
+from brisk.func._runs import derivative
 from brisk.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_shape, tree_spec, tree_unflatten
 
 
@@ -105,7 +106,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
     def wrapper(*args, **kwargs):
         places = _selected(args, argnums, caller)
         level = _Level([args[k] for k in places], caller)
-        with enable_grad():
+        with derivative():
             value, aux = _parted(func(*_replaced(args, places, level.arguments), **kwargs), has_aux, caller)
             if not isinstance(value, Tensor):
                 raise RuntimeError(f"{caller}: Expected f(*args) to return a Tensor, got {type(value)}")
@@ -181,7 +182,7 @@ def _check_like(vectors, tree, tensors, what):
 def vjp(func, *primals, has_aux=False):
     """(func(*primals), a function from a vector shaped as the output to its product with the Jacobian[, aux])."""
     level = _Level(primals, "vjp(f, *primals)")
-    with enable_grad():
+    with derivative():
         out, aux = _parted(func(*level.arguments), has_aux, "vjp(f, *primals)")
         outputs, _ = _tensors(out, "vjp(f, *primals)")
         _check_floats(outputs)
@@ -202,18 +203,23 @@ def vjp(func, *primals, has_aux=False):
 def _forward_mode():
     _C._forward_mode(True)
     try:
-        with enable_grad():
+        with derivative():
             yield
     finally:
         _C._forward_mode(False)
 
 
-def _pushed(level, outputs, tangents, create_graph):
-    """The Jacobian times tangents, for each output."""
+def _pushed(level, outputs, tangents, create_graph, strict=False):
+    """The Jacobian times tangents, for each output; strict: none may be independent of the inputs."""
     probe = tuple(_C.zeros_like(o, requires_grad=True) for o in outputs)
     with enable_grad(), tangents_taken():
         gradients = level.gradients(outputs, probe, True, True)
         found = _grad(gradients, probe, tuple(tangents), create_graph, True)
+    if strict and any(t is None for t in found):
+        raise RuntimeError(
+            "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed "
+            "with strict=True."
+        )
     return [_C.zeros_like(o) if t is None else t for t, o in zip(found, outputs)]
 
 
@@ -234,12 +240,12 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     level = _Level(primals, caller)
     vectors = _check_like(tangents, primals, level.places, "tangents")
     level.for_tangents()
-    with opened(Level(level.places, vectors)) as made, enable_grad():
+    with opened(Level(level.places, vectors)) as made, derivative():
         out, aux = _parted(func(*level.passed_on()), has_aux, caller)
         outputs, structure = _tensors(out, caller)
     create = level.outer and (level.leads_outside(outputs) or any(_C._on_tape(v) for v in vectors))
     level.places, level.own = made.places, made.own()  # custom functions gave tangents to their results
-    pushed = level.leave(tree_unflatten(_pushed(level, outputs, made.tangents, create), structure))
+    pushed = level.leave(tree_unflatten(_pushed(level, outputs, made.tangents, create, strict), structure))
     result = level.leave(out)
     return (result, pushed, level.leave(aux)) if has_aux else (result, pushed)
 
@@ -269,7 +275,7 @@ def _jacobian(func, argnums, has_aux, caller, blocks, forward=False):
         level = _Level([args[k] for k in places], caller)
         if forward:
             level.for_tangents()
-        with enable_grad():
+        with derivative():
             out, aux = _parted(func(*_replaced(args, places, level.arguments), **kwargs), has_aux, caller)
             outputs, structure = _tensors(out, caller)
             if not forward:
@@ -287,9 +293,20 @@ def _by_rows(level, outputs):
         flat = o.reshape(-1)
         rows = [level.gradients((flat[j],), None, True, create) for j in range(flat.numel())]
         yield [
-            _C.stack([r[k] for r in rows]).view((*o.shape, *x.shape)) if rows else x.new_zeros((*o.shape, *x.shape))
+            stacked([r[k] for r in rows]).view((*o.shape, *x.shape)) if rows else x.new_zeros((*o.shape, *x.shape))
             for k, x in enumerate(level.places)
         ]
+
+
+def _turned(t, first):
+    """The first dimensions behind the others."""
+    return t.permute((*range(first, t.dim()), *range(first)))
+
+
+def _by_rows_turned(level, outputs):
+    """The same, laid out in memory as if it had been computed by columns."""
+    for o, row in zip(outputs, _by_rows(level, outputs)):
+        yield [_turned(_turned(b, o.dim()).contiguous(), b.dim() - o.dim()) for b in row]
 
 
 def _by_columns(level, outputs):
@@ -302,7 +319,7 @@ def _by_columns(level, outputs):
         columns.append([_grad((flat[j],), probe, None, create, True) for j in range(flat.numel())])
     for i, o in enumerate(outputs):
         yield [
-            _C.stack([_C.zeros_like(o) if c[i] is None else c[i] for c in per_element], -1).view((*o.shape, *x.shape))
+            stacked_columns([_C.zeros_like(o) if c[i] is None else c[i] for c in per_element], o, x)
             if per_element
             else o.new_zeros((*o.shape, *x.shape))
             for per_element, x in zip(columns, level.places)
@@ -323,4 +340,4 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
 
 def hessian(func, argnums=0):
     """A function that returns the Hessian of func, whose result is one number, by argnums."""
-    return jacrev(jacrev(func, argnums), argnums)
+    return _jacobian(jacrev(func, argnums), argnums, False, "jacrev(f, argnums)(*args)", _by_rows_turned)

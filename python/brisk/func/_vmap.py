@@ -7,32 +7,14 @@ op) once per example; in return it may do what it likes: branch on values, index
 
 import functools
 
-from brisk import _C
 from brisk._C import Tensor
+from brisk.autograd.functional import stacked
+from brisk.func._runs import Runs, Unlike, spread
 from brisk.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_spec, tree_unflatten
 
 
 def _name(func):
     return getattr(func, "__name__", repr(func))
-
-
-class _Unlike(Exception):
-    """Dimensions are given for another structure."""
-
-
-def _spread(dims, tree):
-    """The dimension for each leaf: a number or None stands for all leaves below it."""
-    if dims is None or isinstance(dims, int):
-        return [dims] * len(tree_leaves(tree))
-    matches = (
-        isinstance(dims, dict) and isinstance(tree, dict) and dims.keys() == tree.keys()
-        if isinstance(dims, dict)
-        else isinstance(dims, (tuple, list)) and type(dims) is type(tree) and len(dims) == len(tree)
-    )
-    if not matches:
-        raise _Unlike
-    pairs = [(dims[k], tree[k]) for k in tree] if isinstance(tree, dict) else zip(dims, tree)
-    return [d for dim, child in pairs for d in _spread(dim, child)]
 
 
 def _batch(func, in_dims, args):
@@ -49,8 +31,8 @@ def _batch(func, in_dims, args):
         )
     leaves, structure = tree_flatten(tuple(args))
     try:
-        dims = _spread(tuple(in_dims) if isinstance(in_dims, list) else in_dims, tuple(args))
-    except _Unlike:
+        dims = spread(tuple(in_dims) if isinstance(in_dims, list) else in_dims, tuple(args))
+    except Unlike:
         raise ValueError(
             f"{described}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
             f"{tree_spec(in_dims)} but inputs has structure {tree_spec(tuple(args))}."
@@ -78,28 +60,6 @@ def _batch(func, in_dims, args):
             "mapped dimension"
         )
     return leaves, dims, structure, sizes[0]
-
-
-def _random_guard(randomness, state):
-    """Called after each example."""
-    if randomness == "same":
-        _C.set_rng_state(state)
-    elif randomness == "error" and not _C.equal(state, _C.get_rng_state()):
-        _C.set_rng_state(state)
-        raise RuntimeError(
-            "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
-            "randomness flags on vmap or perform the randomness operation out of vmap"
-        )
-
-
-def _calls(func, leaves, dims, structure, size, randomness, kwargs):
-    columns = [x if d is None else x.unbind(d) for x, d in zip(leaves, dims)]
-    state = None if randomness == "different" else _C.get_rng_state()
-    for i in range(size):
-        example = [c if d is None else c[i] for c, d in zip(columns, dims)]
-        yield func(*tree_unflatten(example, structure), **kwargs)
-        if state is not None and (randomness == "error" or i + 1 < size):
-            _random_guard(randomness, state)
 
 
 def _checked(func, result):
@@ -134,7 +94,8 @@ def _joined(func, results, out_dims):
             raise IndexError(
                 f"Dimension out of range (expected to be in range of [{-t.dim() - 1}, {t.dim()}], but got {d})"
             )
-    return tree_unflatten([c[0] if d is None else _C.stack(c, d) for c, d in zip(columns, dims)], structure)
+    joined = [c[0] if d is None else stacked(c) for c, d in zip(columns, dims)]
+    return tree_unflatten([t.movedim(0, d) if d else t for t, d in zip(joined, dims)], structure)
 
 
 def _of_no_examples(func, leaves, dims, structure, out_dims, kwargs):
@@ -161,10 +122,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         leaves, dims, structure, size = _batch(func, in_dims, args)
         if size == 0:
             return _of_no_examples(func, leaves, dims, structure, out_dims, kwargs)
-        results = [
-            _checked(func, r) if out_dims is not None else r
-            for r in _calls(func, leaves, dims, structure, size, randomness, kwargs)
-        ]
-        return _joined(func, results, out_dims)
+        results = Runs(leaves, dims, size, randomness).results(func, structure, kwargs)
+        return _joined(func, [_checked(func, r) if out_dims is not None else r for r in results], out_dims)
 
     return wrapper

@@ -210,6 +210,8 @@ def checkpoint(
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if not use_reentrant:
+        if determinism_check not in ("default", "none"):
+            raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
         return _without_reentrance(function, preserve, context_fn, determinism_check, args, kwargs)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
