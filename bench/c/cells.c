@@ -9,7 +9,7 @@
 
 static void lstm(int64_t n, const lstm_cell *c)
 {
-    float *i = c->gates, *f = i + n, *g = f + n, *o = g + n;
+    float *i = c->gates, *f = i + c->width, *g = f + c->width, *o = g + c->width;
     float *cells = c->cells, *squashed = c->squashed, *state = c->state;
     const float *before = c->before;
     EW_INDEPENDENT for (int64_t k = 0; k < n; k++)

@@ -3,9 +3,10 @@
 #define BENCH_CELLS_H
 #include <stdint.h>
 
-/* Of n units of a row: gates come as sums, one width n after the other, and go as values. */
+/* Of n units of a row: gates come as sums, one width after the other, and go as values. */
 typedef struct lstm_cell {
     float *gates;        /* i, f, g, o */
+    int64_t width;       /* from one gate to the next */
     const float *before; /* the cells of the step before */
     float *cells, *squashed, *state;
 } lstm_cell;

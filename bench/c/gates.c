@@ -5,6 +5,7 @@
  * cell a loop by hand over values that the product has just written, the gradients of the weights one product each over
  * all steps. It runs on the library's own products, so the distance to it is what recording, planning and running a
  * plan cost. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -98,7 +99,7 @@ static void forward_rows(void *arg, int64_t begin, int64_t end)
         for (int64_t k = 0; k < rows; k++) {
             const int64_t at = (row + k) * n.h, next = at + n.b * n.h;
             if (r->kind.layer == BK_LSTM)
-                r->loops->lstm(n.h, &(lstm_cell){ gates + k * width, r->cells + at, r->cells + next, r->more + at,
+                r->loops->lstm(n.h, &(lstm_cell){ gates + k * width, n.h, r->cells + at, r->cells + next, r->more + at,
                                                   r->outputs + next });
             else
                 r->loops->gru(n.h, &(gru_cell){ gates + k * width, own + k * width, r->outputs + at, r->more + at,
@@ -157,6 +158,60 @@ static double run_limit(recurrence *r)
     return loss;
 }
 
+/* --- the limit without gradients, of one row ---------------------------------------------------------------------- */
+
+enum { MOST_MEMBERS = 8 };
+
+typedef struct together {
+    const recurrence *r;
+    int members;
+    struct {
+        _Alignas(64) atomic_llong met; /* steps that a member is through with */
+    } of[MOST_MEMBERS];
+} together;
+
+/* A member's columns of every step: as many of each gate, and all of their cells. */
+static void forward_columns(void *arg, int64_t who, int64_t end)
+{
+    together *team = arg;
+    const recurrence *r = team->r;
+    const int64_t h = r->n.h, width = r->kind.gates * h, first = h * who / team->members,
+                  last = h * (who + 1) / team->members;
+    (void)end;
+    for (int64_t t = 0; t < r->n.t; t++) {
+        float *gates = r->gates + t * width;
+        const gemm_task task = { .dtype = BK_FLOAT32,
+                                 .m = 1,
+                                 .n = width,
+                                 .k = h,
+                                 .a = r->outputs + t * h,
+                                 .a_row = h,
+                                 .a_col = 1,
+                                 .packed_b = r->packed_wh,
+                                 .c = gates,
+                                 .c_row = width,
+                                 .c_col = 1,
+                                 .accumulate = true,
+                                 .back = t % 2 != 0 };
+        gemm_run_columns(&task, first, last, h);
+        r->loops->lstm(last - first, &(lstm_cell){ gates + first, h, r->cells + t * h + first,
+                                                   r->cells + (t + 1) * h + first, r->more + t * h + first,
+                                                   r->outputs + (t + 1) * h + first });
+        atomic_store_explicit(&team->of[who].met, t + 1, memory_order_release);
+        for (int i = 0; i < team->members; i++)
+            while (atomic_load_explicit(&team->of[i].met, memory_order_acquire) <= t)
+                ;
+    }
+}
+
+static void run_forward_limit(recurrence *r)
+{
+    const int64_t width = r->kind.gates * r->n.h;
+    together team = { .r = r, .members = bk_get_num_threads() < MOST_MEMBERS ? bk_get_num_threads() : MOST_MEMBERS };
+    times_packed(r->n.t, width, r->n.i, r->x, r->packed_wx, r->gates, false, r->bias, 0);
+    threads_for(team.members, 1, 1e9, forward_columns, &team);
+}
+
 /* --- brisk -------------------------------------------------------------------------------------------------------- */
 
 typedef struct model {
@@ -204,20 +259,28 @@ static void run_cells(const model *m)
 
 /* --- comparing them ----------------------------------------------------------------------------------------------- */
 
+static model model_over(const recurrence *r)
+{
+    const sizes n = r->n;
+    const int64_t width = r->kind.gates * n.h;
+    model m = { .kind = r->kind.layer, .n = n, .counts = malloc((size_t)n.t * sizeof *m.counts) };
+    for (int64_t t = 0; t < n.t; t++)
+        m.counts[t] = n.b;
+    m.x = bk_from_data(r->x, 2, (int64_t[]){ n.t * n.b, n.i }, BK_FLOAT32);
+    m.h0 = bk_zeros(2, (int64_t[]){ n.b, n.h }, BK_FLOAT32);
+    m.parts[0] = weight(r->wx, 2, (int64_t[]){ width, n.i });
+    m.parts[1] = weight(r->wh, 2, (int64_t[]){ width, n.h });
+    m.parts[2] = weight(r->bx, 1, &width);
+    m.parts[3] = weight(r->bh, 1, &width);
+    return m;
+}
+
 static void compare(kind kind, sizes n)
 {
     recurrence r = recurrence_new(kind, n);
     const int64_t width = kind.gates * n.h;
     bk_scope_push();
-    model m = { .kind = kind.layer, .n = n, .counts = malloc((size_t)n.t * sizeof *m.counts) };
-    for (int64_t t = 0; t < n.t; t++)
-        m.counts[t] = n.b;
-    m.x = bk_from_data(r.x, 2, (int64_t[]){ n.t * n.b, n.i }, BK_FLOAT32);
-    m.h0 = bk_zeros(2, (int64_t[]){ n.b, n.h }, BK_FLOAT32);
-    m.parts[0] = weight(r.wx, 2, (int64_t[]){ width, n.i });
-    m.parts[1] = weight(r.wh, 2, (int64_t[]){ width, n.h });
-    m.parts[2] = weight(r.bx, 1, &width);
-    m.parts[3] = weight(r.bh, 1, &width);
+    model m = model_over(&r);
     double limit[ROUNDS], layer[ROUNDS], cells[ROUNDS];
     const double begun = now_ms();
     for (int cold = 0; is_cold(cold, begun); cold++) {
@@ -247,6 +310,43 @@ static void compare(kind kind, sizes n)
     free(m.counts); /* the limit's memory goes with the program */
 }
 
+/* An LSTM of one row without gradients; apart: how far its last state is from the limit's. */
+static void compare_forward(sizes n)
+{
+    recurrence r = recurrence_new(kinds[0], n);
+    const int64_t width = r.kind.gates * n.h;
+    bk_scope_push();
+    model m = model_over(&r);
+    gemm_pack(BK_FLOAT32, n.i, width, r.wx, 1, n.i, r.packed_wx);
+    gemm_pack(BK_FLOAT32, n.h, width, r.wh, 1, n.h, r.packed_wh);
+    double limit[ROUNDS], layer[ROUNDS], apart = 0;
+    const double begun = now_ms();
+    const bool was = bk_set_grad_enabled(false);
+    const bk_rnn_weights w = { m.parts[0], m.parts[1], m.parts[2], m.parts[3], NULL };
+    for (int at = 0, cold = 0; at < ROUNDS; cold++) {
+        const bool counts = !is_cold(cold, begun);
+        double start = now_ms();
+        run_forward_limit(&r);
+        limit[at] = now_ms() - start;
+        bk_scope_push();
+        bk_tensor *h = NULL, *c = NULL;
+        start = now_ms();
+        bk_rnn_layer(m.kind, m.x, m.counts, (int)n.t, m.h0, m.h0, &w, false, &h, &c);
+        bk_sync();
+        layer[at] = now_ms() - start;
+        apart = largest_difference(r.outputs + n.t * n.h, bk_data(h), n.h);
+        bk_scope_pop();
+        at += counts;
+    }
+    bk_set_grad_enabled(was);
+    const double best = lower_quartile(limit), of_layer = lower_quartile(layer);
+    printf("LSTM %5lld,%3lld,%3lld,%3lld  limit %8.3f ms   layer %8.3f ms, %4.2f times the limit   without gradients   "
+           "states apart by %.0e\n",
+           (long long)n.t, (long long)n.b, (long long)n.i, (long long)n.h, best, of_layer, of_layer / best, apart);
+    bk_scope_pop();
+    free(m.counts);
+}
+
 int main(int count, char **arguments)
 {
     static const sizes cases[] = { { 100, 32, 128, 128 }, { 50, 64, 512, 512 }, { 200, 1, 128, 128 } };
@@ -258,5 +358,7 @@ int main(int count, char **arguments)
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (size_t c = 0; c < (asked ? 1 : sizeof cases / sizeof *cases); c++)
             compare(kinds[k], asked ? one : cases[c]);
+    if (!asked)
+        compare_forward(cases[2]);
     return 0;
 }
