@@ -52,7 +52,7 @@ static PyObject *py_leads_outside(const arg *a)
 }
 
 /* A leaf that forward mode made is not the user's, and what only leads to such asks for no gradients. Nor does what
- * only passes for tangents go through. */
+ * only passes for tangents go through. What leads nowhere led to a leaf of the user's: forward mode's are no parts. */
 static bool leads_to_asked(const bk_tensor *t)
 {
     trail w = { 0 };
@@ -61,7 +61,7 @@ static bool leads_to_asked(const bk_tensor *t)
     good = trail_meet(&w, tensor_edge(t));
     for (int i = 0; good && !asked && i < w.count; i++) {
         const node *n = w.v[i];
-        asked = n->op == OP_leaf && !((const track *)n->extra)->tangents;
+        asked = n->op == OP_nowhere || (n->op == OP_leaf && !((const track *)n->extra)->tangents);
         int edges = n->op == OP_leaf || n->op == OP_forward ? 0
                     : n->op == OP_function                  ? function_inputs(n)
                                                             : MAX_INPUTS;

@@ -104,3 +104,16 @@ def test_a_leaf_that_is_a_view_and_its_views_lead_where_pytorchs_lead(leaf, prog
     for view in VIEWS:
         ours, theirs = answer(SUT, leaf, view, program), answer(REF, leaf, view, program)
         assert str(ours) == str(theirs), f"{view} of {leaf}: {program}"
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_leaf_of_forward_mode_that_is_still_about_changes_nothing(program):
+    """As garbage of another test may be, until it is collected."""
+    with SUT.autograd.forward_ad.dual_level():
+        kept = SUT.autograd.forward_ad.make_dual(SUT.ones(3), SUT.ones(3))
+    for leaf in LEAVES:
+        for view in VIEWS:
+            ours, theirs = answer(SUT, leaf, view, program), answer(REF, leaf, view, program)
+            assert str(ours) == str(theirs), f"{view} of {leaf}: {program}"
+    del kept
