@@ -29,8 +29,8 @@ def cross(input, other, dim=None, *, out=None):
     if dim is None:
         warn_once(
             "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
-            "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in "
-            "a future release.",
+            "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross "
+            "in a future release.",
             callers=2,
         )
         dim = next((d for d, size in enumerate(input.shape) if size == 3), None)
@@ -74,8 +74,8 @@ def svd(input, some=True, compute_uv=True, *, out=None):
 def lu(A, pivot=True, get_infos=False, out=None):
     """lu_factor by its older name."""
     warn_once(
-        "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in a "
-        "future PyTorch release.\nLU, pivots = torch.lu(A, compute_pivots)\nshould be replaced with\n"
+        "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in "
+        "a future PyTorch release.\nLU, pivots = torch.lu(A, compute_pivots)\nshould be replaced with\n"
         "LU, pivots = torch.linalg.lu_factor(A, compute_pivots)\nand\n"
         "LU, pivots, info = torch.lu(A, compute_pivots, get_infos=True)\nshould be replaced with\n"
         "LU, pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)"
