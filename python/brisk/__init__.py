@@ -34,21 +34,21 @@ __version__ = "0.1.0"
 
 # What PyTorch has both here and elsewhere.
 _FUNCTIONAL = """
-    adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d batch_norm bilinear binary_cross_entropy_with_logits celu celu_
+    adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d batch_norm bilinear celu celu_
     channel_shuffle conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d
-    cosine_embedding_loss cosine_similarity ctc_loss embedding_bag group_norm hardshrink hinge_embedding_loss
-    instance_norm layer_norm margin_ranking_loss max_pool1d max_pool1d_with_indices max_pool2d max_pool3d
-    pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss prelu rms_norm rrelu rrelu_ threshold
-    threshold_ triplet_margin_loss
+    cosine_similarity embedding_bag group_norm hardshrink instance_norm layer_norm max_pool1d
+    max_pool1d_with_indices max_pool2d max_pool3d pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu rms_norm
+    rrelu rrelu_ threshold_
 """
 _SECOND_FORMS = """
-    addmv_ affine_grid_generator alias_copy as_strided_ as_strided_copy clamp_max_ clamp_min_ cond constant_pad_nd
-    convolution detach_copy diagonal_copy empty_permuted expand_copy fill fill_ frobenius_norm gcd_ grid_sampler
-    grid_sampler_2d grid_sampler_3d gru_cell i0 i0_ index_reduce kaiser_window kl_div lcm_ ldexp_ lstm_cell
+    addmv_ affine_grid_generator alias_copy as_strided_ as_strided_copy binary_cross_entropy_with_logits clamp_max_
+    clamp_min_ cond constant_pad_nd convolution cosine_embedding_loss ctc_loss detach_copy diagonal_copy empty_permuted
+    expand_copy fill fill_ frobenius_norm gcd_ grid_sampler grid_sampler_2d grid_sampler_3d gru_cell
+    hinge_embedding_loss i0 i0_ index_reduce kaiser_window kl_div lcm_ ldexp_ lstm_cell margin_ranking_loss
     native_batch_norm native_channel_shuffle native_dropout native_group_norm native_layer_norm nonzero_static
-    norm_except_dim nuclear_norm permute_copy rnn_relu_cell rnn_tanh_cell select_copy slice_copy split_copy
-    split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsafe_split_with_sizes
-    unsqueeze_copy view_copy xlogy_ zero_
+    norm_except_dim nuclear_norm permute_copy poisson_nll_loss rnn_relu_cell rnn_tanh_cell select_copy slice_copy
+    split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy triplet_margin_loss unbind_copy unfold_copy
+    unsafe_split_with_sizes unsqueeze_copy view_copy xlogy_ zero_
 """
 _ELSEWHERE = {
     **dict.fromkeys(_FUNCTIONAL.split(), "brisk.nn.functional"),

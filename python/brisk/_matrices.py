@@ -3,6 +3,7 @@
 from brisk import _C, linalg
 from brisk._C import Tensor
 from brisk._composed import looks_like
+from brisk._once import warn_once
 from brisk._out import fill as _fill
 from brisk.linalg import matrix_exp, matrix_power
 
@@ -26,6 +27,12 @@ def logdet(input):
 def cross(input, other, dim=None, *, out=None):
     """The cross products of the vectors of size 3 along dim, by default the first dimension of that size."""
     if dim is None:
+        warn_once(
+            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
+            "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross "
+            "in a future release.",
+            callers=2,
+        )
         dim = next((d for d, size in enumerate(input.shape) if size == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
@@ -40,6 +47,12 @@ def cholesky_inverse(input, upper=False, *, out=None):
 
 def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False, *, out=None):
     """x with A x = input (A^T x = input), where A is triangular."""
+    warn_once(
+        "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a future "
+        "PyTorch release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one "
+        "of the inputs.\nX = torch.triangular_solve(B, A).solution\nshould be replaced with\n"
+        "X = torch.linalg.solve_triangular(A, B)."
+    )
     matrix, upper = (A.mT, not upper) if transpose else (A, upper)
     x = _C._linalg_solve_triangular(matrix, input, upper=upper, unitriangular=unitriangular)
     return _fill("triangular_solve", out, _TriangularSolve(x, A.clone()))
@@ -60,12 +73,24 @@ def svd(input, some=True, compute_uv=True, *, out=None):
 
 def lu(A, pivot=True, get_infos=False, out=None):
     """lu_factor by its older name."""
+    warn_once(
+        "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in "
+        "a future PyTorch release.\nLU, pivots = torch.lu(A, compute_pivots)\nshould be replaced with\n"
+        "LU, pivots = torch.linalg.lu_factor(A, compute_pivots)\nand\n"
+        "LU, pivots, info = torch.lu(A, compute_pivots, get_infos=True)\nshould be replaced with\n"
+        "LU, pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)"
+    )
     LU, pivots, info = linalg.lu_factor_ex(A, pivot=pivot)
     return _fill("lu", out, (LU, pivots, info) if get_infos else (LU, pivots))
 
 
 def lu_solve(b, LU_data, LU_pivots, *, out=None):
     """x with A x = b, from the factors of A."""
+    warn_once(
+        "torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch "
+        "release.\nNote that torch.linalg.lu_solve has its arguments reversed.\nX = torch.lu_solve(B, LU, pivots)\n"
+        "should be replaced with\nX = torch.linalg.lu_solve(LU, pivots, B)"
+    )
     return _C._linalg_lu_solve(LU_data, LU_pivots, b, out=out)
 
 

@@ -234,11 +234,57 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     return (result, mean, (variance + eps).rsqrt()) if training else (result, none, none)
 
 
-def kl_div(input, target, reduction=1, *, log_target=False):
-    """nn.functional.kl_div, with the reduction as a number: 0 for none, 1 for the mean, 2 for the sum."""
+# Losses as in nn.functional, with the reduction as a number: 1 for the mean, 2 for the sum, others for none.
+
+
+def _loss(name, reduction, *args, **kwargs):
     from brisk.nn import functional
 
-    return functional.kl_div(input, target, reduction=("none", "mean", "sum")[reduction], log_target=log_target)
+    if not isinstance(reduction, int):
+        raise TypeError(f"{name}(): argument 'reduction' must be int, not {type(reduction).__name__}")
+    word = {1: "mean", 2: "sum"}.get(reduction, "none")
+    return getattr(functional, name)(*args, reduction=word, **kwargs)
+
+
+def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1):
+    """nn.functional.binary_cross_entropy_with_logits."""
+    return _loss("binary_cross_entropy_with_logits", reduction, input, target, weight=weight, pos_weight=pos_weight)
+
+
+def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
+    """nn.functional.cosine_embedding_loss."""
+    return _loss("cosine_embedding_loss", reduction, input1, input2, target, margin)
+
+
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
+    """nn.functional.ctc_loss."""
+    lengths = input_lengths, target_lengths
+    return _loss("ctc_loss", reduction, log_probs, targets, *lengths, blank=blank, zero_infinity=zero_infinity)
+
+
+def hinge_embedding_loss(input, target, margin=1.0, reduction=1):
+    """nn.functional.hinge_embedding_loss."""
+    return _loss("hinge_embedding_loss", reduction, input, target, margin)
+
+
+def kl_div(input, target, reduction=1, *, log_target=False):
+    """nn.functional.kl_div."""
+    return _loss("kl_div", reduction, input, target, log_target=log_target)
+
+
+def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
+    """nn.functional.margin_ranking_loss."""
+    return _loss("margin_ranking_loss", reduction, input1, input2, target, margin)
+
+
+def poisson_nll_loss(input, target, log_input, full, eps, reduction):
+    """nn.functional.poisson_nll_loss."""
+    return _loss("poisson_nll_loss", reduction, input, target, log_input, full, eps=eps)
+
+
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, reduction=1):
+    """nn.functional.triplet_margin_loss."""
+    return _loss("triplet_margin_loss", reduction, anchor, positive, negative, margin, p, eps, swap)
 
 
 def nuclear_norm(input, dim=None, keepdim=False):

@@ -364,21 +364,92 @@ def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
     return _scaled(_neighbours(y, dim), (1 if dx is None else dx) / 2).cumsum(dim)
 
 
-def gradient(input, *, spacing=1, dim=None, edge_order=1):
-    """Differences of neighbours over their distance: central ones inside, one-sided ones at the ends."""
-    if edge_order != 1 or not isinstance(spacing, (int, float)):
-        raise NotImplementedError(
-            "gradient: edge_order other than 1 and tensors of coordinates; spacing=number is there"
+def _steps_of(input, spacing, dims, dim_given):
+    """The distance, or the coordinates, of each dimension."""
+    if isinstance(spacing, Tensor) and spacing.dim() == 0:
+        spacing = spacing.item()
+    if isinstance(spacing, (int, float)):
+        return [spacing] * len(dims)
+    given = list(spacing)
+    if not dim_given and len(given) != input.dim():
+        raise RuntimeError(
+            "torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to 'self.dim() = "
+            f"{input.dim()}', since dim argument was not given, but got a list of length {len(given)}"
         )
-    dims = range(input.dim()) if dim is None else (dim,) if isinstance(dim, int) else dim
-    results = []
-    for d in dims:
-        n = input.shape[d]
-        inside = _divided(_divided(input.narrow(d, 2, n - 2) - input.narrow(d, 0, n - 2), spacing), 2)
-        first = _divided(input.narrow(d, 1, 1) - input.narrow(d, 0, 1), spacing)
-        last = _divided(input.narrow(d, n - 1, 1) - input.narrow(d, n - 2, 1), spacing)
-        results.append(_C.cat([first, inside, last], d))
-    return tuple(results)
+    if len(given) != len(dims):
+        raise RuntimeError(
+            "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have "
+            f"the same length, but got a spacing argument of length {len(given)} and a dim argument of length "
+            f"{len(dims)}."
+        )
+    return given
+
+
+def _parts_at(input, dim, *places):
+    """What stands at places along a dimension, with the dimension; those below 0 count from its end."""
+    return [input.narrow(dim, p % input.shape[dim], 1) for p in places]
+
+
+def _even_gradient(input, d, step, edge_order):
+    n = input.shape[d]
+    inside = _divided(_divided(input.narrow(d, 2, n - 2) - input.narrow(d, 0, n - 2), step), 2)
+    if edge_order == 1:
+        a, b, y, z = _parts_at(input, d, 0, 1, -2, -1)
+        return _C.cat([_divided(b - a, step), inside, _divided(z - y, step)], d)
+    a, b, c, x, y, z = _parts_at(input, d, 0, 1, 2, -3, -2, -1)
+    first = _scaled(a, -1.5) + _scaled(b, 2) - _scaled(c, 0.5)
+    last = _scaled(x, 0.5) - _scaled(y, 2) + _scaled(z, 1.5)
+    return _C.cat([_divided(first, step), inside, _divided(last, step)], d)
+
+
+def _three(weights, parts):
+    (a, b, c), (x, y, z) = weights, parts
+    return a * x + b * y + c * z
+
+
+def _uneven_gradient(input, d, places, edge_order):
+    """The slopes of parabolas through three neighbours."""
+    if places.dim() != 1:
+        raise RuntimeError(
+            "torch.gradient expected each element of spacing to have one dimension, but got an element with "
+            f"{places.dim()} dimensions!"
+        )
+    n, shape = input.shape[d], [1] * input.dim()
+    shape[d] = -1
+    gaps = places.diff()
+    left, right = gaps[:-1], gaps[1:]
+    weights = -right / (left * (left + right)), (right - left) / (left * right), left / (right * (left + right))
+    inside = _three([w.reshape(shape) for w in weights], [input.narrow(d, k, n - 2) for k in range(3)])
+    if edge_order == 1:
+        a, b, y, z = _parts_at(input, d, 0, 1, -2, -1)
+        return _C.cat([(b - a) / gaps[0], inside, (z - y) / gaps[-1]], d)
+    g, h = gaps[0], gaps[1]
+    weights = -(2 * g + h) / (g * (g + h)), (g + h) / (g * h), -g / (h * (g + h))
+    first = _three(weights, _parts_at(input, d, 0, 1, 2))
+    g, h = gaps[-1], gaps[-2]
+    weights = g / (h * (g + h)), -(g + h) / (g * h), (2 * g + h) / (g * (g + h))
+    last = _three(weights, _parts_at(input, d, -3, -2, -1))
+    return _C.cat([first, inside, last], d)
+
+
+def gradient(input, *, spacing=1, dim=None, edge_order=1):
+    """Differences of neighbours over their distance: central ones inside, one-sided ones at the ends.
+
+    spacing: the distance, one for each dimension, or coordinates as tensors of one dimension each."""
+    if input.dtype == _C.uint8:
+        raise RuntimeError("torch.gradient does not support uint8 input.")
+    dims = range(input.dim()) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    steps = _steps_of(input, spacing, dims, dim is not None)
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    wrapped = [d % max(input.dim(), 1) for d in dims]
+    for d in wrapped:
+        if wrapped.count(d) > 1:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+    if any(input.size(d) < edge_order + 1 for d in dims):
+        raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+    along = [_uneven_gradient if isinstance(step, Tensor) else _even_gradient for step in steps]
+    return tuple(f(input, d, step, edge_order) for f, d, step in zip(along, dims, steps))
 
 
 def histogram(input, bins=100, *, range=None, weight=None, density=False, out=None):

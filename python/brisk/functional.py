@@ -2,6 +2,7 @@
 
 from brisk import _C
 from brisk._C import Tensor
+from brisk._once import warn_once
 
 __all__ = ["cdist", "chain_matmul", "einsum", "tensordot"]
 
@@ -77,6 +78,10 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
 
 def chain_matmul(*matrices, out=None):
     """The product of matrices, in the order that takes the fewest operations."""
+    warn_once(
+        "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
+        "instead, which accepts a list of two or more tensors rather than multiple parameters."
+    )
     if len(matrices) == 1 and isinstance(matrices[0], (list, tuple)):
         matrices = matrices[0]
     return _C._chain_matmul(list(matrices), out=out)

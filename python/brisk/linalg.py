@@ -56,7 +56,8 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
 
 def _matrix_dims(x, dim):
     if isinstance(dim, int) or len(dim) != 2:
-        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {1 if isinstance(dim, int) else len(dim)}")
+        given = (dim,) if isinstance(dim, int) else dim
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, given))}")
     dims = [d + x.dim() if d < 0 else d for d in dim]
     if dims[0] == dims[1]:
         raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dim[0]}, {dim[1]})")
@@ -199,7 +200,7 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
 
 
 @_looks_like("lstsq", 2)
-def lstsq(A, B, rcond=None, *, driver=None):
+def lstsq(A, B, rcond=None, *, driver=None, out=None):
     """x that makes A x - B least, the shortest one where there are several.
 
     A has full rank, unless driver is 'gelsd' or 'gelss'."""
@@ -222,7 +223,8 @@ def lstsq(A, B, rcond=None, *, driver=None):
     if rows > columns and driver in ("gels", "gelsd", "gelss") and (not full or bool((rank == columns).all())):
         residuals = (A @ solution - right).square().sum(-2)
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else A.new_empty(0)
-    return _LstSq(solution.squeeze(-1) if vector else solution, residuals, rank, values)
+    result = _LstSq(solution.squeeze(-1) if vector else solution, residuals, rank, values)
+    return _fill("linalg_lstsq", out, result)
 
 
 # --- factorisations ---------------------------------------------------------------------------------------------------

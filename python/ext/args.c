@@ -165,11 +165,12 @@ static PyObject *call_with_out(const builtin *f, const overload *o, arg *args)
 
 static int compile(builtin *f)
 {
-    overload *all = PyMem_Calloc((size_t)f->n, sizeof *all);
+    const int count = f->n + f->older;
+    overload *all = PyMem_Calloc((size_t)count, sizeof *all);
     if (!all)
         return PyErr_NoMemory(), -1;
     int n = 0;
-    for (const binding *row = f->rows; n < f->n; row++) {
+    for (const binding *row = f->rows; n < count; row++) {
         if (!(row->where & f->where))
             continue;
         if (signature_compile(row->signature, f->where == AS_METHOD, &all[n])) {
@@ -185,6 +186,58 @@ static int compile(builtin *f)
     }
     f->overloads = all;
     return 0;
+}
+
+/* --- older orders of arguments */
+
+/* "\n\tadd(Tensor input, Tensor other)" after a text, which is stolen. */
+static PyObject *append_overload(PyObject *text, const builtin *f, int i, const binding *row)
+{
+    PyObject *shown = text ? signature_show(&f->overloads[i], row->signature) : NULL;
+    PyObject *longer = shown ? PyUnicode_FromFormat("%U\n\t%U%U", text, f->name, shown) : NULL;
+    Py_XDECREF(shown);
+    Py_XDECREF(text);
+    return longer;
+}
+
+/* Once in a process, whatever the function: so does PyTorch. */
+static int warn_of_order(const builtin *f, int older)
+{
+    static bool warned;
+    if (warned)
+        return 0;
+    warned = true;
+    PyObject *meant = PyUnicode_FromFormat("This overload of %U is deprecated:", f->name);
+    PyObject *others = PyUnicode_FromString("\nConsider using one of the following signatures instead:");
+    int i = 0;
+    for (const binding *row = f->rows; i <= older; row++) {
+        if (!(row->where & f->where))
+            continue;
+        if (i < f->n)
+            others = append_overload(others, f, i, row);
+        else if (i == older)
+            meant = append_overload(meant, f, i, row);
+        i++;
+    }
+    int r = meant && others ? PyErr_WarnFormat(PyExc_UserWarning, 1, "%U%U", meant, others) : -1;
+    Py_XDECREF(meant);
+    Py_XDECREF(others);
+    return r;
+}
+
+static PyObject *call_older(const builtin *f, PyObject *const *given, Py_ssize_t n, PyObject *names)
+{
+    arg args[MAX_PARAMS];
+    call_state s = { .function = f->name };
+    for (int i = f->n; i < f->n + f->older; i++) {
+        const overload *o = &f->overloads[i];
+        int r = parse(o, given, n, names, args, &s);
+        PyObject *result = r == FIT && warn_of_order(f, i) == 0 ? call_with_out(f, o, args) : NULL;
+        convert_release(&s);
+        if (r != MISFIT)
+            return result;
+    }
+    return explain(f, given, n, names);
 }
 
 static PyObject *call(PyObject *self, PyObject *const *given, size_t nargsf, PyObject *names)
@@ -208,7 +261,7 @@ static PyObject *call(PyObject *self, PyObject *const *given, size_t nargsf, PyO
         if (r != MISFIT)
             return result;
     }
-    return explain(f, given, n, names);
+    return call_older(f, given, n, names);
 }
 
 /* --- the two types ------------------------------------------------------------------------------------------- */
@@ -218,7 +271,7 @@ static void builtin_dealloc(PyObject *self)
     builtin *f = (builtin *)self;
     PyTypeObject *type = Py_TYPE(self);
     if (f->overloads)
-        free_overloads(f->overloads, f->n);
+        free_overloads(f->overloads, f->n + f->older);
     Py_DECREF(f->name);
     type->tp_free(self);
     Py_DECREF(type);
@@ -283,7 +336,7 @@ static PyObject *get_overloads(PyObject *self, void *c)
         return NULL;
     PyObject *list = PyList_New(0);
     int i = 0;
-    for (const binding *row = f->rows; list && i < f->n; row++) {
+    for (const binding *row = f->rows; list && i < f->n + f->older; row++) {
         if (!(row->where & f->where))
             continue;
         PyObject *shown = signature_show(&f->overloads[i++], row->signature);
@@ -302,7 +355,7 @@ static PyObject *get_doc(PyObject *self, void *c)
     for (Py_ssize_t i = 0; doc && i < PyList_GET_SIZE(shown); i++)
         Py_SETREF(doc, PyUnicode_FromFormat("%U%U%U\n", doc, f->name, PyList_GET_ITEM(shown, i)));
     int i = 0;
-    for (const binding *row = f->rows; doc && i < f->n; row++) {
+    for (const binding *row = f->rows; doc && i < f->n + f->older; row++) {
         i += (row->where & f->where) != 0;
         if (row->doc && (row->where & f->where))
             Py_SETREF(doc, PyUnicode_FromFormat("%U\n%s", doc, row->doc));
@@ -359,7 +412,7 @@ int args_init(PyObject *module)
 /* --- rows ---------------------------------------------------------------------------------------------------- */
 
 /* The callable holds its owner without a reference count: both live as long as the process. */
-static int add(PyObject *owner, int where, const binding *rows, int n)
+static int add(PyObject *owner, int where, const binding *rows, int n, int older)
 {
     PyObject *name = PyUnicode_FromStringAndSize(rows->signature, (Py_ssize_t)signature_name_length(rows->signature));
     if (!name)
@@ -373,6 +426,7 @@ static int add(PyObject *owner, int where, const binding *rows, int n)
     f->vectorcall = call;
     f->rows = rows;
     f->n = n;
+    f->older = older;
     f->where = where;
     f->name = name;
     f->overloads = NULL;
@@ -386,16 +440,16 @@ static int add_all(PyObject *owner, int where, const binding *rows, size_t n)
 {
     for (size_t i = 0, next; i < n; i = next) {
         size_t length = signature_name_length(rows[i].signature);
-        int count = 0;
+        int count = 0, older = 0;
         const binding *first = NULL;
         for (next = i; next < n && signature_name_length(rows[next].signature) == length &&
                        memcmp(rows[next].signature, rows[i].signature, length) == 0;
              next++)
             if (rows[next].where & where) {
                 first = first ? first : &rows[next];
-                count++;
+                *(rows[next].where & AS_OLDER ? &older : &count) += 1;
             }
-        if (count && add(owner, where, first, count))
+        if (count && add(owner, where, first, count, older))
             return -1;
     }
     return 0;

@@ -43,10 +43,12 @@ enum { DEFAULT_INTS = 8, DEFAULT_BYTES = offsetof(arg, ints.v) + DEFAULT_INTS * 
 
 typedef PyObject *(*bound_fn)(const arg *args);
 
-enum { AS_FUNCTION = 1, AS_METHOD = 2 };
+/* AS_OLDER, beside these: an order of arguments that is warned of, and listed in no error. It comes after all others of
+ * its name. */
+enum { AS_FUNCTION = 1, AS_METHOD = 2, AS_OLDER = 4 };
 
 typedef struct binding {
-    int where; /* AS_FUNCTION, AS_METHOD or both */
+    int where; /* AS_FUNCTION, AS_METHOD or both, and AS_OLDER */
     const char *signature;
     bound_fn call;
     const char *doc; /* one line, or NULL */

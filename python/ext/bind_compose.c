@@ -1,10 +1,11 @@
 /* bind_compose.c: composed elementwise functions, and the rows of the op table that take more arguments in Python. */
 #include "binds.h"
 #include "core/lock.h"
+#include "ops/activations.h"
 #include "ops/compose.h"
 #include "ops/elementwise.h"
 
-enum { BOTH = AS_FUNCTION | AS_METHOD };
+enum { BOTH = AS_FUNCTION | AS_METHOD, OLDER = AS_OLDER | BOTH };
 
 /* What a function computes from its first arguments; NULL with the library's error set, or a Python exception. */
 typedef bk_tensor *(*compute)(const arg *a);
@@ -109,8 +110,20 @@ static PyObject *py_rsub(const arg *a) { return py_wrap(locked(compute_rsub, a))
 FUNCTION_AND_IN_PLACE(addcmul, 4)
 FUNCTION_AND_IN_PLACE(addcdiv, 4)
 /* (self, value, tensor1, tensor2, out): the older order */
-static PyObject *py_addcmul_value(const arg *a) { return py_addcmul((const arg[]){ a[0], a[2], a[3], a[1], a[4] }); }
-static PyObject *py_addcdiv_value(const arg *a) { return py_addcdiv((const arg[]){ a[0], a[2], a[3], a[1], a[4] }); }
+#define VALUE_SECOND(name)                                                                                             \
+    static PyObject *py_##name##_value(const arg *a)                                                                   \
+    {                                                                                                                  \
+        return py_##name((const arg[]){ a[0], a[2], a[3], a[1], a[4] });                                               \
+    }                                                                                                                  \
+    static PyObject *py_##name##_value_(const arg *a) { return py_##name##_((const arg[]){ a[0], a[2], a[3], a[1] }); }
+VALUE_SECOND(addcmul)
+VALUE_SECOND(addcdiv)
+
+static bk_tensor *compute_threshold(const arg *a)
+{
+    return act_threshold(a[0].tensor, py_number_operand(&a[1].scalar), py_number_operand(&a[2].scalar));
+}
+static PyObject *py_threshold(const arg *a) { return apply_out(compute_threshold, a, 3); }
 
 /* --- quotients and powers
  * ------------------------------------------------------------------------------------------------ */
@@ -167,6 +180,27 @@ static bk_tensor *compute_clamp_min(const arg *a) { return compute_clamp((const 
 static bk_tensor *compute_clamp_max(const arg *a) { return compute_clamp((const arg[]){ a[0], { 0 }, a[1] }); }
 FUNCTION_AND_IN_PLACE(clamp_min, 2)
 FUNCTION_AND_IN_PLACE(clamp_max, 2)
+
+/* PyTorch checks bounds that are numbers before the others, and calls the dtype what C++ does. */
+static bool bounds_go_into(const arg *a, int n)
+{
+    static const bk_dtype of[] = { [NUMBER_BOOL] = BK_BOOL, [NUMBER_INT] = BK_INT64, [NUMBER_FLOAT] = BK_FLOAT32 };
+    for (int i = 1; i < n; i++) {
+        const dtype_info *to = &dtypes[tensor_dtype(a[0].tensor)];
+        bk_dtype bound = a[i].given ? of[a[i].scalar.kind] : BK_BOOL;
+        if (dtypes[bound].category > to->category) {
+            bound = dtype_is_float(bound) ? bk_get_default_dtype() : bound;
+            PyErr_Format(PyExc_RuntimeError, "result type %s can't be cast to the desired output type %s",
+                         dtypes[bound].type_name, to->c_name);
+            return false;
+        }
+    }
+    return true;
+}
+static PyObject *py_clamp_min_number_(const arg *a) { return bounds_go_into(a, 2) ? py_clamp_min_(a) : NULL; }
+static PyObject *py_clamp_max_number_(const arg *a) { return bounds_go_into(a, 2) ? py_clamp_max_(a) : NULL; }
+static PyObject *py_clamp_numbers_(const arg *a) { return bounds_go_into(a, 3) ? py_clamp_(a) : NULL; }
+
 static PyObject *py_clamp_min_number(const arg *a) { return apply_into(compute_clamp_min, a, 2, true); }
 static PyObject *py_clamp_max_number(const arg *a) { return apply_into(compute_clamp_max, a, 2, true); }
 static PyObject *py_clamp_numbers(const arg *a) { return apply_into(compute_clamp, a, 3, true); }
@@ -293,10 +327,10 @@ ROWS_WITHOUT_OUT(DEFINE_PLAIN)
     { BOTH, name "(Tensor self, Tensor other, *, Scalar alpha=1, Tensor? out=None)", py_##f, NULL },                   \
     { BOTH, name "(Tensor self, Scalar other, *, Scalar alpha=1, Tensor? out=None)", py_##f, NULL },                   \
     { AS_FUNCTION, name "(Scalar self, Tensor other, *, Scalar alpha=1, Tensor? out=None)", py_##f, NULL },            \
-    { BOTH, name "(Tensor self, Scalar alpha, Tensor other, *, Tensor? out=None)", py_##f##_alpha, NULL },             \
+    { OLDER, name "(Tensor self, Scalar alpha, Tensor other, *, Tensor? out=None)", py_##f##_alpha, NULL },            \
     { AS_METHOD, name "_(Tensor self, Tensor other, *, Scalar alpha=1)", py_##f##_, NULL },                            \
     { AS_METHOD, name "_(Tensor self, Scalar other, *, Scalar alpha=1)", py_##f##_, NULL },                            \
-    { AS_METHOD, name "_(Tensor self, Scalar alpha, Tensor other)", py_##f##_alpha_, NULL },
+    { AS_METHOD | AS_OLDER, name "_(Tensor self, Scalar alpha, Tensor other)", py_##f##_alpha_, NULL },
 #define WITH_MODE(name)                                                                                                \
     { BOTH, name "(Tensor self, Tensor other, *, str? rounding_mode=None, Tensor? out=None)", py_div, NULL },          \
     { BOTH, name "(Tensor self, Scalar other, *, str? rounding_mode=None, Tensor? out=None)", py_div, NULL },          \
@@ -307,18 +341,20 @@ ROWS_WITHOUT_OUT(DEFINE_PLAIN)
     { BOTH, name "(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor? out=None)", py_clamp, NULL },           \
     { BOTH, name "(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor? out=None)", py_clamp_numbers, NULL },   \
     { BOTH, name "_(Tensor self, Tensor? min=None, Tensor? max=None)", py_clamp_, NULL },                              \
-    { BOTH, name "_(Tensor self, Scalar? min=None, Scalar? max=None)", py_clamp_, NULL },
+    { BOTH, name "_(Tensor self, Scalar? min=None, Scalar? max=None)", py_clamp_numbers_, NULL },
 #define WITH_BOUND(name, bound)                                                                                        \
     { BOTH, #name "(Tensor self, Tensor " bound ", *, Tensor? out=None)", py_##name, NULL },                           \
     { BOTH, #name "(Tensor self, Scalar " bound ", *, Tensor? out=None)", py_##name##_number, NULL },                  \
     { BOTH, #name "_(Tensor self, Tensor " bound ")", py_##name##_, NULL },                                            \
-    { BOTH, #name "_(Tensor self, Scalar " bound ")", py_##name##_, NULL },
+    { BOTH, #name "_(Tensor self, Scalar " bound ")", py_##name##_number_, NULL },
 #define WITH_TENSORS(name)                                                                                             \
     { BOTH, #name "(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor? out=None)", py_##name,     \
       NULL },                                                                                                          \
-    { BOTH, #name "(Tensor self, Scalar value, Tensor tensor1, Tensor tensor2, *, Tensor? out=None)",                  \
+    { OLDER, #name "(Tensor self, Scalar value, Tensor tensor1, Tensor tensor2, *, Tensor? out=None)",                 \
       py_##name##_value, NULL },                                                                                       \
-    { AS_METHOD, #name "_(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", py_##name##_, NULL },
+    { AS_METHOD, #name "_(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", py_##name##_, NULL },      \
+    { AS_METHOD | AS_OLDER, #name "_(Tensor self, Scalar value, Tensor tensor1, Tensor tensor2)",                      \
+      py_##name##_value_, NULL },
 
 const binding compose_rows[] = {
     WITH_ALPHA("add", add)
@@ -328,6 +364,7 @@ const binding compose_rows[] = {
     { AS_FUNCTION, "rsub(Tensor self, Scalar other, Scalar alpha=1)", py_rsub, NULL },
     WITH_TENSORS(addcmul)
     WITH_TENSORS(addcdiv)
+    { AS_FUNCTION, "threshold(Tensor self, Scalar threshold, Scalar value, *, Tensor? out=None)", py_threshold, NULL },
     WITH_MODE("div")
     WITH_MODE("divide")
     { AS_FUNCTION, "true_divide(Scalar self, Tensor other, *, Tensor? out=None)", py_true_divide, NULL },

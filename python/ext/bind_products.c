@@ -3,7 +3,8 @@
 #include "core/error.h"
 #include "ops/numbers.h"
 
-enum { BOTH = AS_FUNCTION | AS_METHOD };
+enum { BOTH = AS_FUNCTION | AS_METHOD, OLDER = AS_OLDER | AS_FUNCTION, OLDER_METHOD = AS_OLDER | AS_METHOD };
+static const arg ONE = { .given = true, .scalar = { NUMBER_INT, 1, 1 } };
 
 #define PRODUCT(name)                                                                                                  \
     static PyObject *py_##name(const arg *a) { return py_out(bk_##name(a[0].tensor, a[1].tensor), &a[2]); }
@@ -52,6 +53,39 @@ static bk_tensor *call_addr(const arg *a)
 static PyObject *py_addr(const arg *a) { return py_out(call_addr(a), &a[5]); }
 static PyObject *py_addr_(const arg *a) { return py_write_back(&a[0], call_addr(a)); }
 
+/* Older orders: (beta, self, alpha, a, b, out) and (beta, self, a, b, out); of a method self comes first. */
+#define FACTORS_FIRST(name)                                                                                            \
+    static PyObject *py_##name##_factors(const arg *a)                                                                 \
+    {                                                                                                                  \
+        return py_##name((const arg[]){ a[1], a[3], a[4], a[0], a[2], a[5] });                                         \
+    }                                                                                                                  \
+    static PyObject *py_##name##_beta(const arg *a)                                                                    \
+    {                                                                                                                  \
+        return py_##name((const arg[]){ a[1], a[2], a[3], a[0], ONE, a[4] });                                          \
+    }                                                                                                                  \
+    static PyObject *py_##name##_of_factors(const arg *a)                                                              \
+    {                                                                                                                  \
+        return py_##name((const arg[]){ a[0], a[3], a[4], a[1], a[2], { 0 } });                                        \
+    }                                                                                                                  \
+    static PyObject *py_##name##_of_beta(const arg *a)                                                                 \
+    {                                                                                                                  \
+        return py_##name((const arg[]){ a[0], a[2], a[3], a[1], ONE, { 0 } });                                         \
+    }                                                                                                                  \
+    static PyObject *py_##name##_factors_(const arg *a)                                                                \
+    {                                                                                                                  \
+        return py_##name##_((const arg[]){ a[0], a[3], a[4], a[1], a[2] });                                            \
+    }                                                                                                                  \
+    static PyObject *py_##name##_beta_(const arg *a)                                                                   \
+    {                                                                                                                  \
+        return py_##name##_((const arg[]){ a[0], a[2], a[3], a[1], ONE });                                             \
+    }
+FACTORS_FIRST(addmm)
+FACTORS_FIRST(addmv)
+FACTORS_FIRST(addbmm)
+FACTORS_FIRST(baddbmm)
+FACTORS_FIRST(addr)
+#undef FACTORS_FIRST
+
 static PyObject *py_einsum(const arg *a) { return py_wrap(bk_einsum(a[0].s, a[1].tensors.v, a[1].tensors.n)); }
 static PyObject *py_multi_dot(const arg *a) { return py_out(bk_multi_dot(a[0].tensors.v, a[0].tensors.n), &a[1]); }
 static PyObject *py_chain_matmul(const arg *a)
@@ -83,9 +117,19 @@ static PyObject *py_cdist(const arg *a)
 #define SUM_ROWS(name, x, y)                                                                                           \
     { BOTH, #name "(Tensor self, Tensor " x ", Tensor " y ", *, Scalar beta=1, Scalar alpha=1, Tensor? out=None)",     \
       py_##name, NULL },                                                                                               \
+        { OLDER, #name "(Scalar beta, Tensor self, Scalar alpha, Tensor " x ", Tensor " y ", *, Tensor? out=None)",    \
+          py_##name##_factors, NULL },                                                                                 \
+        { OLDER, #name "(Scalar beta, Tensor self, Tensor " x ", Tensor " y ", *, Tensor? out=None)",                  \
+          py_##name##_beta, NULL },                                                                                    \
+        { OLDER_METHOD, #name "(Tensor self, Scalar beta, Scalar alpha, Tensor " x ", Tensor " y ")",                  \
+          py_##name##_of_factors, NULL },                                                                              \
+        { OLDER_METHOD, #name "(Tensor self, Scalar beta, Tensor " x ", Tensor " y ")", py_##name##_of_beta, NULL },   \
+        { AS_METHOD, #name "_(Tensor self, Tensor " x ", Tensor " y ", *, Scalar beta=1, Scalar alpha=1)",             \
+          py_##name##_, NULL },                                                                                        \
+        { OLDER_METHOD, #name "_(Tensor self, Scalar beta, Scalar alpha, Tensor " x ", Tensor " y ")",                 \
+          py_##name##_factors_, NULL },                                                                                \
     {                                                                                                                  \
-        AS_METHOD, #name "_(Tensor self, Tensor " x ", Tensor " y ", *, Scalar beta=1, Scalar alpha=1)", py_##name##_, \
-            NULL                                                                                                       \
+        OLDER_METHOD, #name "_(Tensor self, Scalar beta, Tensor " x ", Tensor " y ")", py_##name##_beta_, NULL         \
     }
 
 const binding products_rows[] = {

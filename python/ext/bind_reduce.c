@@ -6,6 +6,7 @@
 #include "binds.h"
 #include "core/scope.h"
 #include "ops/elementwise.h"
+#include "ops/reduce.h"
 #include "return_types.h"
 
 enum { BOTH = AS_FUNCTION | AS_METHOD };
@@ -193,11 +194,17 @@ SPREAD_AND_MEAN(std_mean, bk_std)
 
 static PyObject *py_cov(const arg *a)
 {
-    if (a[2].given || a[3].given) {
-        PyErr_SetString(PyExc_NotImplementedError, "cov(): fweights and aweights are not implemented");
+    double freedom;
+    bk_tensor *c = moments_cov(a[0].tensor, (double)a[1].i, a[2].tensor, a[3].tensor, &freedom);
+    if (c && freedom <= 0 &&
+        PyErr_WarnEx(PyExc_UserWarning,
+                     "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
+                     "observations.",
+                     1)) {
+        bk_release(c);
         return NULL;
     }
-    return py_wrap(bk_cov(a[0].tensor, (double)a[1].i));
+    return py_wrap(c);
 }
 
 static PyObject *py_corrcoef(const arg *a) { return py_wrap(bk_corrcoef(a[0].tensor)); }
@@ -216,9 +223,7 @@ static bool order_of(const arg *p, double *order)
         const char *text = PyUnicode_AsUTF8(p->object);
         if (text && !strcmp(text, "fro"))
             return true;
-        if (text && !strcmp(text, "nuc"))
-            PyErr_SetString(PyExc_NotImplementedError, "norm(): the nuclear norm is not implemented");
-        else if (text)
+        if (text)
             PyErr_Format(PyExc_RuntimeError, "linalg.matrix_norm: Order %s not supported.", text);
         return false;
     }
@@ -238,11 +243,50 @@ static bk_tensor *norm_as(const bk_tensor *t, double p, uint32_t mask, bool keep
     return scope_return(bk_norm(bk_to(t, dtype->dtype), p, mask, keepdim));
 }
 
+static bool is_nuclear(const arg *p)
+{
+    return p->given && PyUnicode_Check(p->object) && PyUnicode_CompareWithASCIIString(p->object, "nuc") == 0;
+}
+
+/* The dims that are meant, as a tuple: all of them where none are named. */
+static PyObject *dims_tuple(const arg *self, const arg *dim)
+{
+    const int n = dim->given ? dim->ints.n : self->tensor->layout->ndim;
+    PyObject *dims = PyTuple_New(n);
+    for (int i = 0; dims && i < n; i++) {
+        PyObject *d = PyLong_FromLongLong(dim->given ? dim->ints.v[i] : i);
+        if (d)
+            PyTuple_SET_ITEM(dims, i, d);
+        else
+            Py_CLEAR(dims);
+    }
+    return dims;
+}
+
+/* It is linalg.matrix_norm's work. */
+static PyObject *nuclear_norm(const arg *a)
+{
+    PyObject *module = PyImport_ImportModule("brisk.linalg"), *dims = module ? dims_tuple(&a[0], &a[2]) : NULL;
+    PyObject *dtype = a[5].object ? a[5].object : Py_None, *out = a[4].object ? a[4].object : Py_None;
+    PyObject *function = dims ? PyObject_GetAttrString(module, "matrix_norm") : NULL;
+    PyObject *args = function ? Py_BuildValue("(OsOO)", a[0].object, "nuc", dims, a[3].b ? Py_True : Py_False) : NULL;
+    PyObject *names = args ? Py_BuildValue("{sOsO}", "dtype", dtype, "out", out) : NULL;
+    PyObject *answer = names ? PyObject_Call(function, args, names) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(dims);
+    Py_XDECREF(function);
+    Py_XDECREF(args);
+    Py_XDECREF(names);
+    return answer;
+}
+
 /* a: self, p, dim, keepdim, out, dtype */
 static PyObject *py_norm(const arg *a)
 {
     uint32_t mask;
     double p;
+    if (is_nuclear(&a[1]))
+        return nuclear_norm(a);
     if (!order_of(&a[1], &p) || !dims_of(&a[0], &a[2], &mask))
         return NULL;
     return py_out(norm_as(a[0].tensor, p, mask, a[3].b, &a[5]), &a[4]);

@@ -30,10 +30,28 @@ static PyObject *type_error(const request *q, const char *format, ...)
 
 /* --- one overload -------------------------------------------------------------------------------------------- */
 
+static bool takes_nothing(const overload *o) { return o->n == o->hidden + o->withheld; }
+
+/* In the words of the interpreter, to which PyTorch leaves such calls. */
+static PyObject *takes_no(const request *q, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    PyObject *what = PyUnicode_FromFormatV(format, args);
+    va_end(args);
+    if (what)
+        PyErr_Format(PyExc_TypeError, "%s.%U() takes no%U", q->f->where == AS_METHOD ? "TensorBase" : "torch",
+                     q->f->name, what);
+    Py_XDECREF(what);
+    return NULL;
+}
+
 static PyObject *too_many(const overload *o, const request *q)
 {
     int most = o->positional - o->hidden, least = o->required - o->hidden;
     const char *were = q->n - o->hidden == 1 ? "was" : "were";
+    if (takes_nothing(o))
+        return takes_no(q, " arguments (%zd given)", q->n - o->hidden);
     if (least < most)
         return type_error(q, " takes from %d to %d positional arguments but %zd %s given", least, most,
                           q->n - o->hidden, were);
@@ -99,6 +117,8 @@ static bool fits(const param *p, int i, PyObject *value, const request *q)
 static PyObject *explain_one(const overload *o, const request *q)
 {
     bool spread = o->spread >= 0 && q->n > o->positional && convert_is_int(q->given[o->spread]);
+    if (takes_nothing(o) && q->keywords)
+        return takes_no(q, " keyword arguments");
     if (q->n > o->positional && !spread)
         return too_many(o, q);
     for (int i = 0; i < o->n; i++) {

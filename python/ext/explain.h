@@ -9,6 +9,7 @@ typedef struct builtin {
     overload *overloads; /* compiled at first use */
     const binding *rows; /* those of this name begin here; others of `where` not ours lie between */
     int n;               /* overloads */
+    int older;           /* and after these, orders of arguments that are warned of */
     int where;           /* AS_FUNCTION or AS_METHOD */
     PyObject *name;
     PyObject *owner; /* the module or the type; not counted */

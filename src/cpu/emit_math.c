@@ -152,25 +152,25 @@ int ir_expm1(ir_code *c, ir_type type, int x, int y, int z)
     return ir_copysign(c, ir_select(c, ir_compare(c, IR_EQ, n, k(c, 0)), p, mul(c, k(c, 2), half)), x);
 }
 
-static int above_zero(ir_code *c, int x, int yes, int no)
+static int below_zero(ir_code *c, int x, int yes, int no)
 {
-    return ir_select(c, ir_compare(c, IR_GT, x, k(c, 0)), yes, no);
+    return ir_select(c, ir_compare(c, IR_LT, x, k(c, 0)), yes, no);
 }
 
 int ir_elu(ir_code *c, ir_type type, int x, int y, int z)
 {
-    return above_zero(c, x, x, mul(c, y, ir_expm1(c, type, x, y, z)));
+    return below_zero(c, x, mul(c, y, ir_expm1(c, type, x, y, z)), x);
 }
 
 int ir_celu(ir_code *c, ir_type type, int x, int y, int z)
 {
-    return above_zero(c, x, x, mul(c, y, ir_expm1(c, type, quotient(c, x, y), y, z)));
+    return below_zero(c, x, mul(c, y, ir_expm1(c, type, quotient(c, x, y), y, z)), x);
 }
 
 int ir_selu(ir_code *c, ir_type type, int x, int y, int z)
 {
-    int yes = mul(c, k(c, (float)1.0507009873554804934193349852946), x);
-    return above_zero(c, x, yes, mul(c, k(c, (float)1.7580993408473768599402175208123), ir_expm1(c, type, x, y, z)));
+    int above = mul(c, k(c, (float)1.0507009873554804934193349852946), x);
+    return below_zero(c, x, mul(c, k(c, (float)1.7580993408473768599402175208123), ir_expm1(c, type, x, y, z)), above);
 }
 
 int ir_tanh(ir_code *c, ir_type type, int x, int y, int z)

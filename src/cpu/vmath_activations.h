@@ -136,7 +136,7 @@ VM double logsigmoid_d(double x) { return (x < 0 ? x : 0) - log1p(exp_d(-abs_d(x
 
 #define SELU_SCALE       1.0507009873554804934193349852946
 #define SELU_SCALE_ALPHA 1.7580993408473768599402175208123
-VM float selu_f(float x) { return x > 0 ? (float)SELU_SCALE * x : (float)SELU_SCALE_ALPHA * expm1_f(x); }
-VM double selu_d(double x) { return x > 0 ? SELU_SCALE * x : SELU_SCALE_ALPHA * expm1(x); }
+VM float selu_f(float x) { return x < 0 ? (float)SELU_SCALE_ALPHA * expm1_f(x) : (float)SELU_SCALE * x; }
+VM double selu_d(double x) { return x < 0 ? SELU_SCALE_ALPHA * expm1(x) : SELU_SCALE * x; }
 
 #endif

@@ -63,7 +63,7 @@ bk_tensor *act_threshold(const bk_tensor *x, operand threshold, operand value)
     bk_dtype dtype = tensor_dtype(x);
     if (dtype == BK_BOOL)
         return error_null(BK_NOT_IMPLEMENTED, "\"threshold_cpu\" not implemented for 'Bool'");
-    if (factor_check(threshold, dtype) < 0 || factor_check(value, dtype) < 0)
+    if (factor_check(threshold, dtype) < 0 || number_check(value, dtype) < 0)
         return NULL;
     bk_scope_push();
     bk_tensor *low = ew_with(EW_le, x, threshold);
@@ -73,7 +73,7 @@ bk_tensor *act_threshold(const bk_tensor *x, operand threshold, operand value)
 
 bk_tensor *act_hardshrink(const bk_tensor *x, double lambda)
 {
-    if (!check_float(x, "hardshrink_cpu"))
+    if (!check_float(x, "hardshrink_cpu") || number_check(number_float(lambda), tensor_dtype(x)) < 0)
         return NULL;
     bk_scope_push();
     bk_tensor *low = ew_with(EW_le, bk_abs(x), number_float(lambda));
@@ -83,10 +83,12 @@ bk_tensor *act_hardshrink(const bk_tensor *x, double lambda)
 
 bk_tensor *act_softshrink(const bk_tensor *x, double lambda)
 {
-    if (!(lambda >= 0))
-        return error_null(BK_RUNTIME_ERROR, "lambda must be greater or equal to 0, but found to be %g.", lambda);
-    if (!check_float(x, "softshrink_cpu"))
+    bk_dtype dtype = tensor_dtype(x);
+    if (!check_float(x, "softshrink_check"))
         return NULL;
+    if (!(lambda >= 0 && lambda <= number_greatest(dtype)))
+        return error_null(BK_RUNTIME_ERROR, "lambda must be in range [0, %g] for input dtype %s, but found %g",
+                          number_greatest(dtype), dtypes[dtype].type_name, lambda);
     bk_scope_push();
     bk_tensor *t = widen(x);
     bk_tensor *high = ew_with(EW_gt, t, number_float(lambda)), *low = ew_with(EW_lt, t, number_float(-lambda));

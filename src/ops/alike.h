@@ -17,12 +17,24 @@ node *number_node(operand o, bk_dtype dtype); /* a constant */
 /* Whether an operand of layout l is repeated to the sizes of the first one, which decides the result's layout. */
 bool fits_under(const layout *l, const layout *first);
 
-/* A 16-bit float is multiplied and divided by a number at the precision the op is computed in; what is added is rounded
- * first. So it is in PyTorch. */
+/* A 16-bit float is multiplied and divided by a number at the precision the op is computed in, and so are those that
+ * have one for a parameter; what is added is rounded first. So it is in PyTorch. */
+static inline bool keeps_precision(int op)
+{
+    switch (op) {
+    case EW_mul:
+    case EW_div:
+    case EW_leaky_relu:
+    case EW_elu:
+    case EW_celu:
+    case EW_softplus:
+    case EW_lerp: return true;
+    default: return false;
+    }
+}
 static inline bk_dtype number_precision(int op, bk_dtype d)
 {
-    bool keeps = op == EW_mul || op == EW_div;
-    return keeps && (d == BK_FLOAT16 || d == BK_BFLOAT16) ? BK_FLOAT32 : d;
+    return (d == BK_FLOAT16 || d == BK_BFLOAT16) && keeps_precision(op) ? BK_FLOAT32 : d;
 }
 
 /* Whether an operand takes the short way beside a first one of this dtype and layout. */

@@ -10,6 +10,7 @@
 #include "cpu/move.h"
 #include "cpu/sort.h"
 #include "ops/elementwise.h"
+#include "ops/numbers.h"
 #include "ops/read.h"
 #include "ops/reduce.h"
 
@@ -256,7 +257,8 @@ static int histc_range(const bk_tensor *t, double *low, double *high)
         return error_int(BK_RUNTIME_ERROR, "torch.histc: range of [%g, %g] is not finite", *low, *high);
     if (*low >= *high)
         return error_int(BK_RUNTIME_ERROR, "torch.histc: max must be larger than min");
-    return 0;
+    const bk_dtype dtype = tensor_dtype(t);
+    return number_check(number_float(*low), dtype) < 0 || number_check(number_float(*high), dtype) < 0 ? -1 : 0;
 }
 
 static bk_tensor *histc(const bk_tensor *t, int64_t bins, double low, double high)

@@ -190,6 +190,9 @@ static int resolve_dtypes(int op, const operand *in, bk_dtype want[static MAX_IN
         want[1] = number_precision(op, common);
     if (op == EW_mul && !in[0].value)
         want[0] = number_precision(op, common);
+    for (int k = 1; row->arity == 3 && k < 3; k++)
+        if (!in[k].value)
+            want[k] = number_precision(op, common);
     if (first)
         want[0] = BK_BOOL;
     *result = ew_gives_bool((ew_op)op) ? BK_BOOL : common;
@@ -691,6 +694,8 @@ int write_result(bk_tensor *t, const bk_tensor *result)
 /* x ** 2 is x * x: the powers that PyTorch computes without pow. */
 static int cheaper_power(const operand *in)
 {
+    if (in[0].value && in[0].value->dtype == BK_BOOL && !in[1].value && in[1].category == CATEGORY_BOOL)
+        return EW_ge; /* False ** True is the one that is false */
     if (in[1].value || !in[0].value || !dtype_is_float((bk_dtype)in[0].value->dtype))
         return EW_pow;
     double p = in[1].d;
@@ -747,6 +752,10 @@ bk_tensor *ew_apply_python(int op, const operand *in)
         return divide_number(in);
     if (op == EW_where && check_choices(in) < 0)
         return NULL;
+    if (op == EW_lerp && check_lerp(in) < 0)
+        return NULL;
+    if (op == EW_mul && !in[0].value) /* torch.mul(number, x): unlike number * x, a product of two tensors to PyTorch */
+        return ew_apply(op, (const operand[]){ number_narrowed(in[0], (bk_dtype)in[1].value->dtype), in[1] });
     if (op != EW_pow)
         return ew_apply(op, in);
     if (check_power(op, in) < 0)
@@ -759,6 +768,8 @@ bk_tensor *ew_apply_python(int op, const operand *in)
 
 int ew_apply_python_in_place(int op, bk_tensor *t, const operand *in)
 {
+    if (op == EW_lerp && check_lerp(in) < 0)
+        return -1;
     return check_power(op, in) < 0 ? -1 : ew_apply_in_place(op == EW_pow ? cheaper_power(in) : op, t, in);
 }
 

@@ -2,7 +2,6 @@
  *
  * Indices are checked here, when they are recorded, so that an error comes on the line that caused it. A write records
  * one node over the whole cell of the tensor it is made through, naming the region: no copy is made of a view. */
-#include "ops/numbers.h"
 #include "ops/index.h"
 
 #include <stdio.h>
@@ -636,8 +635,9 @@ int bk_index_fill_t_(bk_tensor *t, int dim, const bk_tensor *index, const bk_ten
                          "index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).",
                          value->layout->ndim);
     bk_scope_push();
-    const bk_tensor *cast = bk_to(value, tensor_dtype(t));
     lock_take();
+    bool good = tensor_read(value, &in) && value_check(in, tensor_dtype(t)) == 0;
+    const bk_tensor *cast = good ? bk_to(value, tensor_dtype(t)) : NULL;
     int status = cast && tensor_read(cast, &in)
                      ? write_slices_locked(OP_index_fill, "index_fill_", t, dim, index, NULL, in)
                      : -1;

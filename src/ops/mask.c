@@ -16,24 +16,6 @@
 
 static bool is_mask(const bk_tensor *t) { return tensor_dtype(t) == BK_BOOL; }
 
-/* The value as a number, where it has to be one that x's dtype can hold. */
-static int check_value(bk_dtype dtype, operand value)
-{
-    if (!value.value)
-        return number_check(value, dtype);
-    if (dtype_is_float(dtype) || value.value->dtype == dtype)
-        return 0;
-    bk_scope_push();
-    bk_tensor *t = tensor_at(value.value, NULL);
-    char *data = t ? tensor_data(t) : NULL;
-    bk_dtype from = (bk_dtype)value.value->dtype;
-    int status = !data                  ? -1
-                 : dtype_is_float(from) ? number_check(number_float(dtype_load_double(from, data)), dtype)
-                                        : number_check(number_int(dtype_load_int(from, data)), dtype);
-    bk_scope_pop();
-    return status;
-}
-
 /* where(mask, value, x), in x's dtype. */
 static bk_tensor *filled(const bk_tensor *x, const bk_tensor *mask, operand value)
 {
@@ -46,7 +28,7 @@ static bk_tensor *filled(const bk_tensor *x, const bk_tensor *mask, operand valu
                           "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with %d "
                           "dimension(s).",
                           value.value->layout->ndim);
-    if (check_value(tensor_dtype(x), value) < 0)
+    if (value_check(value, tensor_dtype(x)) < 0)
         return NULL;
     owned cast = operand_cast(value, tensor_dtype(x));
     if (!cast.value)

@@ -43,19 +43,80 @@ bk_tensor *bk_std(const bk_tensor *t, uint32_t dims, double correction, bool kee
 /* --- matrices of them
  * -------------------------------------------------------------------------------------------------- */
 
-static bk_tensor *covariance(const bk_tensor *t, double correction)
+static bk_tensor *plain_covariance(const bk_tensor *x, double correction, double *freedom)
+{
+    double n = *freedom = (double)x->layout->sizes[1] - correction;
+    bk_tensor *centred = bk_sub(x, bk_mean(x, 2, true));
+    return bk_div_s(bk_matmul(centred, bk_transpose(centred, 0, 1)), n > 0 ? n : 0);
+}
+
+static int check_weights(const bk_tensor *w, const char *name, bool real, int64_t observations)
+{
+    const dtype_info *d = &dtypes[tensor_dtype(w)];
+    if (w->layout->ndim > 1)
+        return error_int(BK_RUNTIME_ERROR,
+                         "cov(): expected %s to have one or fewer dimensions but got %s with %d dimensions", name, name,
+                         w->layout->ndim);
+    if (d->category != (real ? CATEGORY_FLOAT : CATEGORY_INT))
+        return error_int(BK_RUNTIME_ERROR, "cov(): expected %s to have %s dtype but got %s with %s dtype", name,
+                         real ? "floating point" : "integral", name, d->type_name);
+    if (w->layout->numel != observations)
+        return error_int(BK_RUNTIME_ERROR,
+                         "cov(): expected %s to have the same numel as there are observations in the input but got "
+                         "%lld != %lld",
+                         name, (long long)w->layout->numel, (long long)observations);
+    bk_tensor *least = observations ? bk_min(w) : NULL;
+    if (observations && !least)
+        return -1;
+    if (least && bk_item(least) < 0)
+        return error_int(BK_RUNTIME_ERROR, "cov(): %s cannot be negative", name);
+    return 0;
+}
+
+/* As PyTorch has it: with weights of importance what is taken off the sum of weights is their own average. */
+static bk_tensor *weighted_covariance(const bk_tensor *x, double correction, const bk_tensor *frequencies,
+                                      const bk_tensor *importances, double *freedom)
+{
+    const int64_t n = x->layout->sizes[1];
+    if ((frequencies && check_weights(frequencies, "fweights", false, n) < 0) ||
+        (importances && check_weights(importances, "aweights", true, n) < 0))
+        return NULL;
+    const bk_tensor *w = !importances ? frequencies : frequencies ? bk_mul(frequencies, importances) : importances;
+    bk_tensor *sum = bk_sum(w, 0, false);
+    if (!sum)
+        return NULL;
+    if (bk_item(sum) == 0)
+        return error_null(BK_RUNTIME_ERROR, "cov(): weights sum to zero, can't be normalized");
+    bk_tensor *off = importances ? bk_div(bk_mul_s(bk_sum(bk_mul(w, importances), 0, false), correction), sum) : NULL;
+    bk_tensor *over = importances ? bk_sub(sum, off) : bk_sub_s(sum, correction);
+    if (!over)
+        return NULL;
+    *freedom = bk_item(over);
+    bk_tensor *centred = bk_sub(x, bk_div(bk_sum(bk_mul(x, w), 2, true), sum));
+    bk_tensor *c = bk_matmul(centred, bk_transpose(bk_mul(centred, w), 0, 1));
+    return *freedom > 0 ? bk_div(c, over) : bk_div_s(c, 0);
+}
+
+static bk_tensor *covariance(const bk_tensor *t, double correction, const bk_tensor *frequencies,
+                             const bk_tensor *importances, double *freedom)
 {
     const bk_tensor *x = t->layout->ndim < 2 ? bk_view(t, 2, (int64_t[]){ 1, -1 }) : t;
     x = x && !dtype_is_float(tensor_dtype(x)) ? bk_to(x, bk_get_default_dtype()) : x;
     if (!x)
         return NULL;
-    double n = (double)x->layout->sizes[1] - correction;
-    bk_tensor *centred = bk_sub(x, bk_mean(x, 2, true));
-    bk_tensor *c = bk_div_s(bk_matmul(centred, bk_transpose(centred, 0, 1)), n > 0 ? n : 0);
+    bk_tensor *c = frequencies || importances ? weighted_covariance(x, correction, frequencies, importances, freedom)
+                                              : plain_covariance(x, correction, freedom);
     return bk_squeeze(c, BK_MAX_NDIM);
 }
 
 bk_tensor *bk_cov(const bk_tensor *t, double correction)
+{
+    double freedom;
+    return moments_cov(t, correction, NULL, NULL, &freedom);
+}
+
+bk_tensor *moments_cov(const bk_tensor *t, double correction, const bk_tensor *frequencies,
+                       const bk_tensor *importances, double *freedom)
 {
     if (!t)
         return NULL;
@@ -67,7 +128,7 @@ bk_tensor *bk_cov(const bk_tensor *t, double correction)
     if (tensor_dtype(t) == BK_BOOL)
         return error_null(BK_RUNTIME_ERROR, "cov(): bool dtype is not supported for input");
     bk_scope_push();
-    return scope_return(covariance(t, correction));
+    return scope_return(covariance(t, correction, frequencies, importances, freedom));
 }
 
 /* The diagonal as a view: one stride for both dimensions. */

@@ -49,7 +49,7 @@ static void store_floats(bk_dtype dtype, char *to, int64_t count, double start, 
 
 static int check_range(double start, double end, double step)
 {
-    if (step == 0)
+    if (!(step < 0 || step > 0))
         return error_int(BK_RUNTIME_ERROR, "step must be nonzero");
     if (!isfinite(start) || !isfinite(end))
         return error_int(BK_RUNTIME_ERROR, "unsupported range: %g -> %g", start, end);

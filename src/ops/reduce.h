@@ -28,6 +28,11 @@ bk_tensor *record_choice(int op, operand in, bk_dtype dtype, const layout *l, at
  * whose own formula is better than that of their parts. */
 bk_tensor *record_named(int op, const bk_tensor *t, const bk_tensor *value, attr a);
 
+/* bk_cov with weights for the observations, either of which may be NULL; *freedom: what it divides by; below 0
+ * it divides by 0. */
+bk_tensor *moments_cov(const bk_tensor *t, double correction, const bk_tensor *frequencies,
+                       const bk_tensor *importances, double *freedom);
+
 /* x at indices along dim (sizes as the indices', or without dim where the node's ndim is less), with op's name on the
  * tape. */
 bk_tensor *record_pick(int op, const bk_tensor *t, const bk_tensor *indices, int dim);

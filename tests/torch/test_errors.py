@@ -1,5 +1,6 @@
 """Bad input raises what PyTorch raises, on the line that caused it, in words that name what did not fit."""
 
+import subprocess
 import sys
 import traceback
 import warnings
@@ -345,3 +346,34 @@ def test_what_was_once_accepted_is_refused_in_pytorchs_words(line):
             evaluate(module, line)
         said.append((type(refused.value), str(refused.value)))
     assert said[0] == said[1]
+
+
+ONCE = """
+import sys, warnings
+torch = __import__(sys.argv[1])
+for call in sys.argv[2:]:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        eval(call), eval(call)
+    print([(str(w.message).partition(" (Triggered")[0], w.filename) for w in seen])
+"""
+OLDER_NAMES = [
+    "torch.cross(torch.ones(3), torch.ones(3))",
+    "torch.chain_matmul(torch.eye(2), torch.eye(2))",
+    "torch.lu(torch.eye(2))",
+    "torch.lu_solve(torch.ones(2, 1), *torch.linalg.lu_factor(torch.eye(2)))",
+    "torch.triangular_solve(torch.ones(2, 1), torch.eye(2))",
+]
+
+
+def test_a_function_that_has_a_new_name_says_so_once():
+    """In programs of their own: what was warned of before is known."""
+
+    def said(m):
+        command = [sys.executable, "-c", ONCE, m.__name__, *OLDER_NAMES]
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        return [[text for text, _ in eval(line)] for line in lines], lines
+
+    ours, theirs = said(SUT), said(REF)
+    assert ours[0] == theirs[0]
+    assert all("<string>" in line for line in ours[1])  # on the user's line
