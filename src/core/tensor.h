@@ -203,7 +203,7 @@ int tensor_check_leaf(const bk_tensor *t);
 void tensor_count_write(bk_tensor *t);
 /* The tape node where t's gradient goes, NULL when t needs none. Borrowed. */
 node *tensor_edge(const bk_tensor *t);
-bool tensor_whole(const bk_tensor *t);
+static inline bool tensor_whole(const bk_tensor *t) { return t->layout == t->cell->value->layout && t->offset == 0; }
 /* The address of t's first element, evaluated; NULL with the error set. */
 char *tensor_data(const bk_tensor *t);
 static inline bk_dtype tensor_dtype(const bk_tensor *t) { return (bk_dtype)t->cell->value->dtype; }
@@ -222,7 +222,6 @@ bk_tensor *tensor_as_own(bk_tensor *view);
 bk_tensor *tensor_base(const bk_tensor *t);
 /* The track of t, made when it has none. */
 track *tensor_track(bk_tensor *t);
-void track_release(track *k);
 void track_leave(bk_tensor *t); /* t is on no tape from here on */
 /* t, a view of a tensor without gradients, is about to become a leaf. PyTorch does not forget what it was: when that
  * tensor comes onto the tape by a write, so does t. Until then views of t that were made before a write lead nowhere.

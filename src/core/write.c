@@ -3,8 +3,8 @@
  * A write moves the cell of a handle to a new value, and its track to a new place when the tape sees the write. Whoever
  * read before keeps what he read.
  *
- * Invariants: as in tensor.c. What is written is recorded, or goes straight to memory where nobody else holds the
- * value; memory that somebody outside can see receives the write itself, at once. */
+ * Invariants: as in tensor.c and track.c. What is written is recorded, or goes straight to memory where nobody else
+ * holds the value; memory that somebody outside can see receives the write itself, at once. */
 #include "core/handle.h"
 
 #include <string.h>
