@@ -150,9 +150,25 @@ bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, boo
     v->made_at = next_sequence;
     next_sequence += 1 + (l->numel == 0); /* edge_straight */
     v->flags = (uint8_t)((differentiable ? TENSOR_VIEW : 0) | (t->flags & (TENSOR_DATA | TENSOR_INFERENCE)));
-    if (k && t->flags & TENSOR_VIEW && tensor_tracked(t))
+    if (k && (t->flags & TENSOR_BESIDE || (t->flags & TENSOR_VIEW && tensor_tracked(t))))
         v->from = bk_retain((bk_tensor *)t);
     return scope_add(v);
+}
+
+/* A view of a view beside the tape is one of what that is a view of, so that none keeps a row of others alive. */
+bk_tensor *tensor_beside(const bk_tensor *t, const layout *l, int64_t offset)
+{
+    bk_tensor *v = tensor_alias(t, l, offset, false);
+    if (!v || t->flags & TENSOR_INFERENCE) /* of which PyTorch keeps no account */
+        return v;
+    v->flags |= TENSOR_BESIDE;
+    v->from = bk_retain(t->flags & TENSOR_BESIDE ? t->from : (bk_tensor *)t);
+    return v;
+}
+
+bk_tensor *tensor_view_of(const bk_tensor *t, const layout *l, int64_t offset)
+{
+    return grad_enabled() ? tensor_alias(t, l, offset, true) : tensor_beside(t, l, offset);
 }
 
 bk_tensor *apart_open(const bk_tensor *t)
@@ -194,7 +210,19 @@ static bk_tensor *owner_of(track *k, cell *c)
 }
 
 bk_tensor *track_tensor(track *k) { return owner_of(k, k->cell); }
-bk_tensor *tensor_base(const bk_tensor *t) { return owner_of(t->track->part ? t->track->under : t->track, t->cell); }
+
+bk_tensor *tensor_base(const bk_tensor *t)
+{
+    bk_tensor *base = NULL;
+    do {
+        while (t->flags & TENSOR_VIEW && t->from && t->from->track == t->track)
+            t = t->from;
+        base = t->flags & TENSOR_BESIDE ? tensor_same(t->from)
+                                        : owner_of(t->track->part ? t->track->under : t->track, t->cell);
+        t = base;
+    } while (t && tensor_is_view(t));
+    return base;
+}
 
 bk_tensor *cell_tensor(cell *c, const layout *l, int64_t offset)
 {

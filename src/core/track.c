@@ -61,7 +61,7 @@ track *tensor_track(bk_tensor *t) { return track_of(t); }
 
 void track_leave(bk_tensor *t)
 {
-    t->flags &= (uint8_t)~(TENSOR_VIEW | TENSOR_PART);
+    t->flags &= (uint8_t)~(TENSOR_VIEW | TENSOR_PART | TENSOR_BESIDE);
     handle_drop_keeper(t);
     if (t->track)
         track_drop(t);
@@ -393,7 +393,11 @@ static node *view_edge(bk_tensor *t, node *place, const layout *whole, const lay
 }
 
 /* The view that t was made of. One whose memory was written to since counts as an as_strided of the base: NULL. */
-static bk_tensor *one_above(const bk_tensor *t) { return t->made_version != t->cell->version ? NULL : t->from; }
+static bk_tensor *one_above(const bk_tensor *t)
+{
+    bk_tensor *up = t->made_version != t->cell->version ? NULL : t->from;
+    return up && up->flags & TENSOR_VIEW ? up : NULL;
+}
 
 /* The view that t is a part of, whose gradient gets t's: NULL where t is one of what its track stands for. One whose
  * elements share memory is passed by where t does not know its part of those apart. */
@@ -435,7 +439,7 @@ static node *edge_apart(bk_tensor *t, node *place, const bk_tensor *above, node 
         return view_edge(t, through, above->layout->plain, t->apart, t->apart_offset);
     if (above)
         return view_edge(t, through, above->layout, t->layout, t->offset - above->offset);
-    if (t->apart && !t->from && t->made_version == t->cell->version) /* of a leaf */
+    if (t->apart && !one_above(t) && t->made_version == t->cell->version) /* of a leaf */
         return view_edge(t, place, t->track->layout->plain, t->apart, t->apart_offset);
     return view_edge(t, place, t->track->layout, t->layout, t->offset - t->track->offset);
 }
@@ -623,9 +627,14 @@ bool tensor_leave_behind(bk_tensor *t)
 bk_tensor *tensor_as_own(bk_tensor *view)
 {
     operand in;
-    if (!view || !(view->flags & TENSOR_VIEW) || !tensor_tracked(view))
+    if (!view || !(view->flags & (TENSOR_VIEW | TENSOR_BESIDE)))
         return view;
     lock_take();
+    if (!tensor_tracked(view)) {
+        track_leave(view);
+        lock_give();
+        return view;
+    }
     bk_tensor *own = tensor_read(view, &in) ? tensor_at(in.value, in.edge) : NULL;
     lock_give();
     return own;

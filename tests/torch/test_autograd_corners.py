@@ -366,3 +366,77 @@ def test_a_long_chain_of_views_is_read_without_recursion():
         y = y[0:1]
     (y * 3).sum().backward()
     assert x.grad.tolist() == [3.0]
+
+
+VIEWS_BESIDE_THE_TAPE = {
+    "what a custom function made a view": lambda m, x: [View.of(m).apply(x)],
+    "an input that a custom function returned": lambda m, x: [Same.of(m).apply(x)],
+    "a view of such a view": lambda m, x: [View.of(m).apply(x)[1:][1:]],
+    "a custom function without gradients": lambda m, x: [View.of(m).apply(x.detach())],
+    "views without gradients, of each other": lambda m, x: without_gradients(m, lambda: [x.view(-1), x[0][1:], x.t()]),
+    "a view of a view without gradients": lambda m, x: [without_gradients(m, lambda: x.view(-1)).detach()[1:]],
+    "what is no view": lambda m, x: without_gradients(m, lambda: [x.repeat(2), x.detach(), x.rot90(), x @ x]),
+    "views in inference mode": lambda m, x: in_inference_mode(m, lambda: [x[0], (x * 2)[0]]),
+}
+
+
+class View:
+    @staticmethod
+    def of(m):
+        class Flat(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.view(-1)
+
+            @staticmethod
+            def backward(ctx, g):
+                return g.view(2, 2)
+
+        return Flat
+
+
+class Same:
+    @staticmethod
+    def of(m):
+        class Itself(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x
+
+            @staticmethod
+            def backward(ctx, g):
+                return g
+
+        return Itself
+
+
+def without_gradients(m, f):
+    with m.no_grad():
+        return f()
+
+
+def in_inference_mode(m, f):
+    with m.inference_mode():
+        return f()
+
+
+@pytest.mark.parametrize("case", VIEWS_BESIDE_THE_TAPE)
+def test_a_view_beside_the_tape_knows_what_it_is_a_view_of(case):
+    def program(m):
+        x = m.ones(2, 2, requires_grad=True)
+        return [(v._is_view(), v._base is x, v._base is None) for v in VIEWS_BESIDE_THE_TAPE[case](m, x)]
+
+    both(program)
+
+
+def test_views_of_views_without_gradients_keep_no_row_of_each_other_alive():
+    import weakref
+
+    for m in (SUT, REF):
+        x = m.ones(3)
+        with m.no_grad():
+            between = x[:2]
+            last = between[:1]
+        gone = weakref.ref(between)
+        del between
+        assert gone() is None and last._base is x
