@@ -190,6 +190,30 @@ T.autograd.grad((x * x).sum(), "a")
 T.autograd.grad(x * x, x, [3.0])
 T.autograd.grad(x * x, x, [T.ones(2), T.ones(2)])
 T.autograd.grad([x * x, x], x, [T.ones(2)])
+T.autograd.grad(x * 2, x, T.ones(2, 3), is_grads_batched=True)
+T.autograd.grad(x * 2, x, T.ones(2, 3, 4), is_grads_batched=True)
+T.autograd.grad(x.sum(), x, T.ones(3, 1), is_grads_batched=True)
+T.autograd.grad(x * 2, x, T.ones(0, 2), is_grads_batched=True)
+T.autograd.grad(x.sum(), x, T.ones(()), is_grads_batched=True)
+T.func.grad(lambda a: a.requires_grad_().sum())(x.detach())
+T.func.grad(lambda a: a.requires_grad_(False).sum())(x.detach())
+T.func.grad(lambda a: (a * T.ones(2).requires_grad_()).sum())(x.detach())
+T.func.grad(lambda a: a.sum().backward())(x.detach())
+T.func.grad(lambda a: (a * 2).retain_grad())(x.detach())
+T.func.vmap(lambda a: a.requires_grad_())(x.detach())
+T.func.vmap(lambda a: a.sum().backward())(x.detach())
+T.func.vmap(lambda a: T.autograd.backward(a.sum()))(x.detach())
+T.func.vjp(lambda a: a.requires_grad_(), x.detach())
+T.func.jvp(lambda a: a.requires_grad_(), (x.detach(),), (T.ones(2),))
+T.func.jvp(lambda a: a.sum().backward(), (x.detach(),), (T.ones(2),))
+T.func.jacrev(lambda a: a.requires_grad_())(x.detach())
+T.func.jacfwd(lambda a: a.requires_grad_())(x.detach())
+T.func.functionalize(lambda a: a.requires_grad_())(x.detach())
+T.func.grad(lambda a: T.func.grad(lambda b: (b**3).sum())(a).sum())(x.detach())
+T.func.grad(lambda a: T.autograd.grad((a**3).sum(), a, create_graph=True)[0].sum())(x.detach())
+T.func.grad(lambda a: T.nn.Linear(2, 2)(a).sum() * 0)(x.detach()).tolist()
+T.func.grad(lambda a: (a * T.hann_window(2, requires_grad=True)).sum() * 0)(x.detach()).tolist()
+[T.func.grad(lambda a: a.sum())(x.detach()), x.detach().requires_grad_()]
 """.strip().splitlines()
 
 
@@ -440,3 +464,33 @@ def test_views_of_views_without_gradients_keep_no_row_of_each_other_alive():
         gone = weakref.ref(between)
         del between
         assert gone() is None and last._base is x
+
+
+FORWARD_JACOBIANS = {
+    "one input, one output": (lambda a: a.sum(0), 1),
+    "one input, two outputs": (lambda a: (a.sum(0), a * 2), 1),
+    "two inputs, one output": (lambda a, b: a * b, 2),
+    "two inputs, two outputs": (lambda a, b: (a * b, b.sum()), 2),
+}
+
+
+@pytest.mark.parametrize("case", FORWARD_JACOBIANS)
+def test_a_jacobian_in_forward_mode_is_nested_in_the_lists_and_tuples_of_pytorch(case):
+    def program(m):
+        f, count = FORWARD_JACOBIANS[case]
+        x = m.tensor([[1.0, 2.0], [3.0, 4.0]])
+        inputs = x if count == 1 else (x, x + 1)
+        return m.autograd.functional.jacobian(f, inputs, vectorize=True, strategy="forward-mode")
+
+    both(program)
+
+
+def test_a_hessian_by_an_outer_forward_mode_is_nested_as_that_of_pytorch():
+    def program(m):
+        x = m.tensor([1.0, 2.0])
+        options = {"vectorize": True, "outer_jacobian_strategy": "forward-mode"}
+        f = m.autograd.functional.hessian
+        (one, other) = f(lambda a, b: (a * b * b).sum(), (x, x), **options), f(lambda a: (a**3).sum(), x, **options)
+        return type(one), [(type(row), [t.tolist() for t in row]) for row in one], other.tolist()
+
+    both(program)
