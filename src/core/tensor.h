@@ -143,6 +143,9 @@ bk_tensor *tensor_own_at(node *value, node *edge); /* the same for the caller al
 bk_tensor *tensor_same(const bk_tensor *t);
 /* What t holds was made at this place: where t is a view, the rest of its base stays where it was made. */
 int tensor_set_place(bk_tensor *t, node *place);
+/* t has the value of another tensor, and its place on the tape: from here on it has one of its own there, as of a copy
+ * that was made so. */
+int tensor_place_copy(bk_tensor *t, write_op op);
 /* Another handle on t's cell: differentiable (same track) or not. */
 bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, bool differentiable);
 /* A view as users make one: differentiable, or (without gradients) beside the tape. */

@@ -246,6 +246,17 @@ static int write(bk_tensor *t, operand value, bool add, bool over)
     return take_value(t, n);
 }
 
+int tensor_place_copy(bk_tensor *t, write_op op)
+{
+    node *own = place_for(t, t->track->place, true);
+    if (!own)
+        return -1;
+    own->attr.region.tape = (int64_t)op << REGION_OP_SHIFT;
+    track_move(t->track, own);
+    node_release(own);
+    return 0;
+}
+
 int tensor_write(bk_tensor *t, operand value, bool add) { return write(t, value, add, false); }
 int tensor_overwrite(bk_tensor *t, operand value) { return write(t, value, false, true); }
 

@@ -494,3 +494,53 @@ def test_a_hessian_by_an_outer_forward_mode_is_nested_as_that_of_pytorch():
         return type(one), [(type(row), [t.tolist() for t in row]) for row in one], other.tolist()
 
     both(program)
+
+
+def kept_names(m, program):
+    x = m.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    kept = program(m, x)
+
+    def tree(fn, depth=2):
+        return fn and (fn.name(), [(tree(f, depth - 1), k) for f, k in fn.next_functions if depth])
+
+    return [(tree(t.grad.grad_fn), t.grad.is_leaf, t.grad.tolist()) for t in kept]
+
+
+def retained(m, x):
+    y = x * 2
+    y.retain_grad()
+    (y * y).sum().backward(create_graph=True)
+    return x, y
+
+
+KEPT = {
+    "the first": lambda m, x: (x * x).sum().backward(create_graph=True) or [x],
+    "two after each other": lambda m, x: [(x * x).sum().backward(create_graph=True) for _ in "ab"] and [x],
+    "after one without a graph": lambda m, x: [(x * x).sum().backward(create_graph=g) for g in (False, True)] and [x],
+    "for inputs": lambda m, x: (x * x).sum().backward(create_graph=True, inputs=[x]) or [x],
+    "what the caller gave": lambda m, x: x.backward(m.ones(2, 2, requires_grad=True), create_graph=True) or [x],
+    "on no tape": lambda m, x: x.sum().backward(create_graph=True) or [x],
+    "retained": retained,
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", KEPT)
+def test_a_gradient_that_is_kept_has_a_place_of_its_own_on_the_tape(case):
+    assert kept_names(SUT, KEPT[case]) == kept_names(REF, KEPT[case])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_kept_gradient_is_differentiated_again():
+    def program(m):
+        x = m.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        (x.t() ** 4).sum().backward(create_graph=True)
+        first = x.grad
+        x.grad = None
+        (first**2).sum().backward(create_graph=True)
+        second = x.grad
+        x.grad = None
+        second.sum().backward()
+        return first.tolist(), second.tolist(), x.grad
+
+    both(program)
