@@ -11,7 +11,7 @@ def _rebuild(kind, storage, offset, size, stride, requires_grad):
     t = _C._tensor_on_storage(storage, offset, size, stride)
     if kind is not Tensor:
         return _C._make_subclass(kind, t, requires_grad)
-    return t.requires_grad_() if requires_grad else t
+    return _C._as_leaf(t) if requires_grad else t
 
 
 def _parts(t):

@@ -36,7 +36,7 @@ def _cosine_window(name, coefficients):
         angle = _C.arange(n, dtype=dtype) * (2 * math.pi / (n - 1))
         w = sum(c * (angle * k).cos() for k, c in enumerate(coefficients) if k) + coefficients[0]
         w = w[:-1].clone() if periodic else w
-        return w.requires_grad_() if requires_grad else w
+        return _C._as_leaf(w) if requires_grad else w
 
     window.__doc__ = f"{name}'s window: 1 in the middle, falling off as cosines do."
     return window

@@ -80,7 +80,7 @@ def kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None, requir
         return _C.ones(window_length, dtype=kind, requires_grad=requires_grad)
     at = _C.arange(window_length, dtype=_C.float64) * (2.0 / (window_length - (not periodic))) - 1
     window = i0(beta * (1 - at.square()).clamp(min=0).sqrt()) / i0(_C.tensor(beta, dtype=_C.float64))
-    return window.to(kind).requires_grad_(requires_grad)
+    return _C._as_leaf(window.to(kind), requires_grad)
 
 
 def index_reduce(input, dim, index, source, reduce, *, include_self=True):
@@ -117,7 +117,7 @@ def empty_permuted(size, physical_layout, *, dtype=None, requires_grad=False, **
     """A tensor whose dimensions lie in memory in the order of physical_layout."""
     made = _C.empty([size[d] for d in physical_layout], dtype=dtype or _C.get_default_dtype())
     order = [list(physical_layout).index(d) for d in range(len(size))]
-    return made.permute(order).requires_grad_(requires_grad)
+    return _C._as_leaf(made.permute(order), requires_grad)
 
 
 def cond(pred, true_fn, false_fn, operands=()):

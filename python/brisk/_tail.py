@@ -471,7 +471,7 @@ def bartlett_window(window_length, periodic=True, *, dtype=None, requires_grad=F
     n = window_length + 1 if periodic else window_length
     w = 1 - (2 * _C.arange(n, dtype=dtype or _C.get_default_dtype()) / (n - 1) - 1).abs()
     w = w[:-1].clone() if periodic else w
-    return w.requires_grad_() if requires_grad else w
+    return _C._as_leaf(w) if requires_grad else w
 
 
 # --- methods ---------------------------------------------------------------------------------------------------------

@@ -44,8 +44,38 @@ static int warn_of_cycle(void)
         1);
 }
 
+/* How many transforms of torch.func run a function here. Such a function may not ask for gradients itself. */
+static HOT_THREAD_LOCAL int transforms;
+
+static PyObject *py_in_transform(const arg *a)
+{
+    transforms += (int)a[0].i;
+    Py_RETURN_NONE;
+}
+
+static PyObject *refuse_backward(void)
+{
+    PyErr_SetString(PyExc_RuntimeError, "backward() called inside a functorch transform. This is not supported, please "
+                                        "use functorch.grad or functorch.vjp instead or call backward() outside of "
+                                        "functorch transforms.");
+    return NULL;
+}
+
+/* more: what else PyTorch takes the call for. */
+static PyObject *refuse_method(const char *name, const char *more)
+{
+    return PyErr_Format(
+        PyExc_RuntimeError,
+        "You are attempting to call Tensor.%s() %sinside of a function being transformed by a functorch "
+        "transform. This is unsupported, please attempt to use the functorch transforms (e.g. grad, "
+        "vjp, jacrev, jacfwd, hessian) or call %s() outside of a function being transformed instead.",
+        name, more, name);
+}
+
 static PyObject *py_backward(const arg *a)
 {
+    if (transforms)
+        return refuse_backward();
     if (a[4].given)
         return backward_into(a);
     backward_call call = { .outputs = &a[0].tensor,
@@ -96,6 +126,8 @@ static PyObject *py_run_backward(const arg *a)
                            .retain_graph = a[3].b,
                            .create_graph = a[4].b,
                            .inputs_are_ends = a[6].b };
+    if (accumulate && transforms)
+        return refuse_backward();
     if (accumulate && call.create_graph && warn_of_cycle() < 0)
         return NULL;
     if (walk_tape(&call) < 0)
@@ -321,6 +353,8 @@ static PyObject *py_hooks(const arg *a)
 
 static PyObject *py_retain_grad(const arg *a)
 {
+    if (transforms)
+        return refuse_method("retain_grad", "");
     if (bk_retain_grad(a[0].tensor) < 0)
         return py_raise();
     Py_RETURN_NONE;
@@ -329,9 +363,12 @@ static PyObject *py_retain_grad(const arg *a)
 static PyObject *py_detach(const arg *a) { return py_wrap(bk_detach(a[0].tensor)); }
 static PyObject *py_detach_(const arg *a) { return py_in_place(&a[0], bk_detach_(a[0].tensor)); }
 
+static PyObject *py_as_leaf(const arg *a) { return py_in_place(&a[0], bk_set_requires_grad(a[0].tensor, a[1].b)); }
+
 static PyObject *py_requires_grad_(const arg *a)
 {
-    return py_in_place(&a[0], bk_set_requires_grad(a[0].tensor, a[1].b));
+    return transforms ? refuse_method("requires_grad_", "(or perhaps using torch.autograd.functional.* APIs) ")
+                      : py_as_leaf(a);
 }
 
 static PyObject *py_is_grad_enabled(const arg *a)
@@ -564,6 +601,8 @@ const binding autograd_rows[] = {
     { AS_FUNCTION | AS_METHOD, "detach_(Tensor self)", py_detach_, "Takes the tensor off the tape." },
     { AS_FUNCTION | AS_METHOD, "detach(Tensor self)", py_detach, "The same memory, on no tape." },
     { AS_METHOD, "requires_grad_(Tensor self, bool requires_grad=True)", py_requires_grad_, NULL },
+    { AS_FUNCTION, "_as_leaf(Tensor self, bool requires_grad=True)", py_as_leaf, NULL },
+    { AS_FUNCTION, "_in_transform(int more)", py_in_transform, NULL },
     { AS_FUNCTION, "is_grad_enabled()", py_is_grad_enabled, NULL },
     { AS_FUNCTION | AS_METHOD, "is_inference(Tensor self)", py_is_inference, "Whether it was made in inference mode." },
     { AS_FUNCTION, "is_inference_mode_enabled()", py_is_inference_mode, NULL },

@@ -131,6 +131,12 @@ static PyObject *py_threshold(const arg *a) { return apply_out(compute_threshold
 static bk_tensor *compute_div(const arg *a)
 {
     operand in[2] = { { 0 } };
+    return operands(a, 2, in) ? ew_apply(EW_div, in) : NULL;
+}
+
+static bk_tensor *compute_div_mode(const arg *a)
+{
+    operand in[2] = { { 0 } };
     return operands(a, 2, in) ? divide(in[0], in[1], a[2].given ? a[2].s : NULL) : NULL;
 }
 
@@ -142,7 +148,8 @@ static bk_tensor *compute_float_power(const arg *a)
 
 static bk_tensor *compute_round(const arg *a) { return round_decimals(a[0].tensor, a[1].i); }
 
-FUNCTION_AND_IN_PLACE(div, 3)
+FUNCTION_AND_IN_PLACE(div, 2)
+FUNCTION_AND_IN_PLACE(div_mode, 3)
 FUNCTION(float_power, 2)
 static PyObject *py_float_power_(const arg *a)
 {
@@ -156,13 +163,6 @@ static PyObject *py_float_power_(const arg *a)
 }
 static PyObject *py_round(const arg *a) { return py_elementwise_out(locked(compute_round, a), a, 1, &a[2], true); }
 static PyObject *py_round_(const arg *a) { return apply_in_place(compute_round, a, 1); }
-
-static bk_tensor *compute_true_divide(const arg *a)
-{
-    operand in[2] = { { 0 } };
-    return operands(a, 2, in) ? divide(in[0], in[1], NULL) : NULL;
-}
-FUNCTION_AND_IN_PLACE(true_divide, 2)
 
 /* --- bounds
  * ------------------------------------------------------------------------------------------------------------------ */
@@ -323,6 +323,13 @@ ROWS_WITHOUT_OUT(DEFINE_PLAIN)
     { BOTH, #name "(Tensor self, Scalar other, *, Tensor? out=None)", py_##name, NULL },                               \
     { AS_METHOD, #name "_(Tensor self, Tensor other)", py_##name##_, NULL },                                           \
     { AS_METHOD, #name "_(Tensor self, Scalar other)", py_##name##_, NULL },
+#define QUOTIENT(name)                                                                                                 \
+    { BOTH, name "(Tensor self, Tensor other, *, Tensor? out=None)", py_div, NULL },                                   \
+    { BOTH, name "(Tensor self, Scalar other, *, Tensor? out=None)", py_div, NULL },                                   \
+    { AS_FUNCTION, name "(Scalar self, Tensor other, *, Tensor? out=None)", py_div, NULL },
+#define QUOTIENT_IN_PLACE(name)                                                                                        \
+    { AS_METHOD, name "_(Tensor self, Tensor other)", py_div_, NULL },                                                 \
+    { AS_METHOD, name "_(Tensor self, Scalar other)", py_div_, NULL },
 #define WITH_ALPHA(name, f)                                                                                            \
     { BOTH, name "(Tensor self, Tensor other, *, Scalar alpha=1, Tensor? out=None)", py_##f, NULL },                   \
     { BOTH, name "(Tensor self, Scalar other, *, Scalar alpha=1, Tensor? out=None)", py_##f, NULL },                   \
@@ -332,11 +339,13 @@ ROWS_WITHOUT_OUT(DEFINE_PLAIN)
     { AS_METHOD, name "_(Tensor self, Scalar other, *, Scalar alpha=1)", py_##f##_, NULL },                            \
     { AS_METHOD | AS_OLDER, name "_(Tensor self, Scalar alpha, Tensor other)", py_##f##_alpha_, NULL },
 #define WITH_MODE(name)                                                                                                \
-    { BOTH, name "(Tensor self, Tensor other, *, str? rounding_mode=None, Tensor? out=None)", py_div, NULL },          \
-    { BOTH, name "(Tensor self, Scalar other, *, str? rounding_mode=None, Tensor? out=None)", py_div, NULL },          \
-    { AS_FUNCTION, name "(Scalar self, Tensor other, *, str? rounding_mode=None, Tensor? out=None)", py_div, NULL },   \
-    { AS_METHOD, name "_(Tensor self, Tensor other, *, str? rounding_mode=None)", py_div_, NULL },                     \
-    { AS_METHOD, name "_(Tensor self, Scalar other, *, str? rounding_mode=None)", py_div_, NULL },
+    QUOTIENT(name)                                                                                                     \
+    { BOTH, name "(Tensor self, Tensor other, *, str? rounding_mode, Tensor? out=None)", py_div_mode, NULL },          \
+    { BOTH, name "(Tensor self, Scalar other, *, str? rounding_mode, Tensor? out=None)", py_div_mode, NULL },          \
+    { AS_FUNCTION, name "(Scalar self, Tensor other, *, str? rounding_mode, Tensor? out=None)", py_div_mode, NULL },   \
+    QUOTIENT_IN_PLACE(name)                                                                                            \
+    { AS_METHOD, name "_(Tensor self, Tensor other, *, str? rounding_mode)", py_div_mode_, NULL },                     \
+    { AS_METHOD, name "_(Tensor self, Scalar other, *, str? rounding_mode)", py_div_mode_, NULL },
 #define WITH_BOUNDS(name)                                                                                              \
     { BOTH, name "(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor? out=None)", py_clamp, NULL },           \
     { BOTH, name "(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor? out=None)", py_clamp_numbers, NULL },   \
@@ -367,8 +376,8 @@ const binding compose_rows[] = {
     { AS_FUNCTION, "threshold(Tensor self, Scalar threshold, Scalar value, *, Tensor? out=None)", py_threshold, NULL },
     WITH_MODE("div")
     WITH_MODE("divide")
-    { AS_FUNCTION, "true_divide(Scalar self, Tensor other, *, Tensor? out=None)", py_true_divide, NULL },
-    OF_TWO(true_divide)
+    QUOTIENT("true_divide")
+    QUOTIENT_IN_PLACE("true_divide")
     { BOTH, "float_power(Tensor self, Tensor exponent, *, Tensor? out=None)", py_float_power, NULL },
     { BOTH, "float_power(Tensor self, Scalar exponent, *, Tensor? out=None)", py_float_power, NULL },
     { AS_FUNCTION, "float_power(Scalar self, Tensor exponent, *, Tensor? out=None)", py_float_power, NULL },

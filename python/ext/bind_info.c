@@ -287,16 +287,10 @@ static PyObject *get_false(PyObject *self, void *c) { return (void)self, (void)c
 static PyObject *get_true(PyObject *self, void *c) { return (void)self, (void)c, Py_NewRef(Py_True); }
 static PyObject *get_none(PyObject *self, void *c) { return (void)self, (void)c, Py_NewRef(Py_None); }
 
-/* Of a copy that nobody else has, a view is no view to PyTorch. */
-static bool is_view(const bk_tensor *t)
-{
-    return t->flags & (TENSOR_VIEW | TENSOR_PART) && t->made_by != VIEW_unsafe_view && t->made_by != VIEW_squeeze_own;
-}
-
 static PyObject *get_view_base(PyObject *self, void *c)
 {
     (void)c;
-    if (!is_view(handle(self)))
+    if (!tensor_is_view(handle(self)))
         Py_RETURN_NONE;
     lock_take();
     bk_tensor *base = tensor_base(handle(self));
@@ -304,7 +298,7 @@ static PyObject *get_view_base(PyObject *self, void *c)
     return py_wrap(base);
 }
 
-static PyObject *py_is_view(const arg *a) { return PyBool_FromLong(is_view(a[0].tensor)); }
+static PyObject *py_is_view(const arg *a) { return PyBool_FromLong(tensor_is_view(a[0].tensor)); }
 
 static PyObject *get_version(PyObject *self, void *c)
 {

@@ -324,7 +324,7 @@ int context_keep_saved(context *c, arguments args, PyObject *const *outputs, int
                 s->output = k;
         if (hold_value(s, handle_of(o)) < 0)
             return -1;
-        PyObject *plain = s->output >= 0 ? apart(o) : o;
+        PyObject *plain = s->output >= 0 ? py_wrap(bk_detach(handle_of(o))) : o;
         if (!plain)
             return -1;
         s->tensor = plain;

@@ -190,6 +190,10 @@ static int accumulate(track *k, bk_tensor *g, bool in_place)
     bk_tensor *sum = k->grad ? bk_add(k->grad, g) : g, *grad = sum ? track_gradient(k, sum) : NULL;
     if (!grad)
         return -1;
+    if (sum == g && tensor_tracked(grad) && tensor_place_copy(grad, k->place ? WRITE_clone : WRITE_copy) < 0) {
+        bk_release(grad);
+        return -1;
+    }
     bk_release(k->grad);
     k->grad = grad;
     return 0;

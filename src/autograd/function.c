@@ -110,7 +110,7 @@ bk_tensor *function_input_again(const bk_tensor *t)
     int64_t strides[BK_MAX_NDIM];
     if (!l->settled && layout_view_strides(l, l->ndim, l->sizes, strides))
         l = layout_get(l->ndim, l->sizes, strides);
-    return l ? tensor_alias(t, l, t->offset, false) : NULL;
+    return l ? tensor_beside(t, l, t->offset) : NULL;
 }
 
 static bool is_among(const bk_tensor *out, bk_tensor *const *inputs, int count)

@@ -134,6 +134,7 @@ enum { REGION_FRESH = 1, REGION_OP_SHIFT = 1 };
     X(through, "CopySlices") /* an op in place of a view */                                                            \
     X(part_filled, "CopySlices")                                                                                       \
     X(copy, "CopyBackwards")                                                                                           \
+    X(clone, "CloneBackward0")                                                                                         \
     X(fill, "FillBackward2")                                                                                           \
     X(fill_tensor, "FillBackward3")                                                                                    \
     X(zero, "ZeroBackward0")                                                                                           \

@@ -44,10 +44,11 @@ typedef struct track {
 } track;
 
 enum {
-    TENSOR_VIEW = 1,     /* made as a differentiable view of another handle: shares its track, is no leaf of it */
-    TENSOR_DATA = 2,     /* PyTorch's .data, or a view of it: the tape is not to know of writes through it */
-    TENSOR_PART = 4,     /* a view that was made a leaf: it may become a view again (tensor_rejoin) */
-    TENSOR_INFERENCE = 8 /* made in inference mode: not to be written outside of it, nor read by a gradient */
+    TENSOR_VIEW = 1,      /* made as a differentiable view of another handle: shares its track, is no leaf of it */
+    TENSOR_DATA = 2,      /* PyTorch's .data, or a view of it: the tape is not to know of writes through it */
+    TENSOR_PART = 4,      /* a view that was made a leaf: it may become a view again (tensor_rejoin) */
+    TENSOR_INFERENCE = 8, /* made in inference mode: not to be written outside of it, nor read by a gradient */
+    TENSOR_BESIDE = 16    /* made as a view of `from`, but off the tape: shares no track with it */
 };
 
 /* What made a view, and what PyTorch calls the gradient of that. */
@@ -99,7 +100,8 @@ struct bk_tensor {
     uint32_t made_version;     /* the cell's when the view was made */
     uint64_t made_at;          /* the sequence of nodes then, which its first place takes; 0: taken */
     track *keeps;              /* a view that keeps its gradient: a track of its own, which holds it. NULL: none */
-    struct bk_tensor *from; /* the view that this is a view of (owned); NULL: it is one of what its track stands for */
+    struct bk_tensor *from; /* the tensor off whose tape, or else the view, that this is a view of (owned); NULL: it is
+                               a view of what its track stands for, or none */
     const layout *apart;    /* a view of a tensor whose elements share memory: its own among those, numbered; or NULL */
     int64_t apart_offset;
     struct bk_tensor *next_seer, **seer_link; /* in the cell's list while `seen` is set */
@@ -141,8 +143,20 @@ bk_tensor *tensor_own_at(node *value, node *edge); /* the same for the caller al
 bk_tensor *tensor_same(const bk_tensor *t);
 /* What t holds was made at this place: where t is a view, the rest of its base stays where it was made. */
 int tensor_set_place(bk_tensor *t, node *place);
+/* t has the value of another tensor, and its place on the tape: from here on it has one of its own there, as of a copy
+ * that was made so. */
+int tensor_place_copy(bk_tensor *t, write_op op);
 /* Another handle on t's cell: differentiable (same track) or not. */
 bk_tensor *tensor_alias(const bk_tensor *t, const layout *l, int64_t offset, bool differentiable);
+/* A view as users make one: differentiable, or (without gradients) beside the tape. */
+bk_tensor *tensor_view_of(const bk_tensor *t, const layout *l, int64_t offset);
+bk_tensor *tensor_beside(const bk_tensor *t, const layout *l, int64_t offset);
+/* Whether t is a view to its users. Of a copy that nobody else has, a view is none to PyTorch. */
+static inline bool tensor_is_view(const bk_tensor *t)
+{
+    return t->flags & (TENSOR_VIEW | TENSOR_PART | TENSOR_BESIDE) && t->made_by != VIEW_unsafe_view &&
+           t->made_by != VIEW_squeeze_own;
+}
 /* The same view, its maker named. */
 static inline bk_tensor *made_by(bk_tensor *v, view_op op)
 {
@@ -203,7 +217,7 @@ int tensor_check_leaf(const bk_tensor *t);
 void tensor_count_write(bk_tensor *t);
 /* The tape node where t's gradient goes, NULL when t needs none. Borrowed. */
 node *tensor_edge(const bk_tensor *t);
-bool tensor_whole(const bk_tensor *t);
+static inline bool tensor_whole(const bk_tensor *t) { return t->layout == t->cell->value->layout && t->offset == 0; }
 /* The address of t's first element, evaluated; NULL with the error set. */
 char *tensor_data(const bk_tensor *t);
 static inline bk_dtype tensor_dtype(const bk_tensor *t) { return (bk_dtype)t->cell->value->dtype; }
@@ -222,7 +236,6 @@ bk_tensor *tensor_as_own(bk_tensor *view);
 bk_tensor *tensor_base(const bk_tensor *t);
 /* The track of t, made when it has none. */
 track *tensor_track(bk_tensor *t);
-void track_release(track *k);
 void track_leave(bk_tensor *t); /* t is on no tape from here on */
 /* t, a view of a tensor without gradients, is about to become a leaf. PyTorch does not forget what it was: when that
  * tensor comes onto the tape by a write, so does t. Until then views of t that were made before a write lead nowhere.

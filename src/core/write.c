@@ -3,8 +3,8 @@
  * A write moves the cell of a handle to a new value, and its track to a new place when the tape sees the write. Whoever
  * read before keeps what he read.
  *
- * Invariants: as in tensor.c. What is written is recorded, or goes straight to memory where nobody else holds the
- * value; memory that somebody outside can see receives the write itself, at once. */
+ * Invariants: as in tensor.c and track.c. What is written is recorded, or goes straight to memory where nobody else
+ * holds the value; memory that somebody outside can see receives the write itself, at once. */
 #include "core/handle.h"
 
 #include <string.h>
@@ -244,6 +244,17 @@ static int write(bk_tensor *t, operand value, bool add, bool over)
         node_release(moved);
     }
     return take_value(t, n);
+}
+
+int tensor_place_copy(bk_tensor *t, write_op op)
+{
+    node *own = place_for(t, t->track->place, true);
+    if (!own)
+        return -1;
+    own->attr.region.tape = (int64_t)op << REGION_OP_SHIFT;
+    track_move(t->track, own);
+    node_release(own);
+    return 0;
 }
 
 int tensor_write(bk_tensor *t, operand value, bool add) { return write(t, value, add, false); }

@@ -203,17 +203,15 @@ static bk_tensor *divide_trunc(operand x, operand y)
 bk_tensor *divide(operand x, operand y, const char *mode)
 {
     operand in[MAX_INPUTS] = { x, y };
-    if (!mode)
-        return ew_apply(EW_div, in);
-    bool floor = !strcmp(mode, "floor");
-    if (!floor && strcmp(mode, "trunc"))
+    const bool floor = mode && !strcmp(mode, "floor");
+    if (mode && !floor && strcmp(mode, "trunc"))
         return error_null(BK_RUNTIME_ERROR,
                           "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'", mode);
     static int row;
     uint64_t start = next_sequence;
     row = row ? row : composed_find("_div_rounded") + 1;
     bk_scope_push();
-    bk_tensor *t = floor ? ew_apply(EW_floor_divide, in) : divide_trunc(x, y);
+    bk_tensor *t = floor ? ew_apply(EW_floor_divide, in) : mode ? divide_trunc(x, y) : ew_apply(EW_div, in);
     if (t && tensor_tracked(t))
         composed_mark(t, row - 1, start, (uint8_t)((x.edge != NULL) | (y.edge != NULL) << 1));
     return scope_return(t);

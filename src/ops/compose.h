@@ -26,7 +26,7 @@ bk_tensor *addcmul(operand x, operand a, operand b, operand value);
 bk_tensor *addcdiv(operand x, operand a, operand b, operand value);
 /* lo, hi: NULL for none. */
 bk_tensor *clamp_between(operand x, const operand *lo, const operand *hi);
-/* mode: NULL, "trunc" or "floor" */
+/* With a rounding mode, "trunc" or "floor"; NULL: it is named, as none. */
 bk_tensor *divide(operand x, operand y, const char *mode);
 bk_tensor *float_power(operand x, operand y);
 bk_tensor *is_close(const bk_tensor *x, const bk_tensor *y, double rtol, double atol, bool equal_nan);

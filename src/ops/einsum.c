@@ -265,9 +265,7 @@ static bool make_part(sum *s, const bk_tensor *t, const term *written, int opera
         stride[at] += l->strides[d];
     }
     const layout *once = layout_get(n, size, stride);
-    p->t = once == l ? tensor_same(t)
-           : once    ? made_by(tensor_alias(t, once, t->offset, grad_enabled()), VIEW_permute)
-                     : NULL;
+    p->t = once == l ? tensor_same(t) : once ? made_by(tensor_view_of(t, once, t->offset), VIEW_permute) : NULL;
     return p->t != NULL;
 }
 
@@ -415,7 +413,7 @@ static bk_tensor *arrange(const part *p, const int8_t *labels, int n)
     const layout *to = layout_get(n, size, stride);
     if (!to)
         return NULL;
-    return made_by(tensor_alias(p->t, to, p->t->offset, grad_enabled()), p->contracted ? VIEW_view : VIEW_permute);
+    return made_by(tensor_view_of(p->t, to, p->t->offset), p->contracted ? VIEW_view : VIEW_permute);
 }
 
 /* Sums over the labels that nobody else has. */

@@ -275,7 +275,7 @@ static bk_tensor *narrowed(const bk_tensor *src, const layout *index)
 {
     if (src->layout->plain == index->plain)
         return (bk_tensor *)src;
-    return tensor_alias(src, layout_get(index->ndim, index->sizes, src->layout->strides), src->offset, grad_enabled());
+    return tensor_view_of(src, layout_get(index->ndim, index->sizes, src->layout->strides), src->offset);
 }
 
 /* Elements that come from t itself, in any order, would be read after some were written. PyTorch looks at dense regions

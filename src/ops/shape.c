@@ -15,7 +15,7 @@
 static bk_tensor *alias(const bk_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides, int64_t offset)
 {
     const layout *l = layout_get(ndim, sizes, strides);
-    return l ? tensor_alias(t, l, t->offset + offset, grad_enabled()) : NULL;
+    return l ? tensor_view_of(t, l, t->offset + offset) : NULL;
 }
 
 bk_tensor *bk_as_strided(const bk_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides, int64_t offset)
@@ -31,7 +31,7 @@ bk_tensor *bk_as_strided(const bk_tensor *t, int ndim, const int64_t *sizes, con
         error_null(BK_RUNTIME_ERROR, "setStorage: sizes and strides are out of bounds for storage of %lld elements",
                    (long long)t->cell->value->layout->span);
     else if (l)
-        v = made_by(tensor_alias(t, l, offset, grad_enabled()), VIEW_as_strided);
+        v = made_by(tensor_view_of(t, l, offset), VIEW_as_strided);
     next_sequence++; /* edge_straight */
     lock_give();
     return v;

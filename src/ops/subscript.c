@@ -190,7 +190,7 @@ static bk_tensor *open_view(subscript *s, const bk_tensor *x, const bk_index *it
     if (keep_dims(s, s->from->ndim - s->at) < 0)
         return NULL;
     const layout *l = layout_get(s->ndim, s->sizes, s->strides);
-    bk_tensor *v = l ? made_by(tensor_alias(x, l, x->offset + s->offset, grad_enabled()), s->last) : NULL;
+    bk_tensor *v = l ? made_by(tensor_view_of(x, l, x->offset + s->offset), s->last) : NULL;
     subscript again;
     return v && tensor_shares(x) ? apart_close(v, open_view(&again, apart_open(x), items, count)) : v;
 }

@@ -10,7 +10,7 @@
 static bk_tensor *alias(const bk_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides, int64_t offset)
 {
     const layout *l = layout_get(ndim, sizes, strides);
-    return l ? tensor_alias(t, l, t->offset + offset, grad_enabled()) : NULL;
+    return l ? tensor_view_of(t, l, t->offset + offset) : NULL;
 }
 
 int64_t bk_storage_offset(const bk_tensor *t) { return t->offset; }

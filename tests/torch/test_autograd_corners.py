@@ -190,6 +190,30 @@ T.autograd.grad((x * x).sum(), "a")
 T.autograd.grad(x * x, x, [3.0])
 T.autograd.grad(x * x, x, [T.ones(2), T.ones(2)])
 T.autograd.grad([x * x, x], x, [T.ones(2)])
+T.autograd.grad(x * 2, x, T.ones(2, 3), is_grads_batched=True)
+T.autograd.grad(x * 2, x, T.ones(2, 3, 4), is_grads_batched=True)
+T.autograd.grad(x.sum(), x, T.ones(3, 1), is_grads_batched=True)
+T.autograd.grad(x * 2, x, T.ones(0, 2), is_grads_batched=True)
+T.autograd.grad(x.sum(), x, T.ones(()), is_grads_batched=True)
+T.func.grad(lambda a: a.requires_grad_().sum())(x.detach())
+T.func.grad(lambda a: a.requires_grad_(False).sum())(x.detach())
+T.func.grad(lambda a: (a * T.ones(2).requires_grad_()).sum())(x.detach())
+T.func.grad(lambda a: a.sum().backward())(x.detach())
+T.func.grad(lambda a: (a * 2).retain_grad())(x.detach())
+T.func.vmap(lambda a: a.requires_grad_())(x.detach())
+T.func.vmap(lambda a: a.sum().backward())(x.detach())
+T.func.vmap(lambda a: T.autograd.backward(a.sum()))(x.detach())
+T.func.vjp(lambda a: a.requires_grad_(), x.detach())
+T.func.jvp(lambda a: a.requires_grad_(), (x.detach(),), (T.ones(2),))
+T.func.jvp(lambda a: a.sum().backward(), (x.detach(),), (T.ones(2),))
+T.func.jacrev(lambda a: a.requires_grad_())(x.detach())
+T.func.jacfwd(lambda a: a.requires_grad_())(x.detach())
+T.func.functionalize(lambda a: a.requires_grad_())(x.detach())
+T.func.grad(lambda a: T.func.grad(lambda b: (b**3).sum())(a).sum())(x.detach())
+T.func.grad(lambda a: T.autograd.grad((a**3).sum(), a, create_graph=True)[0].sum())(x.detach())
+T.func.grad(lambda a: T.nn.Linear(2, 2)(a).sum() * 0)(x.detach()).tolist()
+T.func.grad(lambda a: (a * T.hann_window(2, requires_grad=True)).sum() * 0)(x.detach()).tolist()
+[T.func.grad(lambda a: a.sum())(x.detach()), x.detach().requires_grad_()]
 """.strip().splitlines()
 
 
@@ -366,3 +390,157 @@ def test_a_long_chain_of_views_is_read_without_recursion():
         y = y[0:1]
     (y * 3).sum().backward()
     assert x.grad.tolist() == [3.0]
+
+
+VIEWS_BESIDE_THE_TAPE = {
+    "what a custom function made a view": lambda m, x: [View.of(m).apply(x)],
+    "an input that a custom function returned": lambda m, x: [Same.of(m).apply(x)],
+    "a view of such a view": lambda m, x: [View.of(m).apply(x)[1:][1:]],
+    "a custom function without gradients": lambda m, x: [View.of(m).apply(x.detach())],
+    "views without gradients, of each other": lambda m, x: without_gradients(m, lambda: [x.view(-1), x[0][1:], x.t()]),
+    "a view of a view without gradients": lambda m, x: [without_gradients(m, lambda: x.view(-1)).detach()[1:]],
+    "what is no view": lambda m, x: without_gradients(m, lambda: [x.repeat(2), x.detach(), x.rot90(), x @ x]),
+    "views in inference mode": lambda m, x: in_inference_mode(m, lambda: [x[0], (x * 2)[0]]),
+}
+
+
+class View:
+    @staticmethod
+    def of(m):
+        class Flat(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.view(-1)
+
+            @staticmethod
+            def backward(ctx, g):
+                return g.view(2, 2)
+
+        return Flat
+
+
+class Same:
+    @staticmethod
+    def of(m):
+        class Itself(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x
+
+            @staticmethod
+            def backward(ctx, g):
+                return g
+
+        return Itself
+
+
+def without_gradients(m, f):
+    with m.no_grad():
+        return f()
+
+
+def in_inference_mode(m, f):
+    with m.inference_mode():
+        return f()
+
+
+@pytest.mark.parametrize("case", VIEWS_BESIDE_THE_TAPE)
+def test_a_view_beside_the_tape_knows_what_it_is_a_view_of(case):
+    def program(m):
+        x = m.ones(2, 2, requires_grad=True)
+        return [(v._is_view(), v._base is x, v._base is None) for v in VIEWS_BESIDE_THE_TAPE[case](m, x)]
+
+    both(program)
+
+
+def test_views_of_views_without_gradients_keep_no_row_of_each_other_alive():
+    import weakref
+
+    for m in (SUT, REF):
+        x = m.ones(3)
+        with m.no_grad():
+            between = x[:2]
+            last = between[:1]
+        gone = weakref.ref(between)
+        del between
+        assert gone() is None and last._base is x
+
+
+FORWARD_JACOBIANS = {
+    "one input, one output": (lambda a: a.sum(0), 1),
+    "one input, two outputs": (lambda a: (a.sum(0), a * 2), 1),
+    "two inputs, one output": (lambda a, b: a * b, 2),
+    "two inputs, two outputs": (lambda a, b: (a * b, b.sum()), 2),
+}
+
+
+@pytest.mark.parametrize("case", FORWARD_JACOBIANS)
+def test_a_jacobian_in_forward_mode_is_nested_in_the_lists_and_tuples_of_pytorch(case):
+    def program(m):
+        f, count = FORWARD_JACOBIANS[case]
+        x = m.tensor([[1.0, 2.0], [3.0, 4.0]])
+        inputs = x if count == 1 else (x, x + 1)
+        return m.autograd.functional.jacobian(f, inputs, vectorize=True, strategy="forward-mode")
+
+    both(program)
+
+
+def test_a_hessian_by_an_outer_forward_mode_is_nested_as_that_of_pytorch():
+    def program(m):
+        x = m.tensor([1.0, 2.0])
+        options = {"vectorize": True, "outer_jacobian_strategy": "forward-mode"}
+        f = m.autograd.functional.hessian
+        (one, other) = f(lambda a, b: (a * b * b).sum(), (x, x), **options), f(lambda a: (a**3).sum(), x, **options)
+        return type(one), [(type(row), [t.tolist() for t in row]) for row in one], other.tolist()
+
+    both(program)
+
+
+def kept_names(m, program):
+    x = m.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    kept = program(m, x)
+
+    def tree(fn, depth=2):
+        return fn and (fn.name(), [(tree(f, depth - 1), k) for f, k in fn.next_functions if depth])
+
+    return [(tree(t.grad.grad_fn), t.grad.is_leaf, t.grad.tolist()) for t in kept]
+
+
+def retained(m, x):
+    y = x * 2
+    y.retain_grad()
+    (y * y).sum().backward(create_graph=True)
+    return x, y
+
+
+KEPT = {
+    "the first": lambda m, x: (x * x).sum().backward(create_graph=True) or [x],
+    "two after each other": lambda m, x: [(x * x).sum().backward(create_graph=True) for _ in "ab"] and [x],
+    "after one without a graph": lambda m, x: [(x * x).sum().backward(create_graph=g) for g in (False, True)] and [x],
+    "for inputs": lambda m, x: (x * x).sum().backward(create_graph=True, inputs=[x]) or [x],
+    "what the caller gave": lambda m, x: x.backward(m.ones(2, 2, requires_grad=True), create_graph=True) or [x],
+    "on no tape": lambda m, x: x.sum().backward(create_graph=True) or [x],
+    "retained": retained,
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", KEPT)
+def test_a_gradient_that_is_kept_has_a_place_of_its_own_on_the_tape(case):
+    assert kept_names(SUT, KEPT[case]) == kept_names(REF, KEPT[case])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_kept_gradient_is_differentiated_again():
+    def program(m):
+        x = m.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        (x.t() ** 4).sum().backward(create_graph=True)
+        first = x.grad
+        x.grad = None
+        (first**2).sum().backward(create_graph=True)
+        second = x.grad
+        x.grad = None
+        second.sum().backward()
+        return first.tolist(), second.tolist(), x.grad
+
+    both(program)

@@ -7,6 +7,12 @@ from tests.torch.compare import REF, SUT
 # the name, and the names that next_functions lead to with the numbers of outputs
 LIKE_PYTORCH = [
     "x[:]",
+    "x.div(x,rounding_mode=None)",
+    "x.div(2,rounding_mode=None)",
+    "T.div(2,x,rounding_mode=None)",
+    "x.clone().div_(s,rounding_mode=None)",
+    "x.divide(x)",
+    "x.true_divide(x)",
     "[y:=x*1, y[0:2].tril_(), y][-1]",
     "[y:=x*1, y[0:2].tril_()][-1]",
     "[y:=x*1, y[0:2].triu_(1), y][-1]",

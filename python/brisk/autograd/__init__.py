@@ -53,22 +53,22 @@ def _inputs(tensors, caller):
     return listed
 
 
-def _check_batch(outputs, vectors):
+def _check_batch(outputs, given, vectors):
     """Each output has a batch of vectors of its size, and all batches are of one size."""
-    for k, (v, o) in enumerate(zip(vectors, outputs)):
-        if v.dim() == 0:
-            raise ValueError(
-                "vmap(vjp, in_dims=0, ...)(<inputs>): Got in_dim=0 for some input, but that input is a Tensor of "
-                "dimensionality 0 so expected in_dim to satisfy 0 <= in_dim < 0."
-            )
-        if v.shape[1:] != o.shape:
+    for k, (v, o) in enumerate(zip(given, outputs)):
+        if v is not None and v[0].shape != o.shape:
             raise RuntimeError(
                 "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
                 "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
-                f"output, but a mismatch was detected: grad_output[{k}] has a shape of {v.shape} and output[{k}] has a "
-                f"shape of {o.shape}. If you only want some tensors in `grad_output` to be considered batched, "
+                f"output, but a mismatch was detected: grad_output[{k}] has a shape of {v[0][0].shape} and output[{k}] "
+                f"has a shape of {o.shape}. If you only want some tensors in `grad_output` to be considered batched, "
                 "consider using vmap."
             )
+    if any(v.dim() == 0 for v in vectors):
+        raise ValueError(
+            "vmap(vjp, in_dims=0, ...)(<inputs>): Got in_dim=0 for some input, but that input is a Tensor of "
+            "dimensionality 0 so expected in_dim to satisfy 0 <= in_dim < 0."
+        )
     sizes = [len(v) for v in vectors]
     if len(set(sizes)) > 1:
         raise ValueError(
@@ -79,8 +79,9 @@ def _check_batch(outputs, vectors):
 
 def _batched(outputs, inputs, vectors, retain, create, allow_unused):
     """The gradients for each of a batch of vectors, stacked."""
-    vectors = list(_first_gradients(outputs, vectors))
-    _check_batch(outputs, vectors)
+    given = [None] * len(outputs) if vectors is None else _listed(vectors)
+    vectors = list(_first_gradients(outputs, given))
+    _check_batch(outputs, given, vectors)
     count = len(vectors[0])
     rows = [
         _gradients_of(outputs, inputs, [v[i] for v in vectors], retain or i + 1 < count, create, allow_unused)

@@ -30,7 +30,8 @@ class Level:
 
     def dual(self, tensor, tangent):
         with enable_grad():
-            place = tensor.clone() if _C._on_tape(tensor) else _C._for_tangents(_C.zeros_like(tensor).requires_grad_())
+            on_tape = _C._on_tape(tensor)
+            place = tensor.clone() if on_tape else _C._for_tangents(_C.zeros_like(tensor, requires_grad=True))
             self.places.append(place)
             self.tangents.append(tangent.to(tensor.dtype))
             return _C._placed_at(tensor, place.clone())  # no leaf: it may be written to

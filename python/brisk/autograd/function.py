@@ -194,7 +194,7 @@ def once_differentiable(backward):
         results = results if isinstance(results, tuple) else (results,)
         at = [k for k, r in enumerate(results) if isinstance(r, Tensor) and r.dtype.is_floating_point]
         message = "trying to differentiate twice a function that was marked with @once_differentiable"
-        refused = _Refused.apply(message, *(results[k].detach().requires_grad_() for k in at))
+        refused = _Refused.apply(message, *(_C._as_leaf(results[k].detach()) for k in at))
         results = list(results)
         for k, r in zip(at, refused):
             results[k] = r

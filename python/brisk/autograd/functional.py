@@ -327,6 +327,9 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
             stack = stacked if vectorize else _C.stack
             result = tuple(_blocks(o, k, inputs, strict, create_graph, stack) for k, o in enumerate(outputs))
         result = _results(result, create_graph)
+    if forward:  # PyTorch's has lists there, but for one input
+        result = [list(row) for row in result] if many else result
+        return (result if many_out else result[0]) if many else _as_given(many_out, tuple(row[0] for row in result))
     return _as_given(many_out, tuple(_as_given(many, row) for row in result))
 
 

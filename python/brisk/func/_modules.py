@@ -2,9 +2,11 @@
 
 import contextlib
 import copy
+import functools
 
 from brisk import _C
 from brisk._C import Tensor
+from brisk.func._runs import inside
 
 
 def _tensors_of(module):
@@ -170,4 +172,4 @@ def functionalize(func, *, remove="mutations"):
             f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. Valid options are: "
             "remove='mutations' or remove='mutations_and_views'"
         )
-    return func
+    return functools.wraps(func, updated=())(functools.partial(inside, func))

@@ -69,6 +69,15 @@ class derivative(enable_grad):
         return super().__exit__(*exception)
 
 
+def inside(func, *args, **kwargs):
+    """What func returns to a transform, where it may not ask for gradients itself."""
+    _C._in_transform(1)
+    try:
+        return func(*args, **kwargs)
+    finally:
+        _C._in_transform(-1)
+
+
 @contextlib.contextmanager
 def _outside(runs):
     """The body is called by what is around the runs."""
@@ -225,7 +234,7 @@ class Runs:
                     stack.append(self)
                     try:
                         example = [c if d is None else c[i] for c, d in zip(self.columns, self.dims)]
-                        found[i] = func(*tree_unflatten(example, structure), **kwargs)
+                        found[i] = inside(func, *tree_unflatten(example, structure), **kwargs)
                     except _Wait as wait:
                         if wait.runs is not self:
                             raise

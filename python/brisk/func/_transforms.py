@@ -14,7 +14,7 @@ from brisk._C import Tensor
 from brisk.autograd.forward_ad import Level, opened, tangents_taken
 from brisk.autograd.functional import _grad, stacked, stacked_columns
 from brisk.autograd.grad_mode import enable_grad
-from brisk.func._runs import derivative
+from brisk.func._runs import derivative, inside
 from brisk.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_shape, tree_spec, tree_unflatten
 
 
@@ -29,9 +29,7 @@ class _Level:
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(t)}")
             if not (t.dtype.is_floating_point or t.is_complex()):
                 raise RuntimeError("only Tensors of floating point dtype can require gradients")
-        self.places = [
-            t.view_as(t) if self.outer and _C._on_tape(t) else t.detach().requires_grad_() for t in self.leaves
-        ]
+        self.places = [t.view_as(t) if self.outer and _C._on_tape(t) else _C._as_leaf(t.detach()) for t in self.leaves]
         self.own = [p for p in self.places if _C._is_tape_leaf(p)]
 
     @property
@@ -107,7 +105,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
         places = _selected(args, argnums, caller)
         level = _Level([args[k] for k in places], caller)
         with derivative():
-            value, aux = _parted(func(*_replaced(args, places, level.arguments), **kwargs), has_aux, caller)
+            value, aux = _parted(inside(func, *_replaced(args, places, level.arguments), **kwargs), has_aux, caller)
             if not isinstance(value, Tensor):
                 raise RuntimeError(f"{caller}: Expected f(*args) to return a Tensor, got {type(value)}")
             if value.dim() != 0:
@@ -183,7 +181,7 @@ def vjp(func, *primals, has_aux=False):
     """(func(*primals), a function from a vector shaped as the output to its product with the Jacobian[, aux])."""
     level = _Level(primals, "vjp(f, *primals)")
     with derivative():
-        out, aux = _parted(func(*level.arguments), has_aux, "vjp(f, *primals)")
+        out, aux = _parted(inside(func, *level.arguments), has_aux, "vjp(f, *primals)")
         outputs, _ = _tensors(out, "vjp(f, *primals)")
         _check_floats(outputs)
 
@@ -241,7 +239,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     vectors = _check_like(tangents, primals, level.places, "tangents")
     level.for_tangents()
     with opened(Level(level.places, vectors)) as made, derivative():
-        out, aux = _parted(func(*level.passed_on()), has_aux, caller)
+        out, aux = _parted(inside(func, *level.passed_on()), has_aux, caller)
         outputs, structure = _tensors(out, caller)
     create = level.outer and (level.leads_outside(outputs) or any(_C._on_tape(v) for v in vectors))
     level.places, level.own = made.places, made.own()  # custom functions gave tangents to their results
@@ -255,7 +253,7 @@ def linearize(func, *primals):
     level = _Level(primals, "linearize(f, *primals)")
     level.for_tangents()
     with _forward_mode():
-        out = func(*level.passed_on())
+        out = inside(func, *level.passed_on())
         outputs, structure = _tensors(out, "linearize(f, *primals)")
 
     def push(*tangents):
@@ -276,7 +274,7 @@ def _jacobian(func, argnums, has_aux, caller, blocks, forward=False):
         if forward:
             level.for_tangents()
         with derivative():
-            out, aux = _parted(func(*_replaced(args, places, level.arguments), **kwargs), has_aux, caller)
+            out, aux = _parted(inside(func, *_replaced(args, places, level.arguments), **kwargs), has_aux, caller)
             outputs, structure = _tensors(out, caller)
             if not forward:
                 _check_floats(outputs)

@@ -9,7 +9,7 @@ import functools
 
 from brisk._C import Tensor
 from brisk.autograd.functional import stacked
-from brisk.func._runs import Runs, Unlike, spread
+from brisk.func._runs import Runs, Unlike, inside, spread
 from brisk.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_spec, tree_unflatten
 
 
@@ -102,7 +102,7 @@ def _of_no_examples(func, leaves, dims, structure, out_dims, kwargs):
     """Sizes and dtypes are those of an example of zeros."""
     example = [x if d is None else x.new_zeros([n for k, n in enumerate(x.shape) if k != d % x.dim()])
                for x, d in zip(leaves, dims)]  # fmt: skip
-    one = _joined(func, [_checked(func, func(*tree_unflatten(example, structure), **kwargs))], out_dims)
+    one = _joined(func, [_checked(func, inside(func, *tree_unflatten(example, structure), **kwargs))], out_dims)
     numbers = iter(tree_leaves(out_dims) * len(tree_leaves(one)))
     return tree_map(lambda t: t.narrow(next(numbers) or 0, 0, 0), one)
 

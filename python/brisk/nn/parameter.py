@@ -40,7 +40,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
     def __new__(cls, data=None, *, persistent=True):
         data = _C.empty(0) if data is None else data
-        t = data.detach().requires_grad_(data.requires_grad)
+        t = _C._as_leaf(data.detach(), data.requires_grad)
         t.persistent = persistent
         t._is_buffer = True
         return t

@@ -38,7 +38,7 @@ def detach_variable(inputs):
 
 
 def _apart(x):
-    return x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x
+    return _C._as_leaf(x.detach(), x.requires_grad) if isinstance(x, Tensor) else x
 
 
 def check_backward_validity(inputs):
