@@ -362,9 +362,9 @@ static void make_ready(op_log *log)
         log->look = NEW_RECORDS;
         return;
     }
+    stop_furnishing();
     if (!desk_wants(expected) || threads_at_hand() < 2)
         return;
-    stop_furnishing();
     records = expected;
     atomic_store(&ahead.stop, false);
     if ((ahead.furnishing = threads_lend(furnish, &records, &ahead.stop)))

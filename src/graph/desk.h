@@ -22,7 +22,7 @@ void desk_clear(void);
 size_t desk_mark(void);
 void desk_release(size_t mark);
 
-/* Whether planning so many records will touch pages for the first time. */
+/* Whether planning so many records will touch pages for the first time; asked while no worker furnishes the desk. */
 bool desk_wants(int records);
 /* Touches them, until *stop is set: for a worker, while nobody plans. */
 void desk_furnish(int records, const atomic_bool *stop);

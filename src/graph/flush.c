@@ -271,6 +271,7 @@ bool flush_lookup(void)
 bool flush_plan(void)
 {
     plan_key key;
+    ahead_settle(NULL, &the_log); /* the desk is to be the planner's alone */
     plan *p = examine(&the_log, &key) ? plan_make(&the_log, &key) : NULL;
     if (p)
         cache_add(p);

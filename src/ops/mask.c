@@ -112,7 +112,7 @@ int bk_masked_fill_t_(bk_tensor *t, const bk_tensor *mask, const bk_tensor *valu
 
 static bk_tensor *select_masked(const bk_tensor *t, const bk_tensor *mask)
 {
-    if (!is_mask(mask) && tensor_dtype(mask) != BK_UINT8)
+    if (!is_mask(mask))
         return error_null(BK_RUNTIME_ERROR, "masked_select: expected BoolTensor for mask");
     operand in[2] = { { 0 } };
     if (!tensor_read(t, &in[0]) || !tensor_read(mask, &in[1]))

@@ -124,6 +124,7 @@ torch.from_numpy([1])
 torch.allclose(torch.ones(2), torch.ones(2).long())
 torch.where(torch.ones(2), torch.ones(2), torch.ones(2))
 torch.masked_select(torch.ones(2), torch.ones(2))
+torch.masked_select(torch.ones(2), torch.ones(2, dtype=torch.uint8))
 torch.ones(2, 3).t_(5)
 torch.ones(2, 2, 2).t()
 torch.ones(2)[torch.ones(2)]
