@@ -34,11 +34,13 @@ enum {
     NEW_RECORDS = 1024,  /* of a log that no plan is known for, from which on pages are made ready for planning it */
     WITH_BACKWARD = 4,   /* records that a log on the tape may come to, for each that it has */
     SHORT = 1 << 16,     /* elements of an instruction outside of regions */
+    FEWEST_ROWS = 12,    /* of a long product, at a time: a tile's */
     IDLE_ROUNDS = 4096,  /* some 200 us without a new record: Python does something else */
     MOST_PAUSES = 1 << 8 /* logs that a plan lets pass after it was wrong again and again */
 };
 static const double LONGEST_NS = 100e3;              /* of an instruction: the flush may have to wait for one */
 static const double LEAST_NS = 100e3;                /* of work */
+static const double PIECE_NS = 10e3;                 /* of a product that is run some rows at a time */
 static const double FLOPS_PER_NS = 100;              /* of a thread, roughly */
 static const int64_t MOST_BYTES = (int64_t)64 << 20; /* that are taken before they are needed */
 
@@ -50,8 +52,9 @@ typedef struct head_reach {
 
 /* What can run ahead of a plan's log. */
 struct plan_head {
-    int32_t end;    /* its first instructions; 0: none that are worth it */
-    int32_t *needs; /* for each, how many leaves have to be there */
+    int32_t end;       /* its first instructions; 0: none that are worth it */
+    int32_t *needs;    /* for each, how many leaves have to be there */
+    int32_t long_ones; /* up to where there are products that are run some rows at a time */
     head_reach *leaves;
     int32_t lost;   /* how often in a row it was for nothing */
     int32_t pauses; /* logs to let pass */
@@ -65,6 +68,7 @@ static struct {
     int factors;
     atomic_int limit; /* instructions that the worker may run */
     atomic_int done;
+    atomic_llong rows;      /* of the next one, a long product, that are done as well */
     atomic_bool stop, gone; /* the worker is to end; it has ended */
     bool furnishing;        /* it is lent to the desk */
     ahead_counts counts;
@@ -127,11 +131,28 @@ static double work_of(const plan_region *region, const instruction *in)
     return 2.0 * (double)in->kernel.out.layout->numel * (double)b->sizes[b->ndim - 2] / FLOPS_PER_NS;
 }
 
-/* Whether a worker can run it: in a region of rows, or of few that cores go through together, or short and as simple.
- * Products do without memory where there is none; blocks cannot. */
+/* How many rows of an instruction are run at a time, where all of them would take too long; else 0. */
+static int64_t rows_at_a_time(const plan_region *region, const instruction *in)
+{
+    const double work_ns = work_of(region, in);
+    if (region || work_ns <= LONGEST_NS || !has_rows(in))
+        return 0;
+    const int64_t rows = (int64_t)((double)in->kernel.out.layout->sizes[0] * PIECE_NS / work_ns);
+    return rows < FEWEST_ROWS ? FEWEST_ROWS : rows;
+}
+
+/* What the flush may have to wait for. */
+static double longest_of(const plan_region *region, const instruction *in)
+{
+    const int64_t some = rows_at_a_time(region, in);
+    return work_of(region, in) * (some ? (double)some / (double)in->kernel.out.layout->sizes[0] : 1);
+}
+
+/* Whether a worker can run it: in a region of rows, or of few that cores go through together, or a product, or short
+ * and as simple. Products do without memory where there is none; blocks cannot. */
 static bool can_run(finding *f, const plan_region *region, const instruction *in)
 {
-    if ((region && region->width) || work_of(region, in) > LONGEST_NS)
+    if ((region && region->width) || longest_of(region, in) > LONGEST_NS)
         return false;
     if (in->kind == DO_COPY)
         return (region || in->copy.to.layout->numel <= SHORT) && sees(f, &in->copy.from, false) &&
@@ -162,6 +183,7 @@ static void find_head(const plan *p, plan_head *h)
         if (!can_run(&f, region, &p->code[i]))
             break;
         h->needs[i] = f.needs;
+        h->long_ones = rows_at_a_time(region, &p->code[i]) ? i + 1 : h->long_ones;
         work_ns += work_of(region, &p->code[i]);
     }
     h->end = ahead_eagerly || (i >= FEWEST_STEPS && work_ns >= LEAST_NS) ? i : 0;
@@ -203,6 +225,20 @@ void plan_forget_head(plan *p)
 
 /* --- the worker --------------------------------------------------------------------------------------------------- */
 
+/* False: it has to stop first. */
+static bool run_pieces(const instruction *in, const binding *bound, int64_t piece)
+{
+    const int64_t rows = in->kernel.out.layout->sizes[0];
+    for (int64_t at = 0, end; at < rows; at = end) {
+        end = at + piece < rows ? at + piece : rows;
+        if (atomic_load_explicit(&ahead.stop, memory_order_relaxed) || run_rows_of(in, bound, at, end) < 0)
+            return false;
+        atomic_store_explicit(&ahead.rows, end, memory_order_relaxed);
+    }
+    atomic_store_explicit(&ahead.rows, 0, memory_order_relaxed);
+    return true;
+}
+
 static void run_steps(const plan *p)
 {
     const plan_region *at = p->regions;
@@ -216,7 +252,9 @@ static void run_steps(const plan *p)
             idle++;
             continue;
         }
-        if (run_alone(p, region_around(p, &at, next), next, p->bound) < 0)
+        const plan_region *region = region_around(p, &at, next);
+        const int64_t piece = rows_at_a_time(region, &p->code[next]);
+        if (piece ? !run_pieces(&p->code[next], p->bound, piece) : run_alone(p, region, next, p->bound) < 0)
             return;
         idle = 0;
         atomic_store_explicit(&ahead.done, ++next, memory_order_release);
@@ -232,15 +270,22 @@ static void run_ahead(void *arg, int64_t begin, int64_t end)
 
 /* --- following the log -------------------------------------------------------------------------------------------- */
 
+/* Whether a leaf looks as the plan's did. */
+static bool is_alike(const plan *p, const op_log *log, int l)
+{
+    const leaf_key *key = &p->key.leaf[l];
+    const node *n = log->leaves[l], *first = log->leaves[key->memory];
+    return n->layout->id == key->layout && n->dtype == key->dtype && n->memory == first->memory &&
+           n->data - first->data == key->offset && !(n->flags & NODE_CONSTANT) == !(key->bits & LEAF_CONSTANT);
+}
+
 static bool bind_leaf(const op_log *log, int l)
 {
     const plan *p = ahead.plan;
-    const leaf_key *key = &p->key.leaf[l];
-    const node *n = log->leaves[l], *first = log->leaves[key->memory];
+    const node *n = log->leaves[l];
     const head_reach *r = &p->head->leaves[l];
     storage *s = n->memory;
-    if (n->layout->id != key->layout || n->dtype != key->dtype || s != first->memory ||
-        n->data - first->data != key->offset || !(n->flags & NODE_CONSTANT) != !(key->bits & LEAF_CONSTANT))
+    if (!is_alike(p, log, l))
         return false;
     if (r->buffer < 0)
         return true;
@@ -276,18 +321,26 @@ static bool follow(const op_log *log)
 
 /* --- begin and end ------------------------------------------------------------------------------------------------ */
 
-/* The plan whose log began as this one, as far as *place; of several the one that ran last. */
+/* Whether a log of this plan may have begun as this one, as far as *place. */
+static bool begins_as(const plan *p, const op_log *log, key_place *place)
+{
+    const bool idle = p->head && !p->head->end;
+    bool good = p->key.records >= log->count && p->key.leaves >= log->leaf_count &&
+                (p->key.records >= FEWEST_RECORDS || ahead_eagerly) && p->key.rewrites == rewrites_done && !p->begun;
+    for (int l = 0; good && l < log->leaf_count; l++)
+        good = is_alike(p, log, l);
+    *place = (key_place){ 0 };
+    return good && key_text_goes_on(p->text, place, log->keys, idle && log->count > ENOUGH ? ENOUGH : log->count);
+}
+
+/* The plan whose log began as this one; of several the one that ran last. */
 static plan *find_candidate(const op_log *log, key_place *place)
 {
     int tried = 0;
     if (!(rewrites_done & REWRITE_ahead) || log_due() || log->progress.plan || threads_at_hand() < 2)
         return NULL;
     for (plan *p = cache_newest(); p && tried < PLANS_TRIED; p = p->older, tried++) {
-        const bool idle = p->head && !p->head->end;
-        *place = (key_place){ 0 };
-        if (p->key.records < log->count || (p->key.records < FEWEST_RECORDS && !ahead_eagerly) ||
-            p->key.rewrites != rewrites_done || p->begun ||
-            !key_text_goes_on(p->text, place, log->keys, idle && log->count > ENOUGH ? ENOUGH : log->count))
+        if (!begins_as(p, log, place))
             continue;
         plan_head *h = head_of(p);
         if (!h || !h->end)
@@ -326,6 +379,7 @@ static void begin(const op_log *log)
     ahead.leaves = ahead.factors = 0;
     atomic_store(&ahead.limit, 0);
     atomic_store(&ahead.done, 0);
+    atomic_store(&ahead.rows, 0);
     atomic_store(&ahead.stop, false);
     atomic_store(&ahead.gone, false);
     p->begun = true;
@@ -371,11 +425,18 @@ static void make_ready(op_log *log)
         log->look = 2 * log->count;
 }
 
+/* Whether the worker is at a long product, and needs no more than that. */
+static bool is_busy(void)
+{
+    const int done = atomic_load_explicit(&ahead.done, memory_order_relaxed);
+    return done < atomic_load_explicit(&ahead.limit, memory_order_relaxed) && ahead.plan->head->long_ones > done;
+}
+
 void ahead_look(op_log *log)
 {
     const bool follows = ahead.plan != NULL;
     log->look = INT_MAX;
-    if (follows && !follow(log))
+    if (follows && !is_busy() && !follow(log))
         lose();
     else if (!follows && log->count < NEW_RECORDS)
         begin(log);
@@ -416,10 +477,12 @@ bool ahead_take(const plan *p, plan_progress *progress, int *factors)
         return false;
     progress->arena = ahead.arena;
     progress->next = atomic_load_explicit(&ahead.done, memory_order_acquire);
+    progress->rows = atomic_load_explicit(&ahead.rows, memory_order_relaxed);
     *factors = ahead.factors;
     p->head->lost = 0;
     ahead.plan = NULL;
     ahead.counts.taken++;
+    ahead.counts.halfway += progress->rows > 0;
     ahead.counts.instructions += progress->next;
     return true;
 }

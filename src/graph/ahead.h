@@ -22,6 +22,7 @@ void plan_forget_head(plan *p); /* for plan_free */
 typedef struct ahead_counts {
     int64_t begun, taken, left; /* left: thrown away */
     int64_t instructions;       /* of those that were taken */
+    int64_t halfway;            /* taken in the middle of a product */
 } ahead_counts;
 ahead_counts ahead_count(void);
 extern bool ahead_eagerly; /* of short plans too, and the flush waits until the worker has done all that it may */

@@ -21,7 +21,8 @@ struct plan;
 typedef struct plan_progress {
     struct plan *plan; /* NULL: none */
     char *arena;
-    int next; /* the instruction to go on with */
+    int next;     /* the instruction to go on with */
+    int64_t rows; /* of it that are there already: of a product that a worker has begun (graph/ahead.h) */
 } plan_progress;
 
 typedef struct op_log {

@@ -14,6 +14,7 @@
 
 #include "autograd/function.h"
 #include "core/lock.h"
+#include "graph/ahead.h"
 #include "graph/append.h"
 #include "graph/excerpt.h"
 #include "graph/rewrites.h"
@@ -250,6 +251,8 @@ static int repeat_steps(op_log *log, int length, int times)
 {
     const int64_t bytes = step_bytes(log, length);
     times = bytes < 0 ? 0 : steps_within(length, bytes, times);
+    if (log->count + times * length >= log->look) /* while they are written down the first ones can run */
+        ahead_look(log);
     if (times > 0 && needs_no_nodes(log, length))
         return repeat_nameless(log, length, times, bytes) < 0 ? -1 : times;
     for (int done = 0; done < times; done++)

@@ -79,12 +79,13 @@ typedef struct finishing {
     const ew_program *program;
     char *const *bases;
     int64_t width;
+    int64_t first; /* row of the product that the kernel counts from */
 } finishing;
 
 static void finish_rows(void *arg, int64_t begin, int64_t end)
 {
     const finishing *f = arg;
-    program_run_range(f->program, f->bases, begin * f->width, end * f->width);
+    program_run_range(f->program, f->bases, (f->first + begin) * f->width, (f->first + end) * f->width);
 }
 
 /* Rows pass through the epilogue while they are in cache. A product with few rows would leave a long epilogue to one
@@ -95,7 +96,7 @@ static int run_product(const plan_program *tail, const binding *bound, kernel_ca
     char *bases[tail->program->ports];
     bind_ports(tail, bound, bases);
     const view *c = &call->out;
-    finishing f = { tail->program, bases, c->sizes[c->ndim - 1] };
+    finishing f = { tail->program, bases, c->sizes[c->ndim - 1], 0 };
     bool many = view_numel(c) >= MANY_ROWS * f.width, hooked = matmul_finishes_rows(call);
     hooked = hooked && (many || tail->program->work_ns < 20e3);
     if (hooked) {
@@ -122,6 +123,31 @@ static int run_kernel(const instruction *in, const binding *bound)
     for (int k = 0; k < call.inputs; k++)
         bind_view(&call.in[k], bound, &in->kernel.in[k]);
     return in->kernel.epilogue.program ? run_product(&in->kernel.epilogue, bound, &call) : op_get(in->op)->run(&call);
+}
+
+bool has_rows(const instruction *in)
+{
+    const layout *c = in->kernel.out.layout;
+    const plan_program *tail = &in->kernel.epilogue;
+    return in->kind == DO_KERNEL && in->op == OP_matmul && c->ndim == 2 && c->sizes[1] > 1 && c->strides[1] == 1 &&
+           in->kernel.in[1].layout->sizes[0] > 0 &&
+           (!tail->program || (tail->program->numel == c->numel && !tail->sink_count));
+}
+
+int run_rows_of(const instruction *in, const binding *bound, int64_t begin, int64_t end)
+{
+    const plan_program *tail = &in->kernel.epilogue;
+    char *bases[tail->program ? tail->program->ports : 1];
+    finishing f = { tail->program, bases, in->kernel.out.layout->sizes[1], begin };
+    gemm_task task = rows_task(in, bound, begin, end);
+    if (begin == 0 && packs_factor(in, bound))
+        pack_factor(in, bound);
+    if (tail->program) {
+        bind_ports(tail, bound, bases);
+        task.epilogue = finish_rows;
+        task.epilogue_arg = &f;
+    }
+    return gemm_run(&task);
 }
 
 static int run_terms(const instruction *in, const binding *bound)
@@ -275,6 +301,15 @@ static int run_stretch(const plan *p, const plan_region *region, int first, cons
     return 0;
 }
 
+/* Instruction `progress->next`, or the rows of it that are missing. */
+static int run_next(const plan *p, plan_progress *progress)
+{
+    const instruction *in = &p->code[progress->next];
+    const int64_t done = progress->rows;
+    progress->rows = 0;
+    return done ? run_rows_of(in, p->bound, done, in->kernel.out.layout->sizes[0]) : run_instruction(in, p->bound);
+}
+
 /* From progress->next on, which stays at the instruction that could not be run. */
 static int run_code(const op_log *log, plan_progress *progress)
 {
@@ -285,7 +320,7 @@ static int run_code(const op_log *log, plan_progress *progress)
             return error_int(BK_INTERRUPTED, "brisk: interrupted");
         const int first = progress->next;
         const bool whole = region < last && region->first <= first;
-        if ((whole ? run_stretch(p, region, first, p->bound) : run_instruction(&p->code[first], p->bound)) < 0)
+        if ((whole ? run_stretch(p, region, first, p->bound) : run_next(p, progress)) < 0)
             return no_memory(log, p->code[first].record);
         progress->next = whole ? region++->end : first + 1;
         for (int i = first; i < progress->next; i++)

@@ -41,9 +41,14 @@ static inline bool packs_factor(const instruction *in, const binding *bound)
 /* run.c */
 int run_instruction(const instruction *in, const binding *bound);
 void run_copy(const instruction *in, const binding *bound);
+/* A product outside of regions that can be run some rows at a time, the first ones first. */
+bool has_rows(const instruction *in);
+int run_rows_of(const instruction *in, const binding *bound, int64_t begin, int64_t end);
 
 /* run_region.c. -1: out of memory. */
 gemm_task product_task(const instruction *in, const binding *bound);
+gemm_task rows_task(const instruction *in, const binding *bound, int64_t begin, int64_t end); /* of some rows of it */
+void pack_factor(const instruction *in, const binding *bound);
 bool is_small_product(const instruction *in);
 int run_small_product(const instruction *in, const binding *bound);
 /* From instruction `first` of the region on. */

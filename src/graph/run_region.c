@@ -45,20 +45,26 @@ gemm_task product_task(const instruction *in, const binding *bound)
                         .epilogue_arg = NULL };
 }
 
-static void pack_factor(const instruction *in, const binding *bound)
+void pack_factor(const instruction *in, const binding *bound)
 {
     gemm_task t = product_task(in, bound);
     gemm_pack(t.dtype, t.k, t.n, t.b, t.b_row, t.b_col, bound[in->kernel.packed].base);
 }
 
-static int run_product_rows(const instruction *in, const binding *bound, int64_t begin, int64_t end)
+gemm_task rows_task(const instruction *in, const binding *bound, int64_t begin, int64_t end)
 {
     gemm_task task = product_task(in, bound);
-    int64_t size = (int64_t)dtype_size(task.dtype);
+    const int64_t size = (int64_t)dtype_size(task.dtype);
     task.m = end - begin;
     task.a = (const char *)task.a + begin * task.a_row * size;
     task.c = (char *)task.c + begin * task.c_row * size;
     task.addend = task.addend ? (const char *)task.addend + begin * task.addend_row * size : NULL;
+    return task;
+}
+
+static int run_product_rows(const instruction *in, const binding *bound, int64_t begin, int64_t end)
+{
+    const gemm_task task = rows_task(in, bound, begin, end);
     if (!gemm_has_few_rows(&task))
         return gemm_run(&task);
     gemm_run_columns(&task, 0, task.n, task.n);

@@ -490,6 +490,49 @@ static void check_that_it_pays(void)
     tap_ok(all, "the worker goes through all steps of the loop");
 }
 
+/* Steps that read the rows of one long product, as those of a layer do, which the worker does not get through with. */
+static numbers run_after_product(const bk_tensor *x, const bk_tensor *w, const bk_tensor *bias)
+{
+    enum { LENGTH = 256 };
+    numbers out = { .parts = 0 };
+    bk_scope_push();
+    bk_tensor *all = bk_tanh(bk_add(bk_matmul(x, w), bias)), *h = bk_slice(all, 0, 0, 2, 1);
+    for (int t = 1; t < LENGTH; t++)
+        h = bk_tanh(bk_add(bk_matmul(h, w), bk_slice(all, 0, 2 * t, 2 * t + 2, 1)));
+    note(&out, h);
+    note(&out, all);
+    bk_scope_pop();
+    return out;
+}
+
+static void check_long_products(void)
+{
+    enum { LONG = UNDER_ASAN || UNDER_TSAN ? 2048 : 8192, SQUARE = 128 };
+    const bk_tensor *x = sample(2, (int64_t[]){ LONG, SQUARE }, BK_FLOAT32, 1, 1),
+                    *w = sample(2, (int64_t[]){ SQUARE, SQUARE }, BK_FLOAT32, 2, 0.1),
+                    *bias = sample(1, (int64_t[]){ SQUARE }, BK_FLOAT32, 3, 1);
+    int different = 0;
+    rewrites_done = REWRITE_ALL & ~(uint32_t)REWRITE_ahead;
+    numbers wanted = run_after_product(x, w, bias);
+    rewrites_done = REWRITE_ALL;
+    for (int eagerly = 0; eagerly < 2; eagerly++) {
+        const ahead_counts before = ahead_count();
+        ahead_eagerly = eagerly;
+        for (int tries = 0; tries < 20; tries++) {
+            numbers got = run_after_product(x, w, bias);
+            different += !same(&got, &wanted);
+            numbers_free(&got);
+        }
+        const ahead_counts after = ahead_count();
+        tap_ok(!runs_lazily() || (eagerly ? after.taken - before.taken >= 10 && after.halfway == before.halfway
+                                          : after.halfway > before.halfway),
+               eagerly ? "the worker gets through a long product some rows at a time"
+                       : "a flush goes on with a long product from the row where the worker is");
+    }
+    tap_ok(!different, "and elements have the bits that they have when nothing runs ahead");
+    numbers_free(&wanted);
+}
+
 static void check_small_logs(void)
 {
     model m = make_model();
@@ -657,6 +700,7 @@ int main(void)
     check_programs();
     check_random_cells();
     check_one_row();
+    check_long_products();
     check_small_logs();
     check_pauses();
     check_neighbours();
