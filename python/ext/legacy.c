@@ -76,7 +76,8 @@ PyObject *py_legacy_new(const arg *a)
     return t ? py_wrap(t) : NULL;
 }
 
-/* Tensor._make_subclass(cls, data, require_grad): data's memory as an instance of cls. */
+/* Tensor._make_subclass(cls, data, require_grad): data's memory as an instance of cls. A parameter is computed when it
+ * is made: else the log of a program's first step would begin with initial values, and the second need another plan. */
 PyObject *py_make_subclass(const arg *a)
 {
     PyTypeObject *type = (PyTypeObject *)a[0].object;
@@ -85,6 +86,8 @@ PyObject *py_make_subclass(const arg *a)
     if (a[2].b && !dtype_is_float(tensor_dtype(a[1].tensor)))
         return PyErr_Format(PyExc_RuntimeError,
                             "Only Tensors of floating point and complex dtype can require gradients");
+    if (a[2].b && a[1].tensor->cell->value->flags & NODE_PENDING && py_flush() < 0)
+        return NULL;
     bk_tensor *t = bk_detach(a[1].tensor);
     if (t && a[2].b && bk_set_requires_grad(t, true) < 0) {
         bk_release(t);

@@ -323,6 +323,16 @@ void threads_for(int64_t n, int64_t grain, double work_ns, threads_fn fn, void *
     atomic_store(&pool.busy, false);
 }
 
+/* Workers that sleep look at the word again, find nothing, and spin. */
+void threads_rouse(void)
+{
+    if (in_loop || !atomic_load(&pool.sleeping) || atomic_exchange(&pool.busy, true))
+        return;
+    atomic_fetch_add(&pool.word, 2);
+    word_wake();
+    atomic_store(&pool.busy, false);
+}
+
 /* --- a worker on its own ------------------------------------------------------------------------------------- */
 
 bool threads_lend(threads_fn fn, void *arg, atomic_bool *stop)

@@ -16,6 +16,9 @@ typedef void (*threads_fn)(void *arg, int64_t begin, int64_t end);
  * less than 100 while the workers sleep, unless it comes often. */
 void threads_for(int64_t n, int64_t grain, double work_ns, threads_fn fn, void *arg);
 
+/* There will be a loop in some 50 us, as long as waking takes: workers that sleep begin to spin. */
+void threads_rouse(void);
+
 /* Lends a worker to fn(arg, 0, 1) and returns at once; fn ends soon when *stop is true, and stays lent until it is
  * recalled. False: there is none to lend. */
 bool threads_lend(threads_fn fn, void *arg, atomic_bool *stop);

@@ -16,12 +16,14 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/threads.h"
 #include "graph/builder.h"
 #include "graph/desk.h"
 #include "graph/kernels.h"
 #include "graph/rewrite.h"
 
 enum {
+    MANY_RECORDS = 512,   /* that take longer to plan than a worker to wake */
     LONGEST_GROUP = 4096, /* members: bounds the ports of a program */
     WATCHED_VALUES = 16,  /* values of a buffer that an update checks one by one */
     GROUP_CACHE = 64,     /* shapes whose latest group is remembered */
@@ -877,6 +879,8 @@ plan *plan_make(const op_log *log, const plan_key *key)
     for (int i = 0; good && i < text.key.records; i++)
         if (text.key.bits[i] & RECORD_NEEDED && p.same[i] == i)
             good = plan_record(&p, i);
+    if (text.key.records >= MANY_RECORDS)
+        threads_rouse(); /* while the rest is done */
     if (good && keep_results(&p) && share_packed(&p) && find_regions(&p) && find_blocks(&p) && keep_packed(&p))
         made = plan_build(&p);
     if (made)

@@ -586,3 +586,31 @@ def test_a_write_after_forward_does_not_change_a_gradient_silently(torch):
     except RuntimeError:
         return
     assert x.grad.tolist() == [8, 8, 8]
+
+
+@pytest.mark.skipif(MODULE != "brisk" or os.environ.get("BRISK_EAGER", "0") != "0", reason="plans of brisk's")
+def test_the_second_step_of_a_new_model_has_the_plan_of_the_first():
+    """Initial values are computed when the parameters are made, and are no part of the first step."""
+    printed = run_script(
+        """
+        import os, sys
+        os.dup2(1, 2)  # plans are told of on stderr
+        class Layer(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner, self.own = torch.nn.Linear(4, 4), torch.nn.Parameter(torch.zeros(4))
+                self.drawn = torch.nn.Parameter(torch.empty(4))
+                torch.nn.init.normal_(self.drawn)
+            def forward(self, x):
+                return torch.tanh(self.inner(x) * self.own + self.drawn)
+        layer, x = Layer(), torch.randn(3, 4)
+        for step in range(3):
+            print("step", step, flush=True)
+            layer.zero_grad()
+            layer(x).sum().backward()
+            layer.own.grad.tolist()
+        """,
+        BRISK_LOG="plan",
+    )
+    steps = printed.split("step ")[1:]
+    assert [" records, " in step for step in steps] == [True, False, False]
