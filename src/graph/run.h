@@ -38,6 +38,43 @@ static inline bool packs_factor(const instruction *in, const binding *bound)
     return in->kernel.packs && reads_packed(in, bound) && !bound[in->kernel.packed].packed;
 }
 
+/* All fields are named, so that nothing is cleared first. */
+static inline gemm_task product_task(const instruction *in, const binding *bound)
+{
+    const plan_view *a = &in->kernel.in[0], *b = &in->kernel.in[1], *c = &in->kernel.out, *more = &in->kernel.addend;
+    return (gemm_task){ .dtype = c->dtype,
+                        .m = c->layout->sizes[0],
+                        .n = c->layout->sizes[1],
+                        .k = b->layout->sizes[0],
+                        .a = address(bound, a),
+                        .a_row = a->layout->strides[0],
+                        .a_col = a->layout->strides[1],
+                        .b = address(bound, b),
+                        .b_row = b->layout->strides[0],
+                        .b_col = b->layout->strides[1],
+                        .c = address(bound, c),
+                        .c_row = c->layout->strides[0],
+                        .c_col = c->layout->strides[1],
+                        .packed_b = reads_packed(in, bound) ? bound[in->kernel.packed].base : NULL,
+                        .addend = more->buffer >= 0 ? address(bound, more) : NULL,
+                        .addend_row = in->kernel.addend_row,
+                        .accumulate = false,
+                        .epilogue = NULL,
+                        .epilogue_arg = NULL };
+}
+
+/* Of some of its rows. */
+static inline gemm_task rows_task(const instruction *in, const binding *bound, int64_t begin, int64_t end)
+{
+    gemm_task task = product_task(in, bound);
+    const int64_t size = (int64_t)dtype_size(task.dtype);
+    task.m = end - begin;
+    task.a = (const char *)task.a + begin * task.a_row * size;
+    task.c = (char *)task.c + begin * task.c_row * size;
+    task.addend = task.addend ? (const char *)task.addend + begin * task.addend_row * size : NULL;
+    return task;
+}
+
 /* run.c */
 int run_instruction(const instruction *in, const binding *bound);
 void run_copy(const instruction *in, const binding *bound);
@@ -46,8 +83,6 @@ bool has_rows(const instruction *in);
 int run_rows_of(const instruction *in, const binding *bound, int64_t begin, int64_t end);
 
 /* run_region.c. -1: out of memory. */
-gemm_task product_task(const instruction *in, const binding *bound);
-gemm_task rows_task(const instruction *in, const binding *bound, int64_t begin, int64_t end); /* of some rows of it */
 void pack_factor(const instruction *in, const binding *bound);
 bool is_small_product(const instruction *in);
 int run_small_product(const instruction *in, const binding *bound);

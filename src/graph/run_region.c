@@ -20,46 +20,10 @@ typedef struct region_run {
     atomic_bool failed;
 } region_run;
 
-/* All fields are named, so that nothing is cleared first. */
-gemm_task product_task(const instruction *in, const binding *bound)
-{
-    const plan_view *a = &in->kernel.in[0], *b = &in->kernel.in[1], *c = &in->kernel.out, *more = &in->kernel.addend;
-    return (gemm_task){ .dtype = c->dtype,
-                        .m = c->layout->sizes[0],
-                        .n = c->layout->sizes[1],
-                        .k = b->layout->sizes[0],
-                        .a = address(bound, a),
-                        .a_row = a->layout->strides[0],
-                        .a_col = a->layout->strides[1],
-                        .b = address(bound, b),
-                        .b_row = b->layout->strides[0],
-                        .b_col = b->layout->strides[1],
-                        .c = address(bound, c),
-                        .c_row = c->layout->strides[0],
-                        .c_col = c->layout->strides[1],
-                        .packed_b = reads_packed(in, bound) ? bound[in->kernel.packed].base : NULL,
-                        .addend = more->buffer >= 0 ? address(bound, more) : NULL,
-                        .addend_row = in->kernel.addend_row,
-                        .accumulate = false,
-                        .epilogue = NULL,
-                        .epilogue_arg = NULL };
-}
-
 void pack_factor(const instruction *in, const binding *bound)
 {
     gemm_task t = product_task(in, bound);
     gemm_pack(t.dtype, t.k, t.n, t.b, t.b_row, t.b_col, bound[in->kernel.packed].base);
-}
-
-gemm_task rows_task(const instruction *in, const binding *bound, int64_t begin, int64_t end)
-{
-    gemm_task task = product_task(in, bound);
-    const int64_t size = (int64_t)dtype_size(task.dtype);
-    task.m = end - begin;
-    task.a = (const char *)task.a + begin * task.a_row * size;
-    task.c = (char *)task.c + begin * task.c_row * size;
-    task.addend = task.addend ? (const char *)task.addend + begin * task.addend_row * size : NULL;
-    return task;
 }
 
 static int run_product_rows(const instruction *in, const binding *bound, int64_t begin, int64_t end)
