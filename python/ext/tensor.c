@@ -380,7 +380,10 @@ enum {
     POW_TENSORS,
     POW_OF_NUMBER,
     NUMBER_MINUS,
-    STACKS,
+    STACK_BY_STACK,
+    MATRIX_BY_STACK,
+    VECTOR_BY_STACK,
+    STACK_BY_OTHER,
     MATRIX_VECTOR,
     VECTORS,
     REST_OF_TENSORS,
@@ -391,8 +394,10 @@ enum {
 /* What an operator gave, under the name of its gradient: `reached` says which operands have one. */
 static PyObject *named(PyObject *result, int how, uint8_t reached, uint64_t start)
 {
-    static const char *const functions[] = { "__pow__", "__rpow__", "__rsub__", "_unsafe_view",
-                                             "mv",      "dot",      "__mod__",  "_mod_number" };
+    static const char *const functions[] = {
+        "__pow__",         "__rpow__", "__rsub__", "_stack_by_stack", "_matrix_by_stack", "_vector_by_stack",
+        "_stack_by_other", "mv",       "dot",      "__mod__",         "_mod_number"
+    };
     static int rows[NAMED_OPERATORS]; /* from 1; 0: not looked for yet */
     if (!result || !py_is_tensor(result) || !bk_requires_grad(((py_tensor *)result)->t))
         return result;
@@ -468,15 +473,24 @@ static PyObject *nb_invert(PyObject *a)
     return NULL;
 }
 
-/* Vectors, matrices and stacks of these have different functions in PyTorch. */
+/* Vectors, matrices and stacks of these have different functions in PyTorch, each of which has a row; -1: those of the
+ * records themselves. */
+static int product_row(const layout *a, const layout *b, bool other_wanted)
+{
+    if (b->ndim > 2)
+        return a->ndim > 2 ? STACK_BY_STACK : a->ndim == 2 ? MATRIX_BY_STACK : VECTOR_BY_STACK;
+    if (a->ndim > 2)
+        return other_wanted || a == a->plain ? -1 : STACK_BY_OTHER;
+    return b->ndim == 2 ? -1 : a->ndim == 2 ? MATRIX_VECTOR : VECTORS;
+}
+
 PyObject *py_matmul_of(const bk_tensor *a, const bk_tensor *b)
 {
     uint64_t start = next_sequence;
     PyObject *r = py_wrap(bk_matmul(a, b));
-    int m = a->layout->ndim, n = b->layout->ndim;
-    if (m == 2 && n == 2)
+    if (a->layout->ndim == 2 && b->layout->ndim == 2)
         return r;
-    int how = m > 2 && n > 2 ? STACKS : m == 2 && n == 1 ? MATRIX_VECTOR : m == 1 && n == 1 ? VECTORS : -1;
+    int how = product_row(a->layout, b->layout, bk_requires_grad(b));
     uint8_t reached = (uint8_t)(bk_requires_grad(a) | bk_requires_grad(b) << 1);
     return how >= 0 ? named(r, how, reached, start) : r;
 }

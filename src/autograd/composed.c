@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "autograd/function.h"
+#include "autograd/product_steps.h"
 #include "core/handle.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -103,9 +104,25 @@ static const composed *row_of(const node *place)
     return place->composed ? &composed_rows[place->composed - 1] : NULL;
 }
 
+/* What follows > in a row. */
+static const char *steps_in(const composed *row)
+{
+    const char *mark = strchr(row->arguments, '>');
+    return mark ? mark + 1 : NULL;
+}
+
+/* The word of a row whose steps are found when somebody looks; NULL: they stand in the row. */
+static const char *word_of(const composed *row)
+{
+    const char *steps = steps_in(row);
+    return steps && islower((unsigned char)*steps) ? steps : NULL;
+}
+
 const char *composed_name(const node *place)
 {
     const composed *row = row_of(place);
+    if (row && word_of(row))
+        return product_name(word_of(row), place);
     return row && *row->name ? row->name : NULL;
 }
 
@@ -188,12 +205,6 @@ int composed_edges(const node *place, node ***out)
  * A list is of numbers of arguments (as PyTorch has them), names and - (nowhere), with commas between. A name leads to
  * the list in brackets behind it, or to all arguments where it has none. */
 
-static const char *steps_of(const node *place)
-{
-    const char *mark = strchr(row_of(place)->arguments, '>');
-    return mark ? mark + 1 : NULL;
-}
-
 static bool is_name(const char *at) { return isupper((unsigned char)*at); }
 
 /* The end of a name, or of one other character. */
@@ -207,19 +218,19 @@ static const char *after(const char *at)
 }
 
 /* The name of step `number`. */
-static const char *step_at(const node *place, int number)
+static const char *step_at(const char *steps, int number)
 {
-    const char *at = steps_of(place);
+    const char *at = steps;
     for (; *at; at = after(at))
         if (is_name(at) && --number == 0)
             return at;
     return at;
 }
 
-static int step_number(const node *place, const char *name)
+static int step_number(const char *steps, const char *name)
 {
     int number = 1;
-    for (const char *at = steps_of(place); at < name; at = after(at))
+    for (const char *at = steps; at < name; at = after(at))
         number += is_name(at);
     return number;
 }
@@ -254,39 +265,62 @@ static bool item_reaches(const arguments *a, const char *at, const char *end)
     return found;
 }
 
-static int ways_of_list(const node *place, const char *list, const arguments *a, composed_way *out)
+static const layout *layout_at(const arguments *a, int k)
+{
+    const node *place = k < a->count ? a->edges[k] : NULL;
+    return !place ? NULL : place->op == OP_leaf ? ((const track *)place->extra)->layout : place->layout;
+}
+
+/* NULL: the row has none. room: for those that are found now. */
+static const char *steps_of(const node *place, const arguments *a, char room[static STEPS_ROOM])
+{
+    const char *word = word_of(row_of(place));
+    if (!word)
+        return steps_in(row_of(place));
+    lock_take(); /* layouts are asked for */
+    product_steps(word, place, (const layout *[]){ layout_at(a, 0), layout_at(a, 1) }, room);
+    lock_give();
+    return room;
+}
+
+static int ways_of_list(const char *steps, const char *list, const arguments *a, composed_way *out)
 {
     int n = 0;
     for (const char *at = list, *end; *at && *at != ')'; at = *end == ',' ? end + 1 : end) {
         end = item_end(at);
         bool step = is_name(at) && item_reaches(a, at, end);
-        out[n++] = (composed_way){ step ? step_number(place, at) : 0, edge_at(a, at) };
+        out[n++] = (composed_way){ step ? step_number(steps, at) : 0, edge_at(a, at) };
     }
     return n;
 }
 
 int composed_ways(const node *place, int step, composed_way **out)
 {
+    char room[STEPS_ROOM];
     arguments a = { 0 };
     a.count = composed_edges(place, &a.edges);
-    const char *list = steps_of(place);
+    const char *steps = steps_of(place, &a, room), *list = steps;
     if (list && step) {
-        const char *end = after(step_at(place, step));
+        const char *end = after(step_at(steps, step));
         list = *end == '(' ? end + 1 : NULL;
     }
-    size_t room = list ? strlen(list) : (size_t)(a.count > 0 ? a.count : 1);
-    *out = a.count < 0 ? NULL : mem_alloc_zero(room * sizeof **out);
+    size_t size = list ? strlen(list) : (size_t)(a.count > 0 ? a.count : 1);
+    *out = a.count < 0 ? NULL : mem_alloc_zero(size * sizeof **out);
     int count = *out ? a.count : -1;
     for (int k = 0; !list && k < count; k++)
         (*out)[k].place = a.edges[k];
     if (list && count >= 0)
-        count = ways_of_list(place, list, &a, *out);
+        count = ways_of_list(steps, list, &a, *out);
     mem_free(a.edges);
     return count;
 }
 
 void composed_step_name(const node *place, int step, char name[static 64])
 {
-    const char *at = step_at(place, step);
+    char room[STEPS_ROOM];
+    arguments a = { 0 };
+    a.count = word_of(row_of(place)) ? composed_edges(place, &a.edges) : 0;
+    const char *at = step_at(steps_of(place, &a, room), step);
     snprintf(name, 64, "%.*s", (int)(after(at) - at), at);
+    mem_free(a.edges);
 }

@@ -59,6 +59,7 @@ enum {
     X(diagonal, "DiagonalBackward0")                                                                                   \
     X(expand, "ExpandBackward0")                                                                                       \
     X(permute, "PermuteBackward0")                                                                                     \
+    X(reshape_alias, "ReshapeAliasBackward0") /* by reshape, of what is not row-major */                               \
     X(select, "SelectBackward0")                                                                                       \
     X(slice, "SliceBackward0")                                                                                         \
     X(split, "SplitBackward0")                                                                                         \

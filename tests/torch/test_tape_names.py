@@ -1,5 +1,7 @@
 """What the tape shows of itself: the names of gradient functions and where they lead to, against PyTorch."""
 
+import itertools
+
 import pytest
 
 from tests.torch.compare import REF, SUT
@@ -673,6 +675,11 @@ TREES_LIKE_PYTORCH = [
     "x.clone().index_put_((i,),x[0])",
     "x.clone().index_put_((i,),s)",
     "x.clone().index_put_((i,),s,accumulate=True)",
+    "x.T.reshape(1,3,3)",
+    "x.T.view(1,3,3)",
+    "x[:,0].reshape(-1)",
+    "x[:,0:1].flatten()",
+    "x[None].expand(2,3,3).flatten(1)",
 ]
 
 
@@ -714,6 +721,25 @@ def tree(fn, depth=9):
 @pytest.mark.parametrize("expression", TREES_LIKE_PYTORCH)
 def test_a_gradient_function_leads_through_those_that_pytorch_has(expression):
     assert tree(grad_fn(SUT, expression)) == tree(grad_fn(REF, expression))
+
+
+def factor(m, sizes, form, leaf):
+    """Of these sizes: row-major, turned round, or with gaps between the rows."""
+    if form == "turned":
+        return m.ones(*sizes[::-1], requires_grad=leaf).permute(*range(len(sizes))[::-1])
+    if form == "cut":
+        return m.ones(*sizes[:-1], sizes[-1] + 1, requires_grad=leaf)[..., :-1]
+    return m.ones(*sizes, requires_grad=leaf)
+
+
+@pytest.mark.parametrize("wanted", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("forms", list(itertools.product(["plain", "turned", "cut"], repeat=2)))
+def test_a_product_of_vectors_matrices_and_stacks_is_taken_apart_as_pytorch_does(forms, wanted):
+    firsts = [(3,), (2, 3), (1, 3), (2, 2, 3), (1, 2, 3), (2, 1, 2, 3), (2, 2, 2, 3)]
+    seconds = [(3,), (3, 2), (3, 1), (2, 3, 2), (1, 3, 2), (1, 2, 3, 2), (2, 1, 3, 1), (2, 2, 3, 2)]
+    for a, b in itertools.product(firsts, seconds):
+        fns = [(factor(m, a, forms[0], wanted[0]) @ factor(m, b, forms[1], wanted[1])).grad_fn for m in (SUT, REF)]
+        assert tree(fns[0]) == tree(fns[1]), (a, b)
 
 
 def test_a_step_that_is_shown_stays_the_same_object_while_it_lives():
