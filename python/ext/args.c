@@ -85,7 +85,7 @@ static bool read_row(int row, const overload *o, shown_row *out)
         const int k = *c >= 'a' ? *c - 'a' : *c - '0';
         if (*c == '^' || *c == '+')
             continue;
-        if (k >= o->n || o->params[k].type != ARG_TENSOR)
+        if (*c == '~' || k >= o->n || o->params[k].type != ARG_TENSOR)
             return false;
         out->may_miss |= (uint8_t)((*c >= 'a') << out->count);
         out->argument[out->count++] = (uint8_t)k;

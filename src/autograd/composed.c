@@ -17,7 +17,7 @@ const composed composed_rows[] = {
 #include "autograd/composed.def"
 #undef X
 };
-static const char FLAGS[] = "^+:=>"; /* what may follow the numbers of a row's arguments */
+static const char FLAGS[] = "~^+:=>"; /* what may follow the numbers of a row's arguments */
 const int composed_count = sizeof composed_rows / sizeof *composed_rows;
 
 int composed_find(const char *function)
@@ -99,9 +99,15 @@ bk_tensor *composed_as(bk_tensor *t, const char *function, int *row, uint64_t st
     return t;
 }
 
+static bool is_of_halves(const composed *row) { return row->arguments[strcspn(row->arguments, FLAGS)] == '~'; }
+
 static const composed *row_of(const node *place)
 {
-    return place->composed ? &composed_rows[place->composed - 1] : NULL;
+    if (!place->composed)
+        return NULL;
+    bool half = place->dtype == BK_FLOAT16 || place->dtype == BK_BFLOAT16;
+    half = half && place->composed < composed_count && is_of_halves(&composed_rows[place->composed]);
+    return &composed_rows[place->composed - 1 + half];
 }
 
 /* What follows > in a row. */
@@ -202,16 +208,17 @@ int composed_edges(const node *place, node ***out)
 
 /* --- steps: what follows > in a row ----------------------------------------------------------------------------------
  *
- * A list is of numbers of arguments (as PyTorch has them), names and - (nowhere), with commas between. A name leads to
- * the list in brackets behind it, or to all arguments where it has none. */
+ * A list is of numbers of arguments (as PyTorch has them), names, - (nowhere) and & with the number of a name (which is
+ * met once more), with commas between. A name leads to the list in brackets behind it, or to all arguments where it has
+ * none. */
 
 static bool is_name(const char *at) { return isupper((unsigned char)*at); }
 
-/* The end of a name, or of one other character. */
+/* The end of a name, of & and its number, or of one other character. */
 static const char *after(const char *at)
 {
     if (!is_name(at))
-        return at + 1;
+        return at + 1 + (*at == '&');
     while (isalnum((unsigned char)*at))
         at++;
     return at;
@@ -254,14 +261,20 @@ static node *edge_at(const arguments *a, const char *digit)
     return isdigit((unsigned char)*digit) && k < a->count ? a->edges[k] : NULL;
 }
 
-/* Whether an item leads to any place: PyTorch has no function where nothing requires gradients. */
-static bool item_reaches(const arguments *a, const char *at, const char *end)
+/* Whether an item leads to any place: PyTorch has no function where nothing requires gradients. What is met once more
+ * in it leads to no others than an item before. */
+static bool item_reaches(const char *steps, const arguments *a, const char *at)
 {
     bool any = false, found = false;
     for (int k = 0; k < a->count; k++)
         any |= a->edges[k] != NULL;
-    for (; at < end; at = after(at))
+    for (const char *end = item_end(at); at < end; at = after(at)) {
+        const char *again = *at == '&' ? step_at(steps, at[1] - '0') : NULL,
+                   *again_end = again ? item_end(again) : NULL;
+        for (; again && again < again_end; again = after(again))
+            found |= edge_at(a, again) != NULL;
         found |= is_name(at) ? *after(at) != '(' && any : edge_at(a, at) != NULL;
+    }
     return found;
 }
 
@@ -288,8 +301,9 @@ static int ways_of_list(const char *steps, const char *list, const arguments *a,
     int n = 0;
     for (const char *at = list, *end; *at && *at != ')'; at = *end == ',' ? end + 1 : end) {
         end = item_end(at);
-        bool step = is_name(at) && item_reaches(a, at, end);
-        out[n++] = (composed_way){ step ? step_number(steps, at) : 0, edge_at(a, at) };
+        const char *item = *at == '&' ? step_at(steps, at[1] - '0') : at;
+        bool step = is_name(item) && item_reaches(steps, a, item);
+        out[n++] = (composed_way){ step ? step_number(steps, item) : 0, edge_at(a, item) };
     }
     return n;
 }

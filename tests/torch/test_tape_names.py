@@ -680,6 +680,46 @@ TREES_LIKE_PYTORCH = [
     "x[:,0].reshape(-1)",
     "x[:,0:1].flatten()",
     "x[None].expand(2,3,3).flatten(1)",
+    "x.norm(dtype=T.float64)",
+    "x.norm(3,1,True,dtype=T.float64)",
+    "T.linalg.norm(x,1,dtype=T.float64)",
+    "T.linalg.norm(x,2,dtype=T.float64)",
+    "T.linalg.matrix_norm(x,dtype=T.float64)",
+    "T.linalg.matrix_norm(x,-1)",
+    "T.linalg.matrix_norm(x[None],1,dim=(2,0))",
+    "T.linalg.matrix_norm(x[None],float('inf'),dim=(2,0),keepdim=True)",
+    "T.linalg.matrix_norm(x[None],'nuc',dim=(2,0),keepdim=True)",
+    "T.linalg.cond(x)",
+    "T.linalg.cond(x,1)",
+    "F.rms_norm(x.half(),(3,))",
+    "F.rms_norm(x.half(),(3,),x[0].half())",
+    "F.rms_norm(x.half().detach(),(3,),x[0].half())",
+    "F.rms_norm(x.half(),(3,),x[0])",
+    "F.rms_norm(x,(3,),x[0].half())",
+    "T.nn.RMSNorm(3,dtype=T.bfloat16)(x.bfloat16())",
+    "F.instance_norm(x[None].half())",
+    "F.instance_norm(x[None].bfloat16(),weight=x[0],bias=x[1])",
+    "F.layer_norm(x.half(),(3,),x[0].half(),x[1].half())",
+    "SET(x.clone(),i,x[None,0])",
+    "SET(x.clone(),i,x[None,i])",
+    "SET(x.clone(),i,x[0:1])",
+    "SET(x.clone(),(0,i),x[0:1,i])",
+    "SET(x.clone(),m,x[m][None])",
+    "SET(x.clone(),m,x[0:1,0:1])",
+    "SET(x.clone(),m[0],x[None,0])",
+    "SET((x*1)[0:2],i,x[None,i])",
+    "SET(x.clone(),0,x[None,0])",
+    "SET(x.clone(),slice(0,2),x[0:1])",
+    "x.clone().index_put_((m,),s)",
+    "x.clone().index_put_((m,),T.tensor(1.))",
+    "x.index_put((m,),s)",
+    "x.index_put((m,),x[m])",
+    "x.index_put((m[0],),s)",
+    "x.index_put((m,),s,accumulate=True)",
+    "x.index_put((m,),x[0:1,0])",
+    "x.detach().index_put((m,),s)",
+    "(x*1)[0:2].index_put_((m[:2],),s)",
+    "[y:=x*1, y[0].index_put_((m[0],),s), y][-1]",
 ]
 
 
@@ -740,6 +780,28 @@ def test_a_product_of_vectors_matrices_and_stacks_is_taken_apart_as_pytorch_does
     for a, b in itertools.product(firsts, seconds):
         fns = [(factor(m, a, forms[0], wanted[0]) @ factor(m, b, forms[1], wanted[1])).grad_fn for m in (SUT, REF)]
         assert tree(fns[0]) == tree(fns[1]), (a, b)
+
+
+def test_a_step_that_two_functions_lead_to_is_one_object():
+    for m in (SUT, REF):
+        x = m.ones(3, 3, dtype=m.float16, requires_grad=True)
+        product = m.nn.functional.rms_norm(x, (3,)).grad_fn.next_functions[0][0]
+        cast, root = (fn for fn, _ in product.next_functions)
+        while root.name() != cast.name():
+            root = root.next_functions[0][0]
+        assert root is cast
+
+
+def test_a_singular_matrix_has_an_infinite_condition_number():
+    for m in (SUT, REF):
+        for p in (1, -1, "fro", float("inf")):
+            assert m.linalg.cond(m.zeros(2, 2), p).item() == float("inf")
+
+
+def test_index_put_takes_no_value_of_more_dimensions_than_it_writes():
+    for m in (SUT, REF):
+        with pytest.raises(RuntimeError, match="shape mismatch"):
+            m.zeros(3, 3).index_put((m.tensor([0, 1]),), m.ones(1, 2, 3))
 
 
 def test_a_step_that_is_shown_stays_the_same_object_while_it_lives():
