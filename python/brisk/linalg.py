@@ -148,10 +148,13 @@ def cross(input, other, *, dim=-1, out=None):
     return _fill("linalg_cross", out, a.roll(-1, dim) * b.roll(-2, dim) - a.roll(-2, dim) * b.roll(-1, dim))
 
 
+@_looks_like("_last_powers")
 def vander(x, *, N=None):
     """The powers 0, 1, ... of x along a new last dimension."""
-    powers = _C.arange(x.shape[-1] if N is None else N)
-    return x.unsqueeze(-1) ** powers
+    count = x.shape[-1] if N is None else N
+    if count < 2:
+        raise RuntimeError("N must be greater than 1.")
+    return x.unsqueeze(-1) ** _C.arange(count)
 
 
 # --- systems ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
 /* bind_layers.c: the layers of nn.functional, in the module brisk._C._nn. */
+#include "autograd/composed.h"
 #include "binds.h"
 #include "core/memory.h"
 #include "core/scope.h"
@@ -233,10 +234,34 @@ static PyObject *py_steps(const arg *a)
 /* --- attention and initial values ------------------------------------------------------------------------------------
  */
 
+/* Whether PyTorch has one function for it. */
+static bool is_one_function(const arg *a)
+{
+    const layout *q = a[0].tensor->layout, *k = a[1].tensor->layout, *v = a[2].tensor->layout;
+    if (q->ndim != 4 || k->ndim != 4 || v->ndim != 4 || a[4].d > 0 || (a[3].tensor && bk_requires_grad(a[3].tensor)))
+        return false;
+    return q->sizes[3] == k->sizes[3] && q->sizes[3] == v->sizes[3] && q->sizes[2] && k->sizes[2];
+}
+
+/* a: query, key, value, attn_mask, dropout_p, is_causal, scale, times: how many heads share a key and a value */
 static PyObject *py_attention(const arg *a)
 {
-    return py_wrap(bk_attention(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].d, a[5].b,
-                                a[6].given ? a[6].d : (double)NAN));
+    static const char *const names[] = { "_attention_plain", "_attention_masked", "_attention_dropped",
+                                         "_attention_masked_dropped", "_flash_attention" };
+    static int rows[sizeof names / sizeof *names];
+    const bk_tensor *of[] = { a[0].tensor, a[1].tensor, a[3].tensor, a[2].tensor }, *k = of[1], *v = of[3];
+    bool one = is_one_function(a);
+    uint64_t start = next_sequence;
+    bk_scope_push();
+    for (int i = 1; a[7].i > 1 && i < 4; i += 2)
+        of[i] = bk_repeat_interleave_s(of[i], a[7].i, -3);
+    if (!one)
+        start = next_sequence;
+    bk_tensor *r = bk_attention(of[0], of[1], of[3], of[2], a[4].d, a[5].b, a[6].given ? a[6].d : (double)NAN);
+    int how = one ? 4 : (a[3].tensor || a[5].b) + 2 * (a[4].d > 0);
+    if (one)
+        of[1] = k, of[2] = v;
+    return py_wrap(scope_return(composed_as(r, names[how], &rows[how], start, of, one ? 3 : 4)));
 }
 
 static PyObject *py_orthogonal(const arg *a)
@@ -279,7 +304,7 @@ const binding layers_rows[] = {
     { AS_FUNCTION, "_steps(Tensor rows, int steps, int batch, bool both_ways)", py_steps, NULL },
     { AS_FUNCTION,
       "_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, bool is_causal, float? "
-      "scale)",
+      "scale, int times)",
       py_attention, NULL },
     { AS_FUNCTION, "_orthogonal_(Tensor tensor, float gain, Generator? generator=None)", py_orthogonal, NULL },
 };

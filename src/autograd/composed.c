@@ -93,7 +93,7 @@ bk_tensor *composed_as(bk_tensor *t, const char *function, int *row, uint64_t st
     if (!t || !grad_enabled() || !tensor_tracked(t))
         return t;
     for (int i = 0; i < count; i++)
-        reached |= (uint8_t)(tensor_tracked(arguments[i]) << i);
+        reached |= (uint8_t)((arguments[i] && tensor_tracked(arguments[i])) << i);
     *row = *row ? *row : composed_find(function) + 1; /* the same for all threads */
     composed_mark(t, *row - 1, start, reached);
     return t;
@@ -291,7 +291,7 @@ static const char *steps_of(const node *place, const arguments *a, char room[sta
     if (!word)
         return steps_in(row_of(place));
     lock_take(); /* layouts are asked for */
-    product_steps(word, place, (const layout *[]){ layout_at(a, 0), layout_at(a, 1) }, room);
+    product_steps(word, place, (const layout *[]){ layout_at(a, 0), layout_at(a, 1), layout_at(a, 2) }, room);
     lock_give();
     return room;
 }

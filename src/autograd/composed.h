@@ -20,7 +20,8 @@ int composed_find(const char *function);
 void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached);
 /* The write of a part that was written to: the op inside of it, or what the base has become. */
 void composed_mark_base(bk_tensor *part, int number, uint64_t start, uint8_t reached);
-/* The same inside of another function: t, or NULL, was given for these arguments of the row, which *row remembers. */
+/* The same inside of another function: t, or NULL, was given for these arguments of the row (NULL: not there), which *row
+ * remembers. */
 bk_tensor *composed_as(bk_tensor *t, const char *function, int *row, uint64_t start, const bk_tensor *const *arguments,
                        int count);
 /* The name that a place has from its row; NULL: none. */

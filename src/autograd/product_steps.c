@@ -50,7 +50,7 @@ static bool rows_in_one(const layout *l)
  */
 
 typedef struct factor {
-    char text[96];
+    char text[160];
 } factor;
 
 /* What reshape is of a tensor that looks like l: a view, one by other strides, or a copy. */
@@ -107,6 +107,8 @@ static void turned_steps(const node *place, const layout *stack, const char *mat
 const char *product_name(const char *kind, const node *place)
 {
     const layout *l = place->layout;
+    if (is_kind(kind, "attention") && l->ndim == 2)
+        return "MmBackward0";
     bool matrix = is_kind(kind, "matrix") ? reaches(place, 0) : is_kind(kind, "stack") && is_for_all(place, 0);
     if (!matrix)
         return "UnsafeViewBackward0";
@@ -115,7 +117,7 @@ const char *product_name(const char *kind, const node *place)
 }
 
 /* Pair by pair, of equal batches. One column, which was a vector, is dropped again. */
-static void batch_steps(const node *place, const layout *const of[2], const layout *larger, bool column,
+static void batch_steps(const node *place, const layout *const *of, const layout *larger, bool column,
                         char out[static STEPS_ROOM])
 {
     int batches = larger ? larger->ndim - 2 : 0;
@@ -125,7 +127,7 @@ static void batch_steps(const node *place, const layout *const of[2], const layo
              column ? ")" : "");
 }
 
-static void vector_steps(const node *place, const layout *const of[2], char out[static STEPS_ROOM])
+static void vector_steps(const node *place, const layout *const *of, char out[static STEPS_ROOM])
 {
     const layout *stack = of[1] ? layout_turned(of[1]) : NULL;
     if (reaches(place, 0) || (stack && rows_in_one(stack)))
@@ -134,7 +136,7 @@ static void vector_steps(const node *place, const layout *const of[2], char out[
         batch_steps(place, of, of[1], false, out);
 }
 
-static void matrix_steps(const node *place, const layout *const of[2], char out[static STEPS_ROOM])
+static void matrix_steps(const node *place, const layout *const *of, char out[static STEPS_ROOM])
 {
     if (reaches(place, 0))
         turned_steps(place, of[1], "0", out);
@@ -142,7 +144,7 @@ static void matrix_steps(const node *place, const layout *const of[2], char out[
         batch_steps(place, of, of[1], false, out);
 }
 
-static void stack_steps(const node *place, const layout *const of[2], char out[static STEPS_ROOM])
+static void stack_steps(const node *place, const layout *const *of, char out[static STEPS_ROOM])
 {
     if (is_for_all(place, 0))
         turned_steps(place, of[1], "SqueezeBackward1(0)", out);
@@ -152,7 +154,7 @@ static void stack_steps(const node *place, const layout *const of[2], char out[s
         batch_steps(place, of, place->layout, false, out);
 }
 
-static void rows_steps(const node *place, const layout *const of[2], char out[static STEPS_ROOM])
+static void rows_steps(const node *place, const layout *const *of, char out[static STEPS_ROOM])
 {
     bool by_vector = of[0] && place->layout->ndim < of[0]->ndim;
     if (of[0] && rows_in_one(of[0]))
@@ -161,7 +163,41 @@ static void rows_steps(const node *place, const layout *const of[2], char out[st
         batch_steps(place, of, of[0], by_vector, out);
 }
 
-void product_steps(const char *kind, const node *place, const layout *const of[2], char out[static STEPS_ROOM])
+/* Queries and keys are scaled by a number each, and so are row-major or as dense as before. */
+static void attention_steps(const char *kind, const node *place, const layout *const *of, char out[static STEPS_ROOM])
+{
+    const int64_t *sizes = place->layout->sizes;
+    int batches = place->layout->ndim - 2;
+    const char *mask = strstr(kind, "+mask"), *dropout = strstr(kind, "+dropout");
+    factor q = { "MulBackward1(0)" }, k = { "MulBackward1(TransposeBackward0(1))" }, v = { "2" };
+    if (batches) {
+        const layout *keys = of[1] ? layout_turned(of[1]) : NULL;
+        q = as_batch(of[0] ? layout_packed(of[0]) : NULL, sizes, batches, "ExpandBackward0(MulBackward1(0))");
+        k = as_batch(keys ? layout_packed(keys) : NULL, sizes, batches,
+                     "ExpandBackward0(MulBackward1(TransposeBackward0(1)))");
+        v = as_batch(of[2], sizes, batches, "ExpandBackward0(2)");
+    }
+    const char *const parts[] = {
+        batches ? "BmmBackward0(ViewBackward0(ExpandBackward0(" : "",
+        dropout ? "MulBackward0(" : "",
+        "SafeSoftmaxBackward0(",
+        mask ? "AddBackward0(" : "",
+        batches ? "UnsafeViewBackward0(BmmBackward0(" : "MmBackward0(",
+        q.text,
+        ",",
+        k.text,
+        batches ? "))" : ")",
+        mask ? ",3))" : ")",
+        dropout ? ",-)" : "",
+        batches ? "))," : ",",
+        v.text,
+        batches ? ")" : "",
+    };
+    for (size_t i = 0, end = 0; i < sizeof parts / sizeof *parts; i++, end = strlen(out))
+        snprintf(out + end, STEPS_ROOM - end, "%s", parts[i]);
+}
+
+void product_steps(const char *kind, const node *place, const layout *const *of, char out[static STEPS_ROOM])
 {
     static const struct {
         const char *kind;
@@ -170,6 +206,8 @@ void product_steps(const char *kind, const node *place, const layout *const of[2
         { "vector", vector_steps }, { "matrix", matrix_steps }, { "stack", stack_steps }, { "rows", rows_steps }
     };
     *out = 0;
+    if (is_kind(kind, "attention"))
+        attention_steps(kind, place, of, out);
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         if (is_kind(kind, kinds[k].kind))
             kinds[k].write(place, of, out);

@@ -291,6 +291,12 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
     return _reduced(apart + _C.where(target != -1, input, 0.0), code)
 
 
+# As PyTorch's kernels have them, which are written in C++: a number there is no operand.
+_plus = looks_like("_add_number")(lambda t, number: t + number)
+_minus = looks_like("_sub_number")(lambda t, number: t - number)
+_one_minus = looks_like("_ones_minus")(lambda t: 1 - t)
+
+
 def cosine_embedding_loss(
     input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
 ):  # fmt: skip
@@ -305,9 +311,10 @@ def cosine_embedding_loss(
         )
     dim = target.dim()
     product = (input1 * input2).sum(dim)
-    lengths = ((input1 * input1).sum(dim) + 1e-12) * ((input2 * input2).sum(dim) + 1e-12)
+    lengths = _plus((input1 * input1).sum(dim), 1e-12) * _plus((input2 * input2).sum(dim), 1e-12)
     cosine = product / lengths.sqrt()
-    loss = _C.where(target == 1, 1 - cosine, 0.0) + _C.where(target == -1, (cosine - margin).clamp_min(0), 0.0)
+    far = _minus(cosine, margin).clamp_min(0)
+    loss = _C.where(target == 1, _one_minus(cosine), 0.0) + _C.where(target == -1, far, 0.0)
     return _reduced(loss, code)
 
 
@@ -322,11 +329,12 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
     return _reduced((-target * (input1 - input2) + margin).clamp_min(0), code)
 
 
+@looks_like("_pairwise_distance", 2)
 def _distance(x1, x2, p, eps):
     return (x1 - x2 + eps).norm(p, -1)
 
 
-def _triplet(anchor, positive, negative, distance, margin, swap, code):
+def _triplet(anchor, positive, negative, distance, add, margin, swap, code):
     if not anchor.dim() == positive.dim() == negative.dim():
         raise RuntimeError(
             "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
@@ -335,7 +343,7 @@ def _triplet(anchor, positive, negative, distance, margin, swap, code):
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = _C.minimum(far, distance(positive, negative))
-    return _reduced((margin + near - far).clamp_min(0), code)
+    return _reduced((add(near, margin) - far).clamp_min(0), code)
 
 
 def triplet_margin_loss(
@@ -346,7 +354,7 @@ def triplet_margin_loss(
     code = _code(reduction, size_average, reduce)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
-    return _triplet(anchor, positive, negative, lambda a, b: _distance(a, b, p, eps), margin, swap, code)
+    return _triplet(anchor, positive, negative, lambda a, b: _distance(a, b, p, eps), _plus, margin, swap, code)
 
 
 def triplet_margin_with_distance_loss(
@@ -357,7 +365,7 @@ def triplet_margin_with_distance_loss(
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     distance = distance_function or (lambda a, b: _distance(a, b, 2, 1e-6))
-    return _triplet(anchor, positive, negative, distance, margin, swap, code)
+    return _triplet(anchor, positive, negative, distance, _C.add, margin, swap, code)
 
 
 # --- sequences -------------------------------------------------------------------------------------------------------

@@ -70,10 +70,12 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """The cosine of the angle between two vectors along dim."""
-    shape = (x1 + x2).shape
-    x1, x2 = x1.expand(shape), x2.expand(shape)
-    length1 = x1.norm(2, dim, keepdim=True).clamp_min(eps)
-    length2 = x2.norm(2, dim, keepdim=True).clamp_min(eps)
+    if x1.shape != x2.shape:
+        shape = (x1 + x2).shape
+        x1, x2 = x1.expand(shape), x2.expand(shape)
+    length1, length2 = x1.norm(2, dim, keepdim=True).clone(), x2.norm(2, dim, keepdim=True).clone()
+    with no_grad():  # a length of less than eps has its gradient as any other, in PyTorch
+        length1.clamp_min_(eps), length2.clamp_min_(eps)
     return ((x1 / length1) * (x2 / length2)).sum(dim)
 
 
@@ -268,10 +270,8 @@ def scaled_dot_product_attention(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
 ):
     """softmax(query key^T scale + mask) value"""
-    if enable_gqa:
-        times = query.shape[-3] // key.shape[-3]
-        key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
-    return _nn._attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    times = query.shape[-3] // key.shape[-3] if enable_gqa else 1
+    return _nn._attention(query, key, value, attn_mask, dropout_p, is_causal, scale, times)
 
 
 def multi_head_attention_forward(*args, **kwargs):
