@@ -229,11 +229,19 @@ static PyObject *step_pair(node *place, int step)
     return f ? Py_BuildValue("(Ni)", f, 0) : NULL;
 }
 
+/* An operand that an op has cast for itself is one as it was, to PyTorch. */
+static node *before_cast(node *edge)
+{
+    while (edge && edge->op == OP_cast && edge->reached && !edge->composed)
+        edge = edge->edge[0];
+    return edge;
+}
+
 static PyObject *functions_at(node *const *edges, int count)
 {
     PyObject *all = PyTuple_New(count);
     for (int k = 0; all && k < count; k++) {
-        PyObject *pair = function_pair(edges[k]);
+        PyObject *pair = function_pair(before_cast(edges[k]));
         if (!pair) {
             Py_DECREF(all);
             return NULL;

@@ -196,9 +196,14 @@ def bilinear(input1, input2, weight, bias=None):
             f"bilinear(): input sizes do not match weight: got {input1.shape[-1]}, {input2.shape[-1]} but expected "
             f"{weight.shape[1]}, {weight.shape[2]}"
         )
-    left = _nn.linear(input1, weight.permute(0, 2, 1).flatten(0, 1)).unflatten(-1, (weight.shape[0], weight.shape[2]))
-    out = (left * input2.unsqueeze(-2)).sum(-1)
+    out = _trilinear(input1, weight, input2)
     return out if bias is None else out + bias
+
+
+@_looks_like("_trilinear", 3)
+def _trilinear(input1, weight, input2):
+    left = _nn.linear(input1, weight.permute(0, 2, 1).flatten(0, 1)).unflatten(-1, (weight.shape[0], weight.shape[2]))
+    return (left * input2.unsqueeze(-2)).sum(-1)
 
 
 def _check_enough(shape):
