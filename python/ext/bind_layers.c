@@ -193,11 +193,16 @@ static PyObject *py_rnn_cell(const arg *a)
     return state(h, c);
 }
 
-/* Sequence lengths from a Python list; freed by mem_free. */
-static int64_t *counts_from(PyObject *list, int *n)
+/* Rows of each step from a Python list, or from the number of steps where all have as many; freed by mem_free. */
+static int64_t *counts_from(PyObject *list, int64_t rows, int *n)
 {
-    *n = PyList_Check(list) ? (int)PyList_GET_SIZE(list) : 0;
+    const bool plain = PyLong_Check(list);
+    *n = plain ? (int)PyLong_AsLong(list) : PyList_Check(list) ? (int)PyList_GET_SIZE(list) : 0;
     int64_t *counts = mem_alloc(sizeof *counts * ((size_t)*n + 1));
+    for (int i = 0; counts && plain && i < *n; i++)
+        counts[i] = rows / *n;
+    if (plain)
+        return counts ? counts : (PyErr_NoMemory(), NULL);
     for (int i = 0; counts && i < *n; i++)
         if (py_int64_from(PyList_GET_ITEM(list, i), &counts[i]) < 0) {
             mem_free(counts);
@@ -206,29 +211,70 @@ static int64_t *counts_from(PyObject *list, int *n)
     return counts ? counts : (PyErr_NoMemory(), NULL);
 }
 
+/* Where PyTorch has one function for a layer: an LSTM over a plain batch of float32. */
+static bool is_one_layer(const arg *a, const bk_rnn_weights *w)
+{
+    return a[0].i == BK_LSTM && PyLong_Check(a[2].object) && !w->projection && tensor_dtype(a[1].tensor) == BK_FLOAT32;
+}
+
+/* out, h and c are its results; what c was cloned from comes last of its records, and stands for it. */
+static void name_layer(bk_tensor *out, bk_tensor *h, bk_tensor *c, const bk_tensor *const of[7], uint64_t start)
+{
+    static int layer, rows[3];
+    uint8_t reached = 0;
+    for (int i = 0; i < 7; i++)
+        reached |= (uint8_t)((of[i] && tensor_tracked(of[i])) << i);
+    layer = layer ? layer : composed_find("_lstm_layer") + 1;
+    composed_mark_below(c, layer - 1, start, reached);
+    composed_as(c, "_lstm_last_c", &rows[2], start, NULL, 0);
+    composed_as(h, "_lstm_last_h", &rows[1], start, NULL, 0);
+    composed_as(out, "_lstm_output", &rows[0], start, NULL, 0);
+}
+
 /* (output, h_n, c_n or None) */
 static PyObject *py_rnn_layer(const arg *a)
 {
     bk_rnn_weights w = weights(a + 6);
     int steps;
-    int64_t *counts = counts_from(a[2].object, &steps);
+    int64_t *counts = counts_from(a[2].object, bk_sizes(a[1].tensor)[0], &steps);
     if (!counts)
         return NULL;
     bk_tensor *h = NULL, *c = NULL;
+    uint64_t start = next_sequence;
     bk_tensor *out =
         bk_rnn_layer((bk_rnn_kind)a[0].i, a[1].tensor, counts, steps, a[3].tensor, a[4].tensor, &w, a[5].b, &h, &c);
     mem_free(counts);
     if (!out)
         return py_raise();
+    if (grad_enabled() && is_one_layer(a, &w)) /* in the order in which a walk comes to them */
+        name_layer(out, h, c,
+                   (const bk_tensor *[]){ a[1].tensor, w.input, w.input_bias, w.hidden_bias, a[3].tensor, w.hidden,
+                                          a[4].tensor },
+                   start);
     PyObject *results[] = { py_wrap(out), py_wrap(h), c ? py_wrap(c) : Py_NewRef(Py_None) };
     return Py_BuildValue("(NNN)", results[0], results[1], results[2]);
+}
+
+/* (steps, batch, features) as packed rows. unseen: PyTorch reads them as they are, or a copy. */
+static PyObject *py_rows(const arg *a)
+{
+    const int64_t *from = bk_sizes(a[0].tensor), sizes[] = { from[0] * from[1], from[2] };
+    if (!a[1].b)
+        return py_wrap(bk_reshape(a[0].tensor, 2, sizes));
+    int64_t strides[BK_MAX_NDIM];
+    bk_scope_push();
+    bool viewed = layout_view_strides(a[0].tensor->layout, 2, sizes, strides);
+    bk_tensor *dense = viewed ? (bk_tensor *)a[0].tensor : bk_contiguous(a[0].tensor);
+    return py_wrap(scope_return(made_by(dense ? bk_view(dense, 2, sizes) : NULL, VIEW_unseen)));
 }
 
 /* Packed rows as (steps, batch, features). */
 static PyObject *py_steps(const arg *a)
 {
     const int64_t sizes[] = { a[1].i, a[2].i, bk_sizes(a[0].tensor)[1] };
-    return py_wrap(made_by(bk_view(a[0].tensor, 3, sizes), a[3].b ? VIEW_both_ways : VIEW_steps));
+    return py_wrap(made_by(bk_view(a[0].tensor, 3, sizes), a[4].b   ? VIEW_unseen
+                                                           : a[3].b ? VIEW_both_ways
+                                                                    : VIEW_steps));
 }
 
 /* --- attention and initial values ------------------------------------------------------------------------------------
@@ -301,7 +347,8 @@ const binding layers_rows[] = {
     { AS_FUNCTION,
       "_rnn_layer(int kind, Tensor input, Object batch_sizes, Tensor h, Tensor? c, bool reverse, " SHARES ")",
       py_rnn_layer, NULL },
-    { AS_FUNCTION, "_steps(Tensor rows, int steps, int batch, bool both_ways)", py_steps, NULL },
+    { AS_FUNCTION, "_rows(Tensor steps, bool unseen)", py_rows, NULL },
+    { AS_FUNCTION, "_steps(Tensor rows, int steps, int batch, bool both_ways, bool unseen)", py_steps, NULL },
     { AS_FUNCTION,
       "_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, bool is_causal, float? "
       "scale, int times)",

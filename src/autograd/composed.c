@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "autograd/function.h"
@@ -17,7 +18,7 @@ const composed composed_rows[] = {
 #include "autograd/composed.def"
 #undef X
 };
-static const char FLAGS[] = "~^+:=>"; /* what may follow the numbers of a row's arguments */
+static const char FLAGS[] = "~^+:=#>"; /* what may follow the numbers of a row's arguments */
 const int composed_count = sizeof composed_rows / sizeof *composed_rows;
 
 int composed_find(const char *function)
@@ -83,6 +84,14 @@ void composed_mark_base(bk_tensor *part, int number, uint64_t start, uint8_t rea
     lock_take();
     node *base = tensor_tracked(part) ? part->track->place : NULL, *inside = inside_write(base, start);
     mark(inside ? inside : base, number, start, reached);
+    lock_give();
+}
+
+void composed_mark_below(bk_tensor *t, int number, uint64_t start, uint8_t reached)
+{
+    lock_take();
+    node *place = tensor_tracked(t) ? tensor_edge(t) : NULL;
+    mark(place ? place->edge[0] : NULL, number, start, reached);
     lock_give();
 }
 
@@ -208,20 +217,43 @@ int composed_edges(const node *place, node ***out)
 
 /* --- steps: what follows > in a row ----------------------------------------------------------------------------------
  *
- * A list is of numbers of arguments (as PyTorch has them), names, - (nowhere) and & with the number of a name (which is
- * met once more), with commas between. A name leads to the list in brackets behind it, or to all arguments where it has
- * none. */
+ * A list is of numbers of arguments (as PyTorch has them), names, - (nowhere), & with the number of a name (which is
+ * met once more) and @ with the numbers of the edges to a place inside (or, with & behind, to a step of that), with
+ * commas between. # and a number behind a name say which of its outputs is meant. A name leads to the list in brackets
+ * behind it, or to all arguments where it has none. */
 
 static bool is_name(const char *at) { return isupper((unsigned char)*at); }
 
-/* The end of a name, of & and its number, or of one other character. */
-static const char *after(const char *at)
+static const char *after_digits(const char *at)
 {
-    if (!is_name(at))
-        return at + 1 + (*at == '&');
+    while (isdigit((unsigned char)*at))
+        at++;
+    return at;
+}
+
+static const char *after_name(const char *at)
+{
     while (isalnum((unsigned char)*at))
         at++;
     return at;
+}
+
+/* The end of a name or of & and its number, both with the number of an output; of a path; or of another character. */
+static const char *after(const char *at)
+{
+    if (*at == '@')
+        return after_digits(at + 1);
+    if (*at != '&' && !is_name(at))
+        return at + 1;
+    at = *at == '&' ? after_digits(at + 1) : after_name(at);
+    return *at == '#' ? after_digits(at + 1) : at;
+}
+
+/* Of a name, or of &: which output it is. */
+static int output_of(const char *at)
+{
+    const char *end = *at == '&' ? after_digits(at + 1) : after_name(at);
+    return *end == '#' ? atoi(end + 1) : 0;
 }
 
 /* The name of step `number`. */
@@ -261,23 +293,6 @@ static node *edge_at(const arguments *a, const char *digit)
     return isdigit((unsigned char)*digit) && k < a->count ? a->edges[k] : NULL;
 }
 
-/* Whether an item leads to any place: PyTorch has no function where nothing requires gradients. What is met once more
- * in it leads to no others than an item before. */
-static bool item_reaches(const char *steps, const arguments *a, const char *at)
-{
-    bool any = false, found = false;
-    for (int k = 0; k < a->count; k++)
-        any |= a->edges[k] != NULL;
-    for (const char *end = item_end(at); at < end; at = after(at)) {
-        const char *again = *at == '&' ? step_at(steps, at[1] - '0') : NULL,
-                   *again_end = again ? item_end(again) : NULL;
-        for (; again && again < again_end; again = after(again))
-            found |= edge_at(a, again) != NULL;
-        found |= is_name(at) ? *after(at) != '(' && any : edge_at(a, at) != NULL;
-    }
-    return found;
-}
-
 static const layout *layout_at(const arguments *a, int k)
 {
     const node *place = k < a->count ? a->edges[k] : NULL;
@@ -296,14 +311,69 @@ static const char *steps_of(const node *place, const arguments *a, char room[sta
     return room;
 }
 
-static int ways_of_list(const char *steps, const char *list, const arguments *a, composed_way *out)
+static bool step_reaches(const node *place, int step);
+
+/* The place inside that a path of edges leads to. */
+static node *at_path(const node *place, const char *path)
+{
+    for (; isdigit((unsigned char)*path); path++)
+        place = place->edge[*path - '0'];
+    return (node *)place;
+}
+
+/* Whether an item leads to any place: PyTorch has no function where nothing requires gradients. What is met once more
+ * in it leads to no others than an item before. */
+static bool item_reaches(const node *place, const char *steps, const arguments *a, const char *at)
+{
+    bool any = false, found = false;
+    for (int k = 0; k < a->count; k++)
+        any |= a->edges[k] != NULL;
+    for (const char *end = item_end(at); at < end && !found; at = after(at)) {
+        if (*at == '@')
+            return *after(at) != '&' || step_reaches(at_path(place, at + 1), atoi(after(at) + 1));
+        const char *again = *at == '&' ? step_at(steps, atoi(at + 1)) : at, *stop = item_end(again);
+        for (; *at == '&' && again < stop; again = after(again))
+            found |= edge_at(a, again) != NULL;
+        found |= is_name(at) ? *after(at) != '(' && any : edge_at(a, at) != NULL;
+    }
+    return found;
+}
+
+/* The same of a step of another place, whose row has no @. */
+static bool step_reaches(const node *place, int step)
+{
+    char room[STEPS_ROOM];
+    arguments a = { 0 };
+    a.count = composed_edges(place, &a.edges);
+    const char *steps = steps_of(place, &a, room);
+    bool found = item_reaches(place, steps, &a, step_at(steps, step));
+    mem_free(a.edges);
+    return found;
+}
+
+static composed_way way_of(const node *place, const char *steps, const char *item, const arguments *a)
+{
+    if (*item == '@') {
+        const char *end = after(item);
+        bool step = *end == '&';
+        if (step && !step_reaches(at_path(place, item + 1), atoi(end + 1)))
+            return (composed_way){ 0 };
+        return (composed_way){ step ? atoi(end + 1) : 0, step ? output_of(end) : 0, at_path(place, item + 1) };
+    }
+    const char *name = *item == '&' ? step_at(steps, atoi(item + 1)) : item;
+    if (!is_name(name))
+        return (composed_way){ .place = edge_at(a, name) };
+    if (!item_reaches(place, steps, a, name))
+        return (composed_way){ 0 };
+    return (composed_way){ step_number(steps, name), output_of(item), (node *)place };
+}
+
+static int ways_of_list(const node *place, const char *steps, const char *list, const arguments *a, composed_way *out)
 {
     int n = 0;
     for (const char *at = list, *end; *at && *at != ')'; at = *end == ',' ? end + 1 : end) {
         end = item_end(at);
-        const char *item = *at == '&' ? step_at(steps, at[1] - '0') : at;
-        bool step = is_name(item) && item_reaches(steps, a, item);
-        out[n++] = (composed_way){ step ? step_number(steps, item) : 0, edge_at(a, item) };
+        out[n++] = way_of(place, steps, at, a);
     }
     return n;
 }
@@ -324,7 +394,7 @@ int composed_ways(const node *place, int step, composed_way **out)
     for (int k = 0; !list && k < count; k++)
         (*out)[k].place = a.edges[k];
     if (list && count >= 0)
-        count = ways_of_list(steps, list, &a, *out);
+        count = ways_of_list(place, steps, list, &a, *out);
     mem_free(a.edges);
     return count;
 }
@@ -335,6 +405,41 @@ void composed_step_name(const node *place, int step, char name[static 64])
     arguments a = { 0 };
     a.count = word_of(row_of(place)) ? composed_edges(place, &a.edges) : 0;
     const char *at = step_at(steps_of(place, &a, room), step);
-    snprintf(name, 64, "%.*s", (int)(after(at) - at), at);
+    snprintf(name, 64, "%.*s", (int)(after_name(at) - at), at);
     mem_free(a.edges);
+}
+
+/* --- functions of several results ------------------------------------------------------------------------------------
+ */
+
+/* The nearest place below that has the row: a few steps away. */
+static node *nearest(const node *place, int row)
+{
+    trail seen = { 0 };
+    node *found = NULL;
+    bool good = trail_meet(&seen, (node *)place);
+    for (int i = 0; good && !found && i < seen.count; i++) {
+        if (seen.v[i]->composed == row + 1)
+            found = seen.v[i];
+        for (int k = 0; good && !found && k < MAX_INPUTS && seen.v[i]->op != OP_leaf && seen.v[i]->op != OP_function;
+             k++)
+            good = trail_meet(&seen, seen.v[i]->edge[k]);
+    }
+    trail_unmark(&seen);
+    trail_free(&seen);
+    return found;
+}
+
+node *composed_function(node *place, int *number)
+{
+    const composed *row = place->composed ? row_of(place) : NULL;
+    const char *mark = row ? strchr(row->arguments, '#') : NULL;
+    if (!mark || mark != row->arguments)
+        return place;
+    lock_take();
+    node *function = nearest(place, composed_find(mark + 2));
+    lock_give();
+    if (function)
+        *number = mark[1] - '0';
+    return function ? function : place;
 }

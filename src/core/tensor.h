@@ -76,6 +76,7 @@ enum {
     X(unfold, "UnfoldBackward0")                                                                                       \
     X(unsqueeze, "UnsqueezeBackward0")                                                                                 \
     X(unsafe_view, "UnsafeViewBackward0") /* of a copy that nobody else has */                                         \
+    X(unseen, "ViewBackward0")            /* none to PyTorch */                                                        \
     X(steps, "StackBackward0")            /* of a recurrent layer: rows here, which PyTorch stacks or joins */         \
     X(both_ways, "CatBackward0")
 typedef enum view_op {

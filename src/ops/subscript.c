@@ -511,8 +511,6 @@ int bk_index_set(bk_tensor *t, const bk_index *items, int count, const bk_tensor
     lock_take();
     bk_scope_push();
     const bk_tensor *line = without_leading_ones(value);
-    if (line != value)
-        next_sequence++; /* the view comes before the write */
     int status = line ? assign(t, items, count, &(written){ .value = line }) : -1;
     bk_scope_pop();
     lock_give();
