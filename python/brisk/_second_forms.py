@@ -128,39 +128,30 @@ def cond(pred, true_fn, false_fn, operands=()):
 # --- the functions behind layers -------------------------------------------------------------------------------------
 
 
-def _gates(input, hx, w_ih, w_hh, b_ih, b_hh):
-    from brisk.nn.functional import linear
+def _cell(kind, input, h, c, *weights):
+    from brisk._C import _nn
 
-    return linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh)
+    return _nn._rnn_step(kind, input, h, c, *weights)
 
 
 def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of an RNN with tanh."""
-    x, h = _gates(input, hx, w_ih, w_hh, b_ih, b_hh)
-    return (x + h).tanh()
+    return _cell(0, input, hx, None, w_ih, w_hh, b_ih, b_hh)
 
 
 def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of an RNN with relu."""
-    x, h = _gates(input, hx, w_ih, w_hh, b_ih, b_hh)
-    return (x + h).relu()
+    return _cell(1, input, hx, None, w_ih, w_hh, b_ih, b_hh)
 
 
 def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of an LSTM: (h, c)."""
-    x, h = _gates(input, hx[0], w_ih, w_hh, b_ih, b_hh)
-    i, f, g, o = (x + h).chunk(4, 1)
-    c = f.sigmoid() * hx[1] + i.sigmoid() * g.tanh()
-    return o.sigmoid() * c.tanh(), c
+    return _cell(2, input, *hx, w_ih, w_hh, b_ih, b_hh)
 
 
 def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of a GRU."""
-    x, h = _gates(input, hx, w_ih, w_hh, b_ih, b_hh)
-    (xr, xz, xn), (hr, hz, hn) = x.chunk(3, 1), h.chunk(3, 1)
-    update = (xz + hz).sigmoid()
-    new = (xn + (xr + hr).sigmoid() * hn).tanh()
-    return new + update * (hx - new)
+    return _cell(3, input, hx, None, w_ih, w_hh, b_ih, b_hh)
 
 
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):

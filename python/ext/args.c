@@ -140,7 +140,7 @@ static PyObject *call_composed(const overload *o, const arg *args)
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *one = PyTuple_Check(result) ? PyTuple_GET_ITEM(result, i) : result;
         if (py_is_tensor(one))
-            composed_mark(((py_tensor *)one)->t, row->row, start, reached);
+            composed_mark(((py_tensor *)one)->t, row->row, start, (uint8_t)(reached | i << COMPOSED_OUTPUT_SHIFT));
     }
     return result;
 }

@@ -146,6 +146,14 @@ static node *seen_at(node *place)
     return place;
 }
 
+/* Whether a view is one of several made at once. */
+static bool is_part(const node *place)
+{
+    view_op op = place->op == OP_view && !place_is_copy(place) ? (view_op)(place->attr.region.tape >> REGION_OP_SHIFT)
+                                                               : VIEW_view;
+    return op == VIEW_split || op == VIEW_split_sizes || op == VIEW_unbind;
+}
+
 /* A result of a custom function leads to the call; *number is which one it is. Of a determinant's two, the second has a
  * gradient. */
 static node *function_at(node *place, int *number)
@@ -153,7 +161,10 @@ static node *function_at(node *place, int *number)
     while (place_is_copy(place) && place->attr.region.tape >> REGION_OP_SHIFT == WRITE_part && /* stands for it again */
            (place->edge[0]->op == OP_function || place->edge[0]->op == OP_output))
         place = place->edge[0];
-    *number = place->op == OP_output ? (int)place->attr.i[0] : place->op == OP_logabsdet;
+    *number = place->op == OP_output ? (int)place->attr.i[0]
+              : place->composed      ? composed_output(place)
+              : is_part(place)       ? (int)place->span
+                                     : place->op == OP_logabsdet;
     return place->op == OP_output ? place->edge[0] : place;
 }
 

@@ -623,7 +623,7 @@ static PyObject *tensor_iter(PyObject *self)
     }
     PyObject *rows = PyTuple_New((Py_ssize_t)t->layout->sizes[0]);
     for (int64_t i = 0; rows && i < t->layout->sizes[0]; i++) {
-        PyObject *row = py_wrap(made_by(bk_select(t, 0, i), VIEW_unbind));
+        PyObject *row = py_wrap(made_as_part(bk_select(t, 0, i), VIEW_unbind, i));
         if (!row) {
             Py_DECREF(rows);
             return NULL;

@@ -136,9 +136,9 @@ static const char *word_of(const composed *row)
 const char *composed_name(const node *place)
 {
     const composed *row = row_of(place);
-    if (row && word_of(row))
-        return product_name(word_of(row), place);
-    return row && *row->name ? row->name : NULL;
+    if (row && *row->name)
+        return row->name;
+    return row && word_of(row) ? product_name(word_of(row), place) : NULL;
 }
 
 /* Views and casts that the function made of its arguments, and that PyTorch shows. */
@@ -299,12 +299,28 @@ static const layout *layout_at(const arguments *a, int k)
     return !place ? NULL : place->op == OP_leaf ? ((const track *)place->extra)->layout : place->layout;
 }
 
+/* "round21": of two dimensions, with one write of a part of the result to another after the one of the argument. */
+static void round_steps(const char *word, char out[static STEPS_ROOM])
+{
+    int dims = word[5] - '0', writes = word[6] - '0', end = 0;
+    for (int i = 0; i < writes; i++)
+        end += snprintf(out + end, STEPS_ROOM - (size_t)end, "CopySlices(");
+    end += snprintf(out + end, STEPS_ROOM - (size_t)end, "-");
+    for (int i = 0; i < dims; i++)
+        end += snprintf(out + end, STEPS_ROOM - (size_t)end, "%sSliceBackward0(", i ? "" : ",");
+    end += snprintf(out + end, STEPS_ROOM - (size_t)end, "0%.*s", dims, ")))");
+    for (int i = writes; i > 0; i--)
+        end += snprintf(out + end, STEPS_ROOM - (size_t)end, "),SliceBackward0(&%d)", i);
+}
+
 /* NULL: the row has none. room: for those that are found now. */
 static const char *steps_of(const node *place, const arguments *a, char room[static STEPS_ROOM])
 {
     const char *word = word_of(row_of(place));
     if (!word)
         return steps_in(row_of(place));
+    if (strncmp(word, "round", 5) == 0)
+        return round_steps(word, room), room;
     lock_take(); /* layouts are asked for */
     product_steps(word, place, (const layout *[]){ layout_at(a, 0), layout_at(a, 1), layout_at(a, 2) }, room);
     lock_give();
@@ -428,6 +444,12 @@ static node *nearest(const node *place, int row)
     trail_unmark(&seen);
     trail_free(&seen);
     return found;
+}
+
+int composed_output(const node *place)
+{
+    const composed *row = row_of(place);
+    return row && strcspn(row->arguments, FLAGS) <= COMPOSED_OUTPUT_SHIFT ? place->reached >> COMPOSED_OUTPUT_SHIFT : 0;
 }
 
 node *composed_function(node *place, int *number)

@@ -16,7 +16,8 @@ extern const int composed_count;
 /* The first row of a function; -1: it has none. */
 int composed_find(const char *function);
 /* t is what a call of row `number` gave, which began when next_sequence was `start`; reached: a bit for each of the
- * row's arguments that requires gradients. */
+ * row's arguments that requires gradients, and (of up to six) which of several results it is. */
+enum { COMPOSED_OUTPUT_SHIFT = 6 };
 void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached);
 /* The write of a part that was written to: the op inside of it, or what the base has become. */
 void composed_mark_base(bk_tensor *part, int number, uint64_t start, uint8_t reached);
@@ -43,7 +44,10 @@ typedef struct composed_way {
 int composed_ways(const node *place, int step, composed_way **out);
 /* The name of a step that is not the result. */
 void composed_step_name(const node *place, int step, char name[static 64]);
-/* A place that is one of several results of a function: the place of that, and which one it is; else itself. */
+/* Which of several results a place is. */
+int composed_output(const node *place);
+/* A place that is one of several results of a function with a place of its own: that, and which one it is; else
+ * itself. */
 node *composed_function(node *place, int *number);
 
 #endif

@@ -89,6 +89,7 @@ struct bk_tensor {
     int32_t refs;
     uint8_t flags;
     uint8_t made_by; /* view_op, of a view */
+    uint16_t part;   /* of one of several views made at once: which */
     cell *cell;
     track *track; /* NULL: on no tape and not shared with a differentiable view */
     const layout *layout;
@@ -165,6 +166,12 @@ static inline bk_tensor *made_by(bk_tensor *v, view_op op)
     if (v)
         v->made_by = (uint8_t)op;
     return v;
+}
+static inline bk_tensor *made_as_part(bk_tensor *v, view_op op, int64_t part)
+{
+    if (v)
+        v->part = (uint16_t)part;
+    return made_by(v, op);
 }
 /* Elements of t share memory, yet each has a gradient of its own, which strides cannot tell apart. So a view of t also
  * knows where it would lie if t's elements had memory of their own: whoever makes a view does it once more, to a

@@ -720,6 +720,87 @@ TREES_LIKE_PYTORCH = [
     "x.detach().index_put((m,),s)",
     "(x*1)[0:2].index_put_((m[:2],),s)",
     "[y:=x*1, y[0].index_put_((m[0],),s), y][-1]",
+    "T.corrcoef(x)",
+    "T.corrcoef(x[0])",
+    "T.cov(x)",
+    "T.cov(x,fweights=i3)",
+    "T.combinations(x[0])",
+    "T.combinations(x[0],3,with_replacement=True)",
+    "T.combinations(x[0],4)",
+    "T.vander(x[0])",
+    "T.vander(x[0],4,increasing=True)",
+    "T.linalg.vander(x,N=4)",
+    "T.kron(x,x)",
+    "T.kron(s,x)",
+    "F.cosine_similarity(x,x*2)",
+    "F.cosine_similarity(x,x[0],dim=0)",
+    "F.cosine_similarity(x.half(),x,dim=0)",
+    "F.cosine_embedding_loss(x,x*2,x[0].detach().sign())",
+    "F.triplet_margin_loss(x,x*2,x*3)",
+    "F.triplet_margin_loss(x,x.detach(),x*3,p=1,swap=True)",
+    "F.triplet_margin_with_distance_loss(x,x*2,x*3)",
+    "F.scaled_dot_product_attention(x[None],x[None],x[None])",
+    "F.scaled_dot_product_attention(x[None],x[None],x[None],is_causal=True)",
+    "F.scaled_dot_product_attention(x[None],x[None],x[None],m[None],dropout_p=0.5)",
+    "F.scaled_dot_product_attention(x[None],x[None],x[None],x)",
+    "F.scaled_dot_product_attention(x,x,x)",
+    "F.scaled_dot_product_attention(x[None].detach(),x[None].detach(),x[None])",
+    "F.scaled_dot_product_attention(x[None,None],x[None,None],x[None,None],m[None,None])",
+    "F.scaled_dot_product_attention(x[None,None],x[None,None],x[None,None],x[None,None])",
+    "F.scaled_dot_product_attention(x[None,None],x[None,None],x[None,None],dropout_p=0.5)",
+    "F.scaled_dot_product_attention(R(1,4,3,3),R(1,2,3,3),R(1,2,3,3),enable_gqa=True)",
+    "F.scaled_dot_product_attention(R(1,2,3,3),R(1,2,4,3),R(1,2,4,5))",
+    "F.scaled_dot_product_attention(R(2,3,2,4).transpose(1,2)[0],R(2,3,4),R(2,3,4))",
+    "T.tensordot(x,x,([0,1],[1,0]))",
+    "T.tensordot(x,x.T,([0,1],[1,0]))",
+    "T.tensordot(x.T,x.detach(),2)",
+    "T.tensordot(R(6)[::2],R(3),1)",
+    "T.tensordot(R(2,3,4),R(5,2),([0],[1]))",
+    "T.tensordot(R(1,3,4),R(1,5,4),([0,2],[0,2]))",
+    "x.half()*x",
+    "x.half()+x.double()",
+    "T.where(m,x.half(),x)",
+    "x.clone().mul_(x.half())",
+    "T.maximum(x,x.double())",
+    "x.sum()*T.tensor(2.,dtype=T.float64)",
+    "F.l1_loss(x,x.double())",
+    "F.bilinear(x,x,R(2,3,3))",
+    "F.bilinear(x,x.detach(),R(2,3,3),R(2))",
+    "T.nn.Bilinear(3,3,2)(x[0],x[0])",
+    "F.pad(x[None],(1,1),mode='circular')",
+    "F.pad(x[None],(0,2),mode='circular')",
+    "F.pad(x[None],(-1,-1),mode='circular')",
+    "F.pad(x[None,None],(1,0,0,1),mode='circular')",
+    "T.nn.CircularPad2d(1)(x[None,None])",
+    "T.nn.CircularPad3d(1)(x[None,None,None])",
+    "x.split(1)[1]*2",
+    "x.split([1,2])[1]*2",
+    "x.chunk(3)[2]*2",
+    "x.unbind(1)[1]*2",
+    "x.tensor_split(3)[1]*2",
+    "list(x)[2]*2",
+    "T.aminmax(x)[1]*2",
+    "T.var_mean(x)[1]*2",
+    "T.linalg.qr(x)[1]*2",
+    "T.nn.RNNCell(3,2)(x,R(3,2))",
+    "T.nn.RNNCell(3,2,bias=False,nonlinearity='relu')(x)",
+    "T.nn.GRUCell(3,2)(x,R(3,2))",
+    "T.nn.GRUCell(3,2,bias=False)(x[0])",
+    "T.nn.GRUCell(3,2).requires_grad_(False)(x)",
+    "[c:=T.nn.GRUCell(3,3), y:=c(x), c(y,y)][-1]",
+    "T.nn.LSTMCell(3,2)(x,(R(3,2),R(3,2)))[0]",
+    "T.nn.LSTMCell(3,2)(x,(R(3,2),R(3,2)))[1]",
+    "T.nn.LSTMCell(3,2,bias=False)(x[0])[0]",
+    "T.nn.LSTMCell(3,2).requires_grad_(False)(x.detach(),(R(3,2).detach(),R(3,2)))[0]",
+    "T.gru_cell(x,x,R(9,3),R(9,3))",
+    "T.lstm_cell(x,(x,x),R(12,3),R(12,3),R(12),R(12))[1]",
+    "T.nn.LSTM(3,2)(R(4,2,3))[0]",
+    "T.nn.LSTM(3,2,bias=False)(R(30,2,3).detach())[1][0]",
+    "T.nn.LSTM(3,2)(R(4,2,3),(R(1,2,2),R(1,2,2)))[1][1]",
+    "T.nn.LSTM(3,2,batch_first=True)(R(2,4,3))[0]",
+    "T.nn.LSTM(3,2,2,bidirectional=True,dropout=0.5)(R(4,2,3))[1][0]",
+    "T.nn.LSTM(3,2,bidirectional=True)(R(4,3))[0]",
+    "T.nn.LSTM(3,2).requires_grad_(False)(x.detach(),(R(1,2).detach(),R(1,2)))[0]",
 ]
 
 
@@ -739,6 +820,7 @@ def grad_fn(m, expression):
         "m": m.tensor([[True, False, True]] * 3),
         "s": m.tensor(2.0, requires_grad=True),
         "SET": written,
+        "R": lambda *sizes: m.ones(*sizes, requires_grad=True),
     }
     return eval(expression, scope).grad_fn
 
@@ -790,6 +872,27 @@ def test_a_step_that_two_functions_lead_to_is_one_object():
         while root.name() != cast.name():
             root = root.next_functions[0][0]
         assert root is cast
+
+
+def test_the_results_of_a_layer_and_of_a_cell_share_their_functions():
+    for m in (SUT, REF):
+        output, (h, c) = m.nn.LSTM(3, 2)(m.ones(5, 2, 3))
+        layer = output.grad_fn
+        assert [h.grad_fn.next_functions, c.grad_fn.next_functions] == [((layer, 1),), ((layer, 2),)]
+        h, c = m.nn.LSTMCell(3, 2)(m.ones(2, 3))
+        opened, squashed = (fn for fn, _ in h.grad_fn.next_functions)
+        assert squashed.next_functions == ((c.grad_fn, 0),)
+        kept = c.grad_fn.next_functions[0][0].next_functions[0][0]
+        assert opened.next_functions[0][0] is kept.next_functions[0][0]
+
+
+def test_a_cosine_of_short_vectors_has_pytorchs_gradient():
+    gradients = []
+    for m in (SUT, REF):
+        x = (m.ones(2, 3) * 1e-9).requires_grad_()
+        m.nn.functional.cosine_similarity(x, m.tensor([[1.0, 2.0, 3.0]] * 2)).sum().backward()
+        gradients.append(x.grad)
+    assert gradients[0].flatten().tolist() == pytest.approx(gradients[1].flatten().tolist(), rel=1e-5)
 
 
 def test_a_singular_matrix_has_an_infinite_condition_number():

@@ -38,6 +38,8 @@ def _places(size, before, after, mode):
 
 
 def _padding(input, pad, mode="constant", value=None):
+    if mode == "circular":  # which PyTorch writes part by part
+        return f"_circular_{len(pad) // 2}_{sum(int(p) > 0 for p in pad)}"
     return f"_{mode}_{len(pad) // 2}d"
 
 
