@@ -17,7 +17,7 @@ def looks_like(function, arguments=1, first=0):
             result = fn(*args, **kwargs)
             if isinstance(result, _C.Tensor) and not (args and result is args[0]):
                 result = _C._as_own(result)
-            one = result[0] if type(result) is tuple else result
+            one = result[0] if isinstance(result, tuple) else result
             given = args[first : first + arguments]
             if all(isinstance(t, _C.Tensor) for t in (one, *given)) and len(given) == arguments:
                 row = function if isinstance(function, str) else function(*args, **kwargs)

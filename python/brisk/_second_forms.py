@@ -3,6 +3,7 @@
 `fill_(x, 3)` is `x.fill_(3)`; `t_copy(x)` is `x.t().clone()`. They are looked up when they are first named."""
 
 from brisk import _C
+from brisk._composed import looks_like
 
 _IN_PLACE = "addmv_ as_strided_ clamp_max_ clamp_min_ fill_ gcd_ lcm_ ldexp_ xlogy_ zero_"
 _VIEWS = """
@@ -33,9 +34,10 @@ def _copy_of(name):
         return view.clone(memory_format=_C.contiguous_format)
 
     function.__doc__ = f"{name}, as a copy."
-    return function
+    return looks_like(f"{name}_copy")(function)
 
 
+@looks_like("alias_copy")
 def alias_copy(input):
     """A copy."""
     return input.clone()
@@ -90,6 +92,11 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     shape = [1] * input.dim()
     shape[dim] = -1
     places = index.view(shape).expand_as(source)
+    return _index_reduced(input, source, dim, places, reduce, include_self)
+
+
+@looks_like("_index_reduce", 2)
+def _index_reduced(input, source, dim, places, reduce, include_self):
     return input.scatter_reduce(dim, places, source, reduce, include_self=include_self)
 
 

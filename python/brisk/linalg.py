@@ -329,13 +329,18 @@ def eigvals(A, *, out=None):
 
 def householder_product(A, tau, *, out=None):
     """The first columns of the product of reflections that are the columns of A below the diagonal, and tau."""
+    return _fill("linalg_householder_product", out, _householder_product(tau, A))
+
+
+@_looks_like("_householder_product", 2)
+def _householder_product(tau, A):
     rows, columns = A.shape[-2:]
     Q = _C.eye(rows, columns, dtype=A.dtype).expand(*A.shape[:-2], rows, columns)
     lower = A.tril(-1) + _C.eye(rows, columns, dtype=A.dtype)
     for k in reversed(range(tau.shape[-1])):
         v = lower[..., :, k : k + 1]
         Q = Q - tau[..., k, None, None] * (v @ (v.mT @ Q))
-    return _fill("linalg_householder_product", out, Q)
+    return Q
 
 
 def ldl_factor(A, *, hermitian=False, out=None):

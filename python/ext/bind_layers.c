@@ -280,6 +280,52 @@ static PyObject *py_steps(const arg *a)
 /* --- attention and initial values ------------------------------------------------------------------------------------
  */
 
+/* (T, N, E) as (N, heads, T, E / heads), where E is one `part` of several that were computed together, or all. apart:
+ * PyTorch has each head of each sequence for itself. */
+static PyObject *py_heads(const arg *a)
+{
+    static const char *const names[] = { "_heads_together", "_heads_apart", "_heads_of_part", "_heads_of_part_apart" };
+    static int rows[sizeof names / sizeof *names];
+    const bk_tensor *x = a[0].tensor;
+    const int64_t part = a[2].i, parts = a[3].i, width = bk_sizes(x)[2] / parts;
+    const int how = a[4].b + 2 * (parts > 1);
+    const uint64_t start = next_sequence;
+    bk_scope_push();
+    bk_tensor *t = parts == 1 ? (bk_tensor *)x : bk_slice(x, 2, part * width, (part + 1) * width, 1);
+    t = t ? bk_unflatten(t, 2, 2, (int64_t[]){ a[1].i, width / a[1].i }) : NULL;
+    t = t ? bk_permute(t, 4, (int[]){ 1, 2, 0, 3 }) : NULL;
+    return py_wrap(scope_return(composed_as(t, names[how], &rows[how], start, &x, 1)));
+}
+
+/* a @ b + mask, of heads that PyTorch has for themselves. */
+static PyObject *py_scores(const arg *a)
+{
+    static int rows[2];
+    const bool masked = a[2].tensor;
+    const bk_tensor *of[] = { a[0].tensor, a[1].tensor, a[2].tensor };
+    const uint64_t start = next_sequence;
+    bk_scope_push();
+    bk_tensor *t = bk_matmul(a[0].tensor, a[1].tensor);
+    if (masked)
+        t = t ? bk_add(t, a[2].tensor) : NULL;
+    return py_wrap(scope_return(composed_as(t, masked ? "baddbmm" : "bmm", &rows[masked], start, of, masked ? 3 : 2)));
+}
+
+/* (N, heads, T, E / heads) as rows (T N, E). whole: attention was one function, whose result lies as the rows do. */
+static PyObject *py_rows_of_heads(const arg *a)
+{
+    static const char *const names[] = { "_merged_heads", "_merged_heads_apart", "_merged_heads_in_order" };
+    static int rows[sizeof names / sizeof *names];
+    const bk_tensor *x = a[0].tensor;
+    const int64_t *from = bk_sizes(x), sizes[] = { from[2] * from[0], from[1] * from[3] };
+    const int how = a[1].b ? 1 : a[2].b ? 2 : 0;
+    const uint64_t start = next_sequence;
+    bk_scope_push();
+    bk_tensor *t = bk_permute(x, 4, (int[]){ 2, 0, 1, 3 });
+    t = t ? bk_reshape(t, 2, sizes) : NULL;
+    return py_wrap(scope_return(composed_as(t, names[how], &rows[how], start, &x, 1)));
+}
+
 /* Whether PyTorch has one function for it. */
 static bool is_one_function(const arg *a)
 {
@@ -349,6 +395,9 @@ const binding layers_rows[] = {
       py_rnn_layer, NULL },
     { AS_FUNCTION, "_rows(Tensor steps, bool unseen)", py_rows, NULL },
     { AS_FUNCTION, "_steps(Tensor rows, int steps, int batch, bool both_ways, bool unseen)", py_steps, NULL },
+    { AS_FUNCTION, "_heads(Tensor x, int heads, int part, int parts, bool apart)", py_heads, NULL },
+    { AS_FUNCTION, "_scores(Tensor a, Tensor b, Tensor? mask)", py_scores, NULL },
+    { AS_FUNCTION, "_rows_of_heads(Tensor x, bool apart, bool whole)", py_rows_of_heads, NULL },
     { AS_FUNCTION,
       "_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, bool is_causal, float? "
       "scale, int times)",

@@ -379,6 +379,7 @@ OPERATORS(DEFINE)
 enum {
     POW_TENSORS,
     POW_OF_NUMBER,
+    POW_BY_NUMBER,
     NUMBER_MINUS,
     STACK_BY_STACK,
     MATRIX_BY_STACK,
@@ -395,8 +396,8 @@ enum {
 static PyObject *named(PyObject *result, int how, uint8_t reached, uint64_t start)
 {
     static const char *const functions[] = {
-        "__pow__",         "__rpow__", "__rsub__", "_stack_by_stack", "_matrix_by_stack", "_vector_by_stack",
-        "_stack_by_other", "mv",       "dot",      "__mod__",         "_mod_number"
+        "__pow__",          "__rpow__",        "_pow_number", "__rsub__", "_stack_by_stack", "_matrix_by_stack",
+        "_vector_by_stack", "_stack_by_other", "mv",          "dot",      "__mod__",         "_mod_number"
     };
     static int rows[NAMED_OPERATORS]; /* from 1; 0: not looked for yet */
     if (!result || !py_is_tensor(result) || !bk_requires_grad(((py_tensor *)result)->t))
@@ -409,14 +410,24 @@ static PyObject *named(PyObject *result, int how, uint8_t reached, uint64_t star
 
 static bool wants_gradient(PyObject *o) { return py_is_tensor(o) && bk_requires_grad(((py_tensor *)o)->t); }
 
+/* What is met most is called pow in any case. */
+static bool is_square_or_cube(PyObject *number)
+{
+    int overflow = 0;
+    double n = PyFloat_CheckExact(number)  ? PyFloat_AS_DOUBLE(number)
+               : PyLong_CheckExact(number) ? (double)PyLong_AsLongAndOverflow(number, &overflow)
+                                           : 0;
+    return n == 2 || n == 3;
+}
+
 static PyObject *nb_power(PyObject *a, PyObject *b, PyObject *modulus)
 {
     if (modulus != Py_None)
         Py_RETURN_NOTIMPLEMENTED;
     uint64_t start = next_sequence;
     PyObject *r = binary(EW_pow, a, b);
-    if (!py_is_tensor(b)) /* which is what the row itself is called for */
-        return r;
+    if (!py_is_tensor(b))
+        return is_square_or_cube(b) ? r : named(r, POW_BY_NUMBER, 1, start);
     return py_is_tensor(a) ? named(r, POW_TENSORS, (uint8_t)(wants_gradient(a) | wants_gradient(b) << 1), start)
                            : named(r, POW_OF_NUMBER, 1, start);
 }

@@ -218,9 +218,14 @@ static bk_tensor *linear(const bk_tensor *x, const bk_tensor *weight, const bk_t
     bk_tensor *flat = nx == 2 ? tensor_same(x) : bk_reshape(x, 2, (int64_t[]){ rows, lx->sizes[nx - 1] });
     if (!flat)
         return NULL;
+    static int row;
+    uint64_t start = next_sequence;
     bk_tensor *y =
         is_affine(flat, weight, bias) ? named_affine(flat, weight, bias) : bk_addmm(bias, flat, bk_t(weight), 1, 1);
-    return nx == 2 ? y : tensor_as_own(bk_view(y, nx, sizes));
+    y = nx == 2 ? y : tensor_as_own(bk_view(y, nx, sizes));
+    if (nx < 3 || lx->contiguous)
+        return y;
+    return composed_as(y, "_affine_of_copy", &row, start, (const bk_tensor *[]){ flat, weight, bias }, 3);
 }
 
 bk_tensor *bk_linear(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias)

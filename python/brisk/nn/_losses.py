@@ -34,6 +34,12 @@ def legacy_reduction(size_average, reduce, emit_warning=True):
     return reduction
 
 
+# As PyTorch's kernels have them, which are written in C++: a number there is no operand, or a tensor of its own.
+_plus = looks_like("_add_number")(lambda t, number: t + number)
+_minus = looks_like("_sub_number")(lambda t, number: t - number)
+_from_number = looks_like("_ones_minus")(lambda t, number: number - t)
+
+
 def _code(reduction, size_average=None, reduce=None):
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(size_average, reduce)
@@ -245,7 +251,7 @@ def poisson_nll_loss(
 ):
     """Minus the log-likelihood of counts under the rate (or its logarithm) that is the input."""
     code = _code(reduction, size_average, reduce)
-    loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    loss = input.exp() - target * input if log_input else input - target * _plus(input, eps).log()
     if full:
         stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
         loss = loss + stirling.masked_fill(target <= 1, 0)
@@ -270,7 +276,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     var = var.clone()
     with no_grad():
         var.clamp_(min=eps)
-    loss = 0.5 * (var.log() + (input - target) ** 2 / var)
+    loss = (var.log() + (input - target) ** 2 / var) * 0.5
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
     return _reduced(loss, _CODES[reduction])
@@ -287,14 +293,8 @@ def _spreads(var, input):
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """The distance where the target is 1, and how far it is below the margin where it is -1."""
     code = _code(reduction, size_average, reduce)
-    apart = _C.where(target != 1, (margin - input).clamp_min(0), 0.0)
+    apart = _C.where(target != 1, _from_number(input, margin).clamp_min(0), 0.0)
     return _reduced(apart + _C.where(target != -1, input, 0.0), code)
-
-
-# As PyTorch's kernels have them, which are written in C++: a number there is no operand.
-_plus = looks_like("_add_number")(lambda t, number: t + number)
-_minus = looks_like("_sub_number")(lambda t, number: t - number)
-_one_minus = looks_like("_ones_minus")(lambda t: 1 - t)
 
 
 def cosine_embedding_loss(
@@ -314,7 +314,7 @@ def cosine_embedding_loss(
     lengths = _plus((input1 * input1).sum(dim), 1e-12) * _plus((input2 * input2).sum(dim), 1e-12)
     cosine = product / lengths.sqrt()
     far = _minus(cosine, margin).clamp_min(0)
-    loss = _C.where(target == 1, _one_minus(cosine), 0.0) + _C.where(target == -1, far, 0.0)
+    loss = _C.where(target == 1, _from_number(cosine, 1), 0.0) + _C.where(target == -1, far, 0.0)
     return _reduced(loss, code)
 
 
@@ -326,7 +326,7 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
             f"{input1.size()}, input2: {input2.size()}, target: {target.size()} "
         )
-    return _reduced((-target * (input1 - input2) + margin).clamp_min(0), code)
+    return _reduced(_plus(-target * (input1 - input2), margin).clamp_min(0), code)
 
 
 @looks_like("_pairwise_distance", 2)
@@ -429,6 +429,16 @@ def _ctc_paths(log_probs, rows, input_lengths, target_lengths, blank):
     return -_C.where(ends, alpha, _IMPOSSIBLE).logsumexp(1)
 
 
+@looks_like("_ctc_loss")
+def _ctc_each(log_probs, rows, inputs, outputs, blank):
+    loss = _ctc_paths(log_probs, rows, inputs, outputs, blank)
+    loss = _C.where(loss > -_IMPOSSIBLE / 2, math.inf, loss)
+    # PyTorch's gradient is that of scores before log_softmax: it has the probabilities themselves in it.
+    used = _C.arange(len(log_probs)).unsqueeze(1) < inputs
+    own = log_probs.exp()
+    return loss + _C.where(used.unsqueeze(2), own - own.detach(), 0.0).sum((0, 2))
+
+
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
     """Minus the log-probability of all ways to spell the targets, with repetitions and blanks, in the inputs' steps."""
     code = _code(reduction)
@@ -452,12 +462,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
             )
     rows = _ctc_rows(targets.unsqueeze(0) if single and targets.dim() == 1 else targets, out_lengths, batch)
     inputs, outputs = _C.tensor(in_lengths), _C.tensor(out_lengths)
-    loss = _ctc_paths(log_probs, rows, inputs, outputs, blank)
-    loss = _C.where(loss > -_IMPOSSIBLE / 2, math.inf, loss)
-    # PyTorch's gradient is that of scores before log_softmax: it has the probabilities themselves in it.
-    used = _C.arange(steps).unsqueeze(1) < inputs
-    own = log_probs.exp()
-    loss = loss + _C.where(used.unsqueeze(2), own - own.detach(), 0.0).sum((0, 2))
+    loss = _ctc_each(log_probs, rows, inputs, outputs, blank)
     if zero_infinity:
         loss = _C.where(loss == math.inf, 0.0, loss)
     if code == 1:

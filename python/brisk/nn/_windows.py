@@ -614,7 +614,7 @@ def interpolate(
         sizes = [math.floor(float(input.shape[2 + i]) * factors[i]) for i in range(n)]
         scales = [None] * n if recompute_scale_factor else list(factors)
     if mode == "area":
-        return _adaptive_avg(n, input, sizes)
+        return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[n - 1](input, sizes)
     for i in range(n):
         if mode.startswith("nearest"):
             input = _nearest(input, 2 + i, sizes[i], scales[i], mode == "nearest-exact")

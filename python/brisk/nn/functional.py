@@ -113,6 +113,14 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
         raise AssertionError("Padding_idx must be within num_embeddings")
     if max_norm is not None:
         _shorten_rows(weight, input, max_norm, norm_type)
+    if padding_idx is None and not scale_grad_by_freq:
+        return _C.embedding(weight, input)
+    return _embedding(weight, input, padding_idx, scale_grad_by_freq)
+
+
+@_looks_like("_embedding")
+def _embedding(weight, input, padding_idx, scale_grad_by_freq):
+    """Rows whose gradients are not just added up."""
     rows = _C.embedding(weight, input)
     if scale_grad_by_freq:
         counts = _C.bincount(input.reshape(-1), minlength=weight.shape[0])[input].unsqueeze(-1).to(weight.dtype)
