@@ -1,8 +1,10 @@
 /* bind_layers.c: the layers of nn.functional, in the module brisk._C._nn. */
 #include "autograd/composed.h"
 #include "binds.h"
+#include "core/lock.h"
 #include "core/memory.h"
 #include "core/scope.h"
+#include "ops/elementwise.h"
 
 #include <math.h>
 
@@ -290,11 +292,13 @@ static PyObject *py_heads(const arg *a)
     const int64_t part = a[2].i, parts = a[3].i, width = bk_sizes(x)[2] / parts;
     const int how = a[4].b + 2 * (parts > 1);
     const uint64_t start = next_sequence;
-    bk_scope_push();
-    bk_tensor *t = parts == 1 ? (bk_tensor *)x : bk_slice(x, 2, part * width, (part + 1) * width, 1);
-    t = t ? bk_unflatten(t, 2, 2, (int64_t[]){ a[1].i, width / a[1].i }) : NULL;
-    t = t ? bk_permute(t, 4, (int[]){ 1, 2, 0, 3 }) : NULL;
-    return py_wrap(scope_return(composed_as(t, names[how], &rows[how], start, &x, 1)));
+    lock_take();
+    const int64_t *sizes = bk_sizes(x), *strides = x->layout->strides, size = width / a[1].i;
+    const layout *l = layout_get(4, (int64_t[]){ sizes[1], a[1].i, sizes[0], size },
+                                 (int64_t[]){ strides[1], size * strides[2], strides[0], strides[2] });
+    bk_tensor *t = l ? made_by(tensor_view_of(x, l, x->offset + part * width * strides[2]), VIEW_permute) : NULL;
+    lock_give();
+    return py_wrap(composed_as(t, names[how], &rows[how], start, &x, 1));
 }
 
 /* a @ b + mask, of heads that PyTorch has for themselves. */
@@ -324,6 +328,67 @@ static PyObject *py_rows_of_heads(const arg *a)
     bk_tensor *t = bk_permute(x, 4, (int[]){ 2, 0, 1, 3 });
     t = t ? bk_reshape(t, 2, sizes) : NULL;
     return py_wrap(scope_return(composed_as(t, names[how], &rows[how], start, &x, 1)));
+}
+
+/* The lengths of x's vectors along a dimension, at least eps each. PyTorch's gradients do not know of that. */
+static PyObject *py_lengths(const arg *a)
+{
+    uint32_t mask;
+    if (bk_dims_mask(a[0].tensor, 1, (int64_t[]){ a[1].i }, &mask) < 0)
+        return py_raise();
+    bk_scope_push();
+    bk_tensor *lengths = bk_clone(bk_norm(a[0].tensor, 2, mask, true));
+    bool was = grad_set_enabled(false);
+    bk_tensor *clipped = lengths ? bk_clamp_min_s(lengths, a[2].d) : NULL;
+    bool good = clipped && bk_copy_(lengths, clipped) == 0;
+    grad_set_enabled(was);
+    return py_wrap(scope_return(good ? lengths : NULL));
+}
+
+/* The norm of x1 - x2 + eps along the last dimension. */
+static PyObject *py_distance(const arg *a)
+{
+    static int row;
+    const bk_tensor *of[] = { a[0].tensor, a[1].tensor };
+    const uint64_t start = next_sequence;
+    bk_scope_push();
+    bk_tensor *t = bk_sub(of[0], of[1]);
+    uint32_t mask = 0;
+    t = t ? bk_add_s(t, a[3].d) : NULL;
+    t = t && bk_dims_mask(t, 1, (int64_t[]){ -1 }, &mask) == 0 ? bk_norm(t, a[2].d, mask, a[4].b) : NULL;
+    return py_wrap(scope_return(composed_as(t, "_pairwise_distance", &row, start, of, 2)));
+}
+
+/* t + number, t - number and number - t as PyTorch's kernels have them, which are written in C++: the number is no
+ * operand there, or a tensor of its own. */
+static PyObject *with_number(const arg *a, bk_tensor *t, const char *name, int *row, uint64_t start)
+{
+    return py_wrap(composed_as(t, name, row, start, (const bk_tensor *[]){ a[0].tensor }, 1));
+}
+
+static PyObject *py_add_number(const arg *a)
+{
+    static int row;
+    const uint64_t start = next_sequence;
+    return with_number(a, bk_add_s(a[0].tensor, a[1].d), "_add_number", &row, start);
+}
+
+static PyObject *py_sub_number(const arg *a)
+{
+    static int row;
+    const uint64_t start = next_sequence;
+    return with_number(a, bk_sub_s(a[0].tensor, a[1].d), "_sub_number", &row, start);
+}
+
+static PyObject *py_number_sub(const arg *a)
+{
+    static int row;
+    const uint64_t start = next_sequence;
+    operand in[2] = { number_float(a[1].d), { 0 } };
+    lock_take();
+    bk_tensor *t = tensor_read(a[0].tensor, &in[1]) ? ew_apply(EW_sub, in) : NULL;
+    lock_give();
+    return with_number(a, t, "_ones_minus", &row, start);
 }
 
 /* Whether PyTorch has one function for it. */
@@ -395,6 +460,11 @@ const binding layers_rows[] = {
       py_rnn_layer, NULL },
     { AS_FUNCTION, "_rows(Tensor steps, bool unseen)", py_rows, NULL },
     { AS_FUNCTION, "_steps(Tensor rows, int steps, int batch, bool both_ways, bool unseen)", py_steps, NULL },
+    { AS_FUNCTION, "_lengths(Tensor x, int dim, float eps)", py_lengths, NULL },
+    { AS_FUNCTION, "_distance(Tensor x1, Tensor x2, float p, float eps, bool keepdim)", py_distance, NULL },
+    { AS_FUNCTION, "_plus(Tensor self, float number)", py_add_number, NULL },
+    { AS_FUNCTION, "_minus(Tensor self, float number)", py_sub_number, NULL },
+    { AS_FUNCTION, "_from_number(Tensor self, float number)", py_number_sub, NULL },
     { AS_FUNCTION, "_heads(Tensor x, int heads, int part, int parts, bool apart)", py_heads, NULL },
     { AS_FUNCTION, "_scores(Tensor a, Tensor b, Tensor? mask)", py_scores, NULL },
     { AS_FUNCTION, "_rows_of_heads(Tensor x, bool apart, bool whole)", py_rows_of_heads, NULL },

@@ -319,6 +319,8 @@ static PyObject *grad_fn_next(PyObject *self, void *unused)
         n->edge[1]->op != OP_function && n->edge[1]->op != OP_output && n->edge[1]->op != OP_leaf)
         return next_of_part(n);
     int count = place_edges(n, &own);
+    if (n->op == EW_pow && !own[1]) /* by a number; by a tensor it has a row */
+        count = 1;
     view_op ops[MAX_VIEW_STEPS];
     if (f->step + 1 < view_steps(n, ops)) {
         PyObject *pair = step_pair(n, f->step + 1, 0), *all = pair ? PyTuple_Pack(1, pair) : NULL;

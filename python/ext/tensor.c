@@ -410,14 +410,14 @@ static PyObject *named(PyObject *result, int how, uint8_t reached, uint64_t star
 
 static bool wants_gradient(PyObject *o) { return py_is_tensor(o) && bk_requires_grad(((py_tensor *)o)->t); }
 
-/* What is met most is called pow in any case. */
-static bool is_square_or_cube(PyObject *number)
+/* Whether a power is recorded as a root or a reciprocal, which have names of their own. */
+static bool is_root_or_reciprocal(PyObject *number)
 {
-    int overflow = 0;
-    double n = PyFloat_CheckExact(number)  ? PyFloat_AS_DOUBLE(number)
-               : PyLong_CheckExact(number) ? (double)PyLong_AsLongAndOverflow(number, &overflow)
-                                           : 0;
-    return n == 2 || n == 3;
+    static PyObject *minus_one; /* one object for all, as Python has small numbers */
+    if (!minus_one)
+        minus_one = PyLong_FromLong(-1);
+    double n = PyFloat_CheckExact(number) ? PyFloat_AS_DOUBLE(number) : 0;
+    return number == minus_one || n == -1 || n == 0.5 || n == -0.5;
 }
 
 static PyObject *nb_power(PyObject *a, PyObject *b, PyObject *modulus)
@@ -427,7 +427,7 @@ static PyObject *nb_power(PyObject *a, PyObject *b, PyObject *modulus)
     uint64_t start = next_sequence;
     PyObject *r = binary(EW_pow, a, b);
     if (!py_is_tensor(b))
-        return is_square_or_cube(b) ? r : named(r, POW_BY_NUMBER, 1, start);
+        return is_root_or_reciprocal(b) ? named(r, POW_BY_NUMBER, 1, start) : r;
     return py_is_tensor(a) ? named(r, POW_TENSORS, (uint8_t)(wants_gradient(a) | wants_gradient(b) << 1), start)
                            : named(r, POW_OF_NUMBER, 1, start);
 }
@@ -486,12 +486,13 @@ static PyObject *nb_invert(PyObject *a)
 
 /* Vectors, matrices and stacks of these have different functions in PyTorch, each of which has a row; -1: those of the
  * records themselves. */
-static int product_row(const layout *a, const layout *b, bool other_wanted)
+static int product_row(const bk_tensor *x, const bk_tensor *y)
 {
+    const layout *a = x->layout, *b = y->layout;
     if (b->ndim > 2)
         return a->ndim > 2 ? STACK_BY_STACK : a->ndim == 2 ? MATRIX_BY_STACK : VECTOR_BY_STACK;
     if (a->ndim > 2)
-        return other_wanted || a == a->plain ? -1 : STACK_BY_OTHER;
+        return a == a->plain || tensor_tracked(y) ? -1 : STACK_BY_OTHER;
     return b->ndim == 2 ? -1 : a->ndim == 2 ? MATRIX_VECTOR : VECTORS;
 }
 
@@ -499,11 +500,8 @@ PyObject *py_matmul_of(const bk_tensor *a, const bk_tensor *b)
 {
     uint64_t start = next_sequence;
     PyObject *r = py_wrap(bk_matmul(a, b));
-    if (a->layout->ndim == 2 && b->layout->ndim == 2)
-        return r;
-    int how = product_row(a->layout, b->layout, bk_requires_grad(b));
-    uint8_t reached = (uint8_t)(bk_requires_grad(a) | bk_requires_grad(b) << 1);
-    return how >= 0 ? named(r, how, reached, start) : r;
+    int how = product_row(a, b);
+    return how < 0 ? r : named(r, how, (uint8_t)(tensor_tracked(a) | tensor_tracked(b) << 1), start);
 }
 
 static PyObject *nb_matmul(PyObject *a, PyObject *b)

@@ -801,6 +801,43 @@ TREES_LIKE_PYTORCH = [
     "T.nn.LSTM(3,2,2,bidirectional=True,dropout=0.5)(R(4,2,3))[1][0]",
     "T.nn.LSTM(3,2,bidirectional=True)(R(4,3))[0]",
     "T.nn.LSTM(3,2).requires_grad_(False)(x.detach(),(R(1,2).detach(),R(1,2)))[0]",
+    "x**-2",
+    "x**0.5",
+    "x**-1",
+    "T.pow(2,x)",
+    "T.rsub(x,x)",
+    "T.polygamma(0,x)",
+    "T.special.ndtr(x)",
+    "F.linear(R(2,2,3).transpose(0,1),R(4,3),R(4))",
+    "F.conv1d(R(2,5),R(3,2,3),R(3))",
+    "F.conv2d(R(2,5,5),R(3,2,3,3))",
+    "F.interpolate(R(1,2,4,4),size=6,mode='area')",
+    "F.embedding(i,x,padding_idx=0)",
+    "F.ctc_loss(R(4,1,3).log_softmax(2),T.tensor([[1,2]]),(4,),(2,))",
+    "F.binary_cross_entropy_with_logits(x,x.sigmoid())",
+    "F.poisson_nll_loss(x,T.ones(3,3),log_input=False)",
+    "F.gaussian_nll_loss(x,x*2,x.abs(),full=True)",
+    "F.hinge_embedding_loss(x,T.ones(3,3))",
+    "F.margin_ranking_loss(x,x*2,T.ones(3,3),margin=0.5)",
+    "T.index_reduce(x,0,i,x[i],'amax')",
+    "T.linalg.lstsq(x,R(3,2))[0]",
+    "T.linalg.lu_solve(*T.linalg.lu_factor(x),x)",
+    "T.cholesky_solve(x,R(3,3))",
+    "T.linalg.householder_product(R(3,3),R(3))",
+    "T.qr(x)[1]*2",
+    "T.unfold_copy(x,0,2,1)",
+    "T.narrow_copy(x,0,0,2)",
+    "T.diagonal_copy(x)",
+    "T.nn.utils.parametrizations.weight_norm(T.nn.Linear(3,2))(x)",
+    "T.nn.utils.rnn.pack_padded_sequence(R(3,2,4),[3,2]).data",
+    "T.nn.MultiheadAttention(4,2)(R(3,1,4),R(3,1,4),R(3,1,4))[1]",
+    "T.nn.MultiheadAttention(4,2,kdim=3,vdim=3)(R(3,2,4),R(3,2,3),R(3,2,3))[0]",
+    "T.nn.MultiheadAttention(4,2)(R(3,1,4),R(3,1,4),R(3,1,4),attn_mask=T.zeros(3,3),need_weights=False)[0]",
+    "[q:=R(3,2,4),T.nn.MultiheadAttention(4,2)(q,q,q,attn_mask=T.zeros(3,3))[0]][1]",
+    "[q:=R(2,3,4),T.nn.MultiheadAttention(4,2,batch_first=True)(q,q,q,need_weights=False)[0]][1]",
+    "[k:=R(5,2,4),T.nn.MultiheadAttention(4,2,bias=False)(R(3,2,4),k,k,need_weights=False)[0]][1]",
+    "T.nn.TransformerEncoderLayer(4,2,8,dropout=0.)(R(3,1,4))",
+    "T.nn.TransformerDecoderLayer(4,2,8)(R(3,1,4),R(2,1,4))",
 ]
 
 
@@ -835,7 +872,7 @@ def test_a_gradient_function_has_its_name_and_leads_to_its_inputs(expression):
     assert shown(grad_fn(SUT, expression)) == shown(grad_fn(REF, expression))
 
 
-def tree(fn, depth=9):
+def tree(fn, depth=20):
     return fn and (fn.name(), [(tree(f, depth - 1), number) for f, number in fn.next_functions if depth])
 
 

@@ -34,12 +34,6 @@ def legacy_reduction(size_average, reduce, emit_warning=True):
     return reduction
 
 
-# As PyTorch's kernels have them, which are written in C++: a number there is no operand, or a tensor of its own.
-_plus = looks_like("_add_number")(lambda t, number: t + number)
-_minus = looks_like("_sub_number")(lambda t, number: t - number)
-_from_number = looks_like("_ones_minus")(lambda t, number: number - t)
-
-
 def _code(reduction, size_average=None, reduce=None):
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(size_average, reduce)
@@ -251,7 +245,7 @@ def poisson_nll_loss(
 ):
     """Minus the log-likelihood of counts under the rate (or its logarithm) that is the input."""
     code = _code(reduction, size_average, reduce)
-    loss = input.exp() - target * input if log_input else input - target * _plus(input, eps).log()
+    loss = input.exp() - target * input if log_input else input - target * _nn._plus(input, eps).log()
     if full:
         stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
         loss = loss + stirling.masked_fill(target <= 1, 0)
@@ -293,7 +287,7 @@ def _spreads(var, input):
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """The distance where the target is 1, and how far it is below the margin where it is -1."""
     code = _code(reduction, size_average, reduce)
-    apart = _C.where(target != 1, _from_number(input, margin).clamp_min(0), 0.0)
+    apart = _C.where(target != 1, _nn._from_number(input, margin).clamp_min(0), 0.0)
     return _reduced(apart + _C.where(target != -1, input, 0.0), code)
 
 
@@ -311,10 +305,10 @@ def cosine_embedding_loss(
         )
     dim = target.dim()
     product = (input1 * input2).sum(dim)
-    lengths = _plus((input1 * input1).sum(dim), 1e-12) * _plus((input2 * input2).sum(dim), 1e-12)
+    lengths = _nn._plus((input1 * input1).sum(dim), 1e-12) * _nn._plus((input2 * input2).sum(dim), 1e-12)
     cosine = product / lengths.sqrt()
-    far = _minus(cosine, margin).clamp_min(0)
-    loss = _C.where(target == 1, _from_number(cosine, 1), 0.0) + _C.where(target == -1, far, 0.0)
+    far = _nn._minus(cosine, margin).clamp_min(0)
+    loss = _C.where(target == 1, _nn._from_number(cosine, 1), 0.0) + _C.where(target == -1, far, 0.0)
     return _reduced(loss, code)
 
 
@@ -326,12 +320,7 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
             f"{input1.size()}, input2: {input2.size()}, target: {target.size()} "
         )
-    return _reduced(_plus(-target * (input1 - input2), margin).clamp_min(0), code)
-
-
-@looks_like("_pairwise_distance", 2)
-def _distance(x1, x2, p, eps):
-    return (x1 - x2 + eps).norm(p, -1)
+    return _reduced(_nn._plus(-target * (input1 - input2), margin).clamp_min(0), code)
 
 
 def _triplet(anchor, positive, negative, distance, add, margin, swap, code):
@@ -354,7 +343,8 @@ def triplet_margin_loss(
     code = _code(reduction, size_average, reduce)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
-    return _triplet(anchor, positive, negative, lambda a, b: _distance(a, b, p, eps), _plus, margin, swap, code)
+    distance = lambda a, b: _nn._distance(a, b, p, eps, False)  # noqa: E731
+    return _triplet(anchor, positive, negative, distance, _nn._plus, margin, swap, code)
 
 
 def triplet_margin_with_distance_loss(
@@ -364,7 +354,7 @@ def triplet_margin_with_distance_loss(
     code = _code(reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
-    distance = distance_function or (lambda a, b: _distance(a, b, 2, 1e-6))
+    distance = distance_function or (lambda a, b: _nn._distance(a, b, 2, 1e-6, False))
     return _triplet(anchor, positive, negative, distance, _C.add, margin, swap, code)
 
 

@@ -73,16 +73,12 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     if x1.shape != x2.shape:
         shape = (x1 + x2).shape
         x1, x2 = x1.expand(shape), x2.expand(shape)
-    length1, length2 = x1.norm(2, dim, keepdim=True).clone(), x2.norm(2, dim, keepdim=True).clone()
-    with no_grad():  # a length of less than eps has its gradient as any other, in PyTorch
-        length1.clamp_min_(eps), length2.clamp_min_(eps)
-    return ((x1 / length1) * (x2 / length2)).sum(dim)
+    return ((x1 / _nn._lengths(x1, dim, eps)) * (x2 / _nn._lengths(x2, dim, eps))).sum(dim)
 
 
-@_looks_like("_pairwise_distance", 2)
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The norm of x1 - x2 + eps along the last dimension."""
-    return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)
+    return _nn._distance(x1, x2, p, eps, keepdim)
 
 
 def _shorten_rows(weight, indices, max_norm, norm_type):
@@ -118,16 +114,19 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     return _embedding(weight, input, padding_idx, scale_grad_by_freq)
 
 
-@_looks_like("_embedding")
+_EMBEDDING = _C._composed_row("_embedding")
+
+
 def _embedding(weight, input, padding_idx, scale_grad_by_freq):
     """Rows whose gradients are not just added up."""
+    start = _C._tape_position()
     rows = _C.embedding(weight, input)
     if scale_grad_by_freq:
         counts = _C.bincount(input.reshape(-1), minlength=weight.shape[0])[input].unsqueeze(-1).to(weight.dtype)
         rows = _ByFrequency.apply(rows, counts)
-    if padding_idx is None:
-        return rows
-    return _C.where((input == padding_idx % weight.shape[0]).unsqueeze(-1), rows.detach(), rows)
+    if padding_idx is not None:
+        rows = _C.where((input == padding_idx % weight.shape[0]).unsqueeze(-1), rows.detach(), rows)
+    return _C._looks_like(_EMBEDDING, start, rows, (weight,)) if _C.is_grad_enabled() else rows
 
 
 @_looks_like("embedding_bag", first=1)

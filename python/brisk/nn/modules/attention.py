@@ -177,7 +177,8 @@ class MultiheadAttention(Module):
         mask = self._mask(attn_mask, padding, batch, target, k.shape[0], q.dtype)
         parts = (q is k) + (k is v) + 1
         q = _nn._heads(q, self.num_heads, 0, parts if q is k else 1, need_weights)
-        k, v = (_nn._heads(x, self.num_heads, parts - 2 + i, parts, need_weights) for i, x in enumerate((k, v)))
+        k = _nn._heads(k, self.num_heads, max(parts - 2, 0), parts, need_weights)
+        v = _nn._heads(v, self.num_heads, parts - 1, parts, need_weights)
         drop = self.dropout if self.training else 0.0
         weights = None
         if need_weights:
