@@ -3,6 +3,7 @@
 import itertools
 
 from brisk import _C
+from brisk._composed import looks_like
 
 __all__ = ["block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod", "combinations"]
 
@@ -65,8 +66,11 @@ def combinations(input, r=2, with_replacement=False):
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    if r == 0:
+        return input.new_empty(0)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    rows = list(choose(range(len(input)), r))
-    if r == 0 or not rows:
-        return input.new_empty((0, r) if r else (0,))
-    return input[_C.tensor(rows)]
+    places = _C.tensor(list(choose(range(len(input)), r)), dtype=_C.int64).reshape(-1, r)
+    return _C.stack([_chosen(input, column) for column in places.unbind(1)], 1)
+
+
+_chosen = looks_like("_chosen")(_C.take)

@@ -7,6 +7,7 @@ from brisk import _C
 
 def looks_like(function, arguments=1, first=0):
     """Decorates a function with tensors among its arguments, from `first` on. function: its row, or what gives it."""
+    row = _C._composed_row(function) if isinstance(function, str) else None
 
     def decorate(fn):
         @functools.wraps(fn)
@@ -15,13 +16,19 @@ def looks_like(function, arguments=1, first=0):
                 return fn(*args, **kwargs)
             start = _C._tape_position()
             result = fn(*args, **kwargs)
-            if isinstance(result, _C.Tensor) and not (args and result is args[0]):
-                result = _C._as_own(result)
-            one = result[0] if type(result) is tuple else result
+            if isinstance(result, tuple):
+                one = result[0]
+            elif args and result is args[0]:
+                one = result
+            else:
+                one = result = _C._as_own(result) if isinstance(result, _C.Tensor) else result
             given = args[first : first + arguments]
-            if all(isinstance(t, _C.Tensor) for t in (one, *given)) and len(given) == arguments:
-                row = function if isinstance(function, str) else function(*args, **kwargs)
-                _C._looks_like(row, start, one, given)
+            if len(given) == arguments and isinstance(one, _C.Tensor):
+                for t in given:
+                    if not isinstance(t, _C.Tensor):
+                        return result
+                number = _C._composed_row(function(*args, **kwargs)) if row is None else row
+                _C._looks_like(number, start, one, given)
             return result
 
         return call

@@ -4,6 +4,7 @@ import math
 import warnings
 
 from brisk import _C
+from brisk._composed import looks_like
 
 
 def meshgrid(*tensors, indexing=None):
@@ -22,9 +23,16 @@ def vander(x, N=None, increasing=False):
     if x.dim() != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")
     powers = _C.arange(x.numel() if N is None else N)
-    if not increasing:
-        powers = len(powers) - 1 - powers
+    if len(powers) < 2:  # nothing of x is left
+        return _C.ones(x.numel(), len(powers), dtype=_C.promote_types(x.dtype, powers.dtype))
+    return _rising_powers(x, powers) if increasing else _falling_powers(x, powers.flip(0))
+
+
+def _powers(x, powers):
     return x.reshape(-1, 1) ** powers
+
+
+_rising_powers, _falling_powers = looks_like("_rising_powers")(_powers), looks_like("_falling_powers")(_powers)
 
 
 def _cosine_window(name, coefficients):

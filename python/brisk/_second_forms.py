@@ -3,6 +3,7 @@
 `fill_(x, 3)` is `x.fill_(3)`; `t_copy(x)` is `x.t().clone()`. They are looked up when they are first named."""
 
 from brisk import _C
+from brisk._composed import looks_like
 
 _IN_PLACE = "addmv_ as_strided_ clamp_max_ clamp_min_ fill_ gcd_ lcm_ ldexp_ xlogy_ zero_"
 _VIEWS = """
@@ -33,9 +34,10 @@ def _copy_of(name):
         return view.clone(memory_format=_C.contiguous_format)
 
     function.__doc__ = f"{name}, as a copy."
-    return function
+    return looks_like(f"{name}_copy")(function)
 
 
+@looks_like("alias_copy")
 def alias_copy(input):
     """A copy."""
     return input.clone()
@@ -90,6 +92,11 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     shape = [1] * input.dim()
     shape[dim] = -1
     places = index.view(shape).expand_as(source)
+    return _index_reduced(input, source, dim, places, reduce, include_self)
+
+
+@looks_like("_index_reduce", 2)
+def _index_reduced(input, source, dim, places, reduce, include_self):
     return input.scatter_reduce(dim, places, source, reduce, include_self=include_self)
 
 
@@ -128,39 +135,30 @@ def cond(pred, true_fn, false_fn, operands=()):
 # --- the functions behind layers -------------------------------------------------------------------------------------
 
 
-def _gates(input, hx, w_ih, w_hh, b_ih, b_hh):
-    from brisk.nn.functional import linear
+def _cell(kind, input, h, c, *weights):
+    from brisk._C import _nn
 
-    return linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh)
+    return _nn._rnn_step(kind, input, h, c, *weights)
 
 
 def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of an RNN with tanh."""
-    x, h = _gates(input, hx, w_ih, w_hh, b_ih, b_hh)
-    return (x + h).tanh()
+    return _cell(0, input, hx, None, w_ih, w_hh, b_ih, b_hh)
 
 
 def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of an RNN with relu."""
-    x, h = _gates(input, hx, w_ih, w_hh, b_ih, b_hh)
-    return (x + h).relu()
+    return _cell(1, input, hx, None, w_ih, w_hh, b_ih, b_hh)
 
 
 def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of an LSTM: (h, c)."""
-    x, h = _gates(input, hx[0], w_ih, w_hh, b_ih, b_hh)
-    i, f, g, o = (x + h).chunk(4, 1)
-    c = f.sigmoid() * hx[1] + i.sigmoid() * g.tanh()
-    return o.sigmoid() * c.tanh(), c
+    return _cell(2, input, *hx, w_ih, w_hh, b_ih, b_hh)
 
 
 def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of a GRU."""
-    x, h = _gates(input, hx, w_ih, w_hh, b_ih, b_hh)
-    (xr, xz, xn), (hr, hz, hn) = x.chunk(3, 1), h.chunk(3, 1)
-    update = (xz + hz).sigmoid()
-    new = (xn + (xr + hr).sigmoid() * hn).tanh()
-    return new + update * (hx - new)
+    return _cell(3, input, hx, None, w_ih, w_hh, b_ih, b_hh)
 
 
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):

@@ -202,6 +202,7 @@ def unsafe_chunk(input, chunks, dim=0):
     return input.chunk(chunks, dim)
 
 
+@looks_like("narrow_copy")
 def narrow_copy(input, dim, start, length):
     """narrow, in memory of its own."""
     return input.narrow(dim, start, length).clone()

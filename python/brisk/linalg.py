@@ -29,10 +29,10 @@ __all__ = [
 _FLOATS = (_C.float32, _C.float64, _C.float16, _C.bfloat16)
 
 
-def _cast(name, x, dtype):
-    """x as dtype, which must hold its values."""
+def _check_cast(name, x, dtype):
+    """A dtype that is asked for must hold the values of x."""
     if dtype is None:
-        return x
+        return
     if dtype not in _FLOATS:
         raise RuntimeError(f"linalg.{name}: dtype should be floating point or complex. Got {dtype}")
     if _C.promote_types(x.dtype, dtype) != dtype:
@@ -40,7 +40,6 @@ def _cast(name, x, dtype):
             f"linalg.{name}: the dtype of the input ({x.dtype}) should be convertible without narrowing to the "
             f"specified dtype ({dtype})"
         )
-    return x.to(dtype)
 
 
 def _check_float(name, x):
@@ -51,7 +50,8 @@ def _check_float(name, x):
 def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
     """The norm of x as a vector: of all elements, or along dim."""
     _check_float("vector_norm", x)
-    return _C.norm(_cast("vector_norm", x, dtype), ord, dim, keepdim, out=out)
+    _check_cast("vector_norm", x, dtype)
+    return _C.norm(x, ord, dim, keepdim, dtype=dtype, out=out)
 
 
 def _matrix_dims(x, dim):
@@ -70,27 +70,27 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
     if A.dim() < 2:
         raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
     dims = _matrix_dims(A, dim)
-    A = _cast("matrix_norm", A, dtype)
+    _check_cast("matrix_norm", A, dtype)
     if ord == "fro":
-        return _C.norm(A, 2, dims, keepdim, out=out)
+        return _C.norm(A, 2, dims, keepdim, dtype=dtype, out=out)
     if ord == "nuc" or not isinstance(ord, str) and builtins.abs(ord) == 2:
-        return _spectral_norm(A, ord, dims, keepdim, out)
+        return _spectral_norm(A if dtype is None else A.to(dtype), ord, dims, keepdim, out)
     if isinstance(ord, str) or builtins.abs(ord) not in (1, float("inf")):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     summed, chosen = dims if builtins.abs(ord) == 1 else dims[::-1]
-    sums = A.abs().sum(summed, keepdim=True)
+    if not keepdim and chosen > summed:
+        chosen -= 1
+    sums = _C.norm(A, 1, summed, keepdim, dtype=dtype)
     extreme = _C.amax if ord > 0 else _C.amin
-    result = extreme(sums, chosen, keepdim=True)
-    for d in () if keepdim else sorted(dims, reverse=True):
-        result = result.squeeze(d)
-    return _fill("linalg_matrix_norm", out, result)
+    return _fill("linalg_matrix_norm", out, extreme(sums, chosen, keepdim=keepdim))
 
 
 def _spectral_norm(A, ord, dims, keepdim, out):
     values = svdvals(A.movedim(dims, (-2, -1)))
-    result = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord > 0 else values.amin(-1)
-    for d in sorted(dims) if keepdim else ():
-        result = result.unsqueeze(d)
+    reduce = _C.sum if ord == "nuc" else _C.amax if ord > 0 else _C.amin
+    result = reduce(values, -1, keepdim=keepdim)
+    if keepdim:
+        result = result.unsqueeze(-1).movedim((-2, -1), dims)
     return _fill("linalg_matrix_norm", out, result)
 
 
@@ -148,10 +148,13 @@ def cross(input, other, *, dim=-1, out=None):
     return _fill("linalg_cross", out, a.roll(-1, dim) * b.roll(-2, dim) - a.roll(-2, dim) * b.roll(-1, dim))
 
 
+@_looks_like("_last_powers")
 def vander(x, *, N=None):
     """The powers 0, 1, ... of x along a new last dimension."""
-    powers = _C.arange(x.shape[-1] if N is None else N)
-    return x.unsqueeze(-1) ** powers
+    count = x.shape[-1] if N is None else N
+    if count < 2:
+        raise RuntimeError("N must be greater than 1.")
+    return x.unsqueeze(-1) ** _C.arange(count)
 
 
 # --- systems ---------------------------------------------------------------------------------------------------------
@@ -326,13 +329,18 @@ def eigvals(A, *, out=None):
 
 def householder_product(A, tau, *, out=None):
     """The first columns of the product of reflections that are the columns of A below the diagonal, and tau."""
+    return _fill("linalg_householder_product", out, _householder_product(tau, A))
+
+
+@_looks_like("_householder_product", 2)
+def _householder_product(tau, A):
     rows, columns = A.shape[-2:]
     Q = _C.eye(rows, columns, dtype=A.dtype).expand(*A.shape[:-2], rows, columns)
     lower = A.tril(-1) + _C.eye(rows, columns, dtype=A.dtype)
     for k in reversed(range(tau.shape[-1])):
         v = lower[..., :, k : k + 1]
         Q = Q - tau[..., k, None, None] * (v @ (v.mT @ Q))
-    return _fill("linalg_householder_product", out, Q)
+    return Q
 
 
 def ldl_factor(A, *, hermitian=False, out=None):
@@ -372,9 +380,12 @@ def cond(A, p=None, *, out=None):
     """The condition number by a norm; that by singular values for p=None."""
     if p in (None, 2, -2):
         values = svdvals(A)
-        result = values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
-        return _fill("linalg_cond", out, result)
-    return _fill("linalg_cond", out, matrix_norm(A, p) * matrix_norm(inv_ex(A)[0], p))
+        largest, least = values[..., :1], values[..., -1:]
+        return _fill("linalg_cond", out, (least / largest if p == -2 else largest / least).squeeze(-1))
+    inverse, info = inv_ex(A)
+    inverse = inverse.masked_fill((info > 0)[..., None, None], float("inf"))
+    product = matrix_norm(A, p) * matrix_norm(inverse, p)
+    return _fill("linalg_cond", out, product.nan_to_num(float("inf"), float("inf"), -float("inf")))
 
 
 # Exponents up to this size are left to the Pade approximant of degree 13 (Higham 2005).

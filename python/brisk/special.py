@@ -84,6 +84,7 @@ def entr(input, *, out=None):
     return _fill("special_entr", out, _C.where(x < 0, _C.full_like(x, -math.inf), inside))
 
 
+@_looks_like("ndtr")
 def ndtr(input, *, out=None):
     """The probability of what is not greater than x, of a standard normal number."""
     return _fill("special_ndtr", out, 0.5 * _C.erfc(-_floating(input) * math.sqrt(0.5)))

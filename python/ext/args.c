@@ -85,7 +85,7 @@ static bool read_row(int row, const overload *o, shown_row *out)
         const int k = *c >= 'a' ? *c - 'a' : *c - '0';
         if (*c == '^' || *c == '+')
             continue;
-        if (k >= o->n || o->params[k].type != ARG_TENSOR)
+        if (*c == '~' || k >= o->n || o->params[k].type != ARG_TENSOR)
             return false;
         out->may_miss |= (uint8_t)((*c >= 'a') << out->count);
         out->argument[out->count++] = (uint8_t)k;
@@ -140,7 +140,7 @@ static PyObject *call_composed(const overload *o, const arg *args)
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *one = PyTuple_Check(result) ? PyTuple_GET_ITEM(result, i) : result;
         if (py_is_tensor(one))
-            composed_mark(((py_tensor *)one)->t, row->row, start, reached);
+            composed_mark(((py_tensor *)one)->t, row->row, start, (uint8_t)(reached | i << COMPOSED_OUTPUT_SHIFT));
     }
     return result;
 }

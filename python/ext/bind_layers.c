@@ -1,7 +1,10 @@
 /* bind_layers.c: the layers of nn.functional, in the module brisk._C._nn. */
+#include "autograd/composed.h"
 #include "binds.h"
+#include "core/lock.h"
 #include "core/memory.h"
 #include "core/scope.h"
+#include "ops/elementwise.h"
 
 #include <math.h>
 
@@ -192,11 +195,16 @@ static PyObject *py_rnn_cell(const arg *a)
     return state(h, c);
 }
 
-/* Sequence lengths from a Python list; freed by mem_free. */
-static int64_t *counts_from(PyObject *list, int *n)
+/* Rows of each step from a Python list, or from the number of steps where all have as many; freed by mem_free. */
+static int64_t *counts_from(PyObject *list, int64_t rows, int *n)
 {
-    *n = PyList_Check(list) ? (int)PyList_GET_SIZE(list) : 0;
+    const bool plain = PyLong_Check(list);
+    *n = plain ? (int)PyLong_AsLong(list) : PyList_Check(list) ? (int)PyList_GET_SIZE(list) : 0;
     int64_t *counts = mem_alloc(sizeof *counts * ((size_t)*n + 1));
+    for (int i = 0; counts && plain && i < *n; i++)
+        counts[i] = rows / *n;
+    if (plain)
+        return counts ? counts : (PyErr_NoMemory(), NULL);
     for (int i = 0; counts && i < *n; i++)
         if (py_int64_from(PyList_GET_ITEM(list, i), &counts[i]) < 0) {
             mem_free(counts);
@@ -205,38 +213,212 @@ static int64_t *counts_from(PyObject *list, int *n)
     return counts ? counts : (PyErr_NoMemory(), NULL);
 }
 
+/* Where PyTorch has one function for a layer: an LSTM over a plain batch of float32. */
+static bool is_one_layer(const arg *a, const bk_rnn_weights *w)
+{
+    return a[0].i == BK_LSTM && PyLong_Check(a[2].object) && !w->projection && tensor_dtype(a[1].tensor) == BK_FLOAT32;
+}
+
+/* out, h and c are its results; what c was cloned from comes last of its records, and stands for it. */
+static void name_layer(bk_tensor *out, bk_tensor *h, bk_tensor *c, const bk_tensor *const of[7], uint64_t start)
+{
+    static int layer, rows[3];
+    uint8_t reached = 0;
+    for (int i = 0; i < 7; i++)
+        reached |= (uint8_t)((of[i] && tensor_tracked(of[i])) << i);
+    layer = layer ? layer : composed_find("_lstm_layer") + 1;
+    composed_mark_below(c, layer - 1, start, reached);
+    composed_as(c, "_lstm_last_c", &rows[2], start, NULL, 0);
+    composed_as(h, "_lstm_last_h", &rows[1], start, NULL, 0);
+    composed_as(out, "_lstm_output", &rows[0], start, NULL, 0);
+}
+
 /* (output, h_n, c_n or None) */
 static PyObject *py_rnn_layer(const arg *a)
 {
     bk_rnn_weights w = weights(a + 6);
     int steps;
-    int64_t *counts = counts_from(a[2].object, &steps);
+    int64_t *counts = counts_from(a[2].object, bk_sizes(a[1].tensor)[0], &steps);
     if (!counts)
         return NULL;
     bk_tensor *h = NULL, *c = NULL;
+    uint64_t start = next_sequence;
     bk_tensor *out =
         bk_rnn_layer((bk_rnn_kind)a[0].i, a[1].tensor, counts, steps, a[3].tensor, a[4].tensor, &w, a[5].b, &h, &c);
     mem_free(counts);
     if (!out)
         return py_raise();
+    if (grad_enabled() && is_one_layer(a, &w)) /* in the order in which a walk comes to them */
+        name_layer(out, h, c,
+                   (const bk_tensor *[]){ a[1].tensor, w.input, w.input_bias, w.hidden_bias, a[3].tensor, w.hidden,
+                                          a[4].tensor },
+                   start);
     PyObject *results[] = { py_wrap(out), py_wrap(h), c ? py_wrap(c) : Py_NewRef(Py_None) };
     return Py_BuildValue("(NNN)", results[0], results[1], results[2]);
+}
+
+/* (steps, batch, features) as packed rows. unseen: PyTorch reads them as they are, or a copy. */
+static PyObject *py_rows(const arg *a)
+{
+    const int64_t *from = bk_sizes(a[0].tensor), sizes[] = { from[0] * from[1], from[2] };
+    if (!a[1].b)
+        return py_wrap(bk_reshape(a[0].tensor, 2, sizes));
+    int64_t strides[BK_MAX_NDIM];
+    bk_scope_push();
+    bool viewed = layout_view_strides(a[0].tensor->layout, 2, sizes, strides);
+    bk_tensor *dense = viewed ? (bk_tensor *)a[0].tensor : bk_contiguous(a[0].tensor);
+    return py_wrap(scope_return(made_by(dense ? bk_view(dense, 2, sizes) : NULL, VIEW_unseen)));
 }
 
 /* Packed rows as (steps, batch, features). */
 static PyObject *py_steps(const arg *a)
 {
     const int64_t sizes[] = { a[1].i, a[2].i, bk_sizes(a[0].tensor)[1] };
-    return py_wrap(made_by(bk_view(a[0].tensor, 3, sizes), a[3].b ? VIEW_both_ways : VIEW_steps));
+    return py_wrap(made_by(bk_view(a[0].tensor, 3, sizes), a[4].b   ? VIEW_unseen
+                                                           : a[3].b ? VIEW_both_ways
+                                                                    : VIEW_steps));
 }
 
 /* --- attention and initial values ------------------------------------------------------------------------------------
  */
 
+/* (T, N, E) as (N, heads, T, E / heads), where E is one `part` of several that were computed together, or all. apart:
+ * PyTorch has each head of each sequence for itself. */
+static PyObject *py_heads(const arg *a)
+{
+    static const char *const names[] = { "_heads_together", "_heads_apart", "_heads_of_part", "_heads_of_part_apart" };
+    static int rows[sizeof names / sizeof *names];
+    const bk_tensor *x = a[0].tensor;
+    const int64_t part = a[2].i, parts = a[3].i, width = bk_sizes(x)[2] / parts;
+    const int how = a[4].b + 2 * (parts > 1);
+    const uint64_t start = next_sequence;
+    lock_take();
+    const int64_t *sizes = bk_sizes(x), *strides = x->layout->strides, size = width / a[1].i;
+    const layout *l = layout_get(4, (int64_t[]){ sizes[1], a[1].i, sizes[0], size },
+                                 (int64_t[]){ strides[1], size * strides[2], strides[0], strides[2] });
+    bk_tensor *t = l ? made_by(tensor_view_of(x, l, x->offset + part * width * strides[2]), VIEW_permute) : NULL;
+    lock_give();
+    return py_wrap(composed_as(t, names[how], &rows[how], start, &x, 1));
+}
+
+/* a @ b + mask, of heads that PyTorch has for themselves. */
+static PyObject *py_scores(const arg *a)
+{
+    static int rows[2];
+    const bool masked = a[2].tensor;
+    const bk_tensor *of[] = { a[0].tensor, a[1].tensor, a[2].tensor };
+    const uint64_t start = next_sequence;
+    bk_scope_push();
+    bk_tensor *t = bk_matmul(a[0].tensor, a[1].tensor);
+    if (masked)
+        t = t ? bk_add(t, a[2].tensor) : NULL;
+    return py_wrap(scope_return(composed_as(t, masked ? "baddbmm" : "bmm", &rows[masked], start, of, masked ? 3 : 2)));
+}
+
+/* (N, heads, T, E / heads) as rows (T N, E). whole: attention was one function, whose result lies as the rows do. */
+static PyObject *py_rows_of_heads(const arg *a)
+{
+    static const char *const names[] = { "_merged_heads", "_merged_heads_apart", "_merged_heads_in_order" };
+    static int rows[sizeof names / sizeof *names];
+    const bk_tensor *x = a[0].tensor;
+    const int64_t *from = bk_sizes(x), sizes[] = { from[2] * from[0], from[1] * from[3] };
+    const int how = a[1].b ? 1 : a[2].b ? 2 : 0;
+    const uint64_t start = next_sequence;
+    bk_scope_push();
+    bk_tensor *t = bk_permute(x, 4, (int[]){ 2, 0, 1, 3 });
+    t = t ? bk_reshape(t, 2, sizes) : NULL;
+    return py_wrap(scope_return(composed_as(t, names[how], &rows[how], start, &x, 1)));
+}
+
+/* The lengths of x's vectors along a dimension, at least eps each. PyTorch's gradients do not know of that. */
+static PyObject *py_lengths(const arg *a)
+{
+    uint32_t mask;
+    if (bk_dims_mask(a[0].tensor, 1, (int64_t[]){ a[1].i }, &mask) < 0)
+        return py_raise();
+    bk_scope_push();
+    bk_tensor *lengths = bk_clone(bk_norm(a[0].tensor, 2, mask, true));
+    bool was = grad_set_enabled(false);
+    bk_tensor *clipped = lengths ? bk_clamp_min_s(lengths, a[2].d) : NULL;
+    bool good = clipped && bk_copy_(lengths, clipped) == 0;
+    grad_set_enabled(was);
+    return py_wrap(scope_return(good ? lengths : NULL));
+}
+
+/* The norm of x1 - x2 + eps along the last dimension. */
+static PyObject *py_distance(const arg *a)
+{
+    static int row;
+    const bk_tensor *of[] = { a[0].tensor, a[1].tensor };
+    const uint64_t start = next_sequence;
+    bk_scope_push();
+    bk_tensor *t = bk_sub(of[0], of[1]);
+    uint32_t mask = 0;
+    t = t ? bk_add_s(t, a[3].d) : NULL;
+    t = t && bk_dims_mask(t, 1, (int64_t[]){ -1 }, &mask) == 0 ? bk_norm(t, a[2].d, mask, a[4].b) : NULL;
+    return py_wrap(scope_return(composed_as(t, "_pairwise_distance", &row, start, of, 2)));
+}
+
+/* t + number, t - number and number - t as PyTorch's kernels have them, which are written in C++: the number is no
+ * operand there, or a tensor of its own. */
+static PyObject *with_number(const arg *a, bk_tensor *t, const char *name, int *row, uint64_t start)
+{
+    return py_wrap(composed_as(t, name, row, start, (const bk_tensor *[]){ a[0].tensor }, 1));
+}
+
+static PyObject *py_add_number(const arg *a)
+{
+    static int row;
+    const uint64_t start = next_sequence;
+    return with_number(a, bk_add_s(a[0].tensor, a[1].d), "_add_number", &row, start);
+}
+
+static PyObject *py_sub_number(const arg *a)
+{
+    static int row;
+    const uint64_t start = next_sequence;
+    return with_number(a, bk_sub_s(a[0].tensor, a[1].d), "_sub_number", &row, start);
+}
+
+static PyObject *py_number_sub(const arg *a)
+{
+    static int row;
+    const uint64_t start = next_sequence;
+    operand in[2] = { number_float(a[1].d), { 0 } };
+    lock_take();
+    bk_tensor *t = tensor_read(a[0].tensor, &in[1]) ? ew_apply(EW_sub, in) : NULL;
+    lock_give();
+    return with_number(a, t, "_ones_minus", &row, start);
+}
+
+/* Whether PyTorch has one function for it. */
+static bool is_one_function(const arg *a)
+{
+    const layout *q = a[0].tensor->layout, *k = a[1].tensor->layout, *v = a[2].tensor->layout;
+    if (q->ndim != 4 || k->ndim != 4 || v->ndim != 4 || a[4].d > 0 || (a[3].tensor && bk_requires_grad(a[3].tensor)))
+        return false;
+    return q->sizes[3] == k->sizes[3] && q->sizes[3] == v->sizes[3] && q->sizes[2] && k->sizes[2];
+}
+
+/* a: query, key, value, attn_mask, dropout_p, is_causal, scale, times: how many heads share a key and a value */
 static PyObject *py_attention(const arg *a)
 {
-    return py_wrap(bk_attention(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].d, a[5].b,
-                                a[6].given ? a[6].d : (double)NAN));
+    static const char *const names[] = { "_attention_plain", "_attention_masked", "_attention_dropped",
+                                         "_attention_masked_dropped", "_flash_attention" };
+    static int rows[sizeof names / sizeof *names];
+    const bk_tensor *of[] = { a[0].tensor, a[1].tensor, a[3].tensor, a[2].tensor }, *k = of[1], *v = of[3];
+    bool one = is_one_function(a);
+    uint64_t start = next_sequence;
+    bk_scope_push();
+    for (int i = 1; a[7].i > 1 && i < 4; i += 2)
+        of[i] = bk_repeat_interleave_s(of[i], a[7].i, -3);
+    if (!one)
+        start = next_sequence;
+    bk_tensor *r = bk_attention(of[0], of[1], of[3], of[2], a[4].d, a[5].b, a[6].given ? a[6].d : (double)NAN);
+    int how = one ? 4 : (a[3].tensor || a[5].b) + 2 * (a[4].d > 0);
+    if (one)
+        of[1] = k, of[2] = v;
+    return py_wrap(scope_return(composed_as(r, names[how], &rows[how], start, of, one ? 3 : 4)));
 }
 
 static PyObject *py_orthogonal(const arg *a)
@@ -276,10 +458,19 @@ const binding layers_rows[] = {
     { AS_FUNCTION,
       "_rnn_layer(int kind, Tensor input, Object batch_sizes, Tensor h, Tensor? c, bool reverse, " SHARES ")",
       py_rnn_layer, NULL },
-    { AS_FUNCTION, "_steps(Tensor rows, int steps, int batch, bool both_ways)", py_steps, NULL },
+    { AS_FUNCTION, "_rows(Tensor steps, bool unseen)", py_rows, NULL },
+    { AS_FUNCTION, "_steps(Tensor rows, int steps, int batch, bool both_ways, bool unseen)", py_steps, NULL },
+    { AS_FUNCTION, "_lengths(Tensor x, int dim, float eps)", py_lengths, NULL },
+    { AS_FUNCTION, "_distance(Tensor x1, Tensor x2, float p, float eps, bool keepdim)", py_distance, NULL },
+    { AS_FUNCTION, "_plus(Tensor self, float number)", py_add_number, NULL },
+    { AS_FUNCTION, "_minus(Tensor self, float number)", py_sub_number, NULL },
+    { AS_FUNCTION, "_from_number(Tensor self, float number)", py_number_sub, NULL },
+    { AS_FUNCTION, "_heads(Tensor x, int heads, int part, int parts, bool apart)", py_heads, NULL },
+    { AS_FUNCTION, "_scores(Tensor a, Tensor b, Tensor? mask)", py_scores, NULL },
+    { AS_FUNCTION, "_rows_of_heads(Tensor x, bool apart, bool whole)", py_rows_of_heads, NULL },
     { AS_FUNCTION,
       "_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, bool is_causal, float? "
-      "scale)",
+      "scale, int times)",
       py_attention, NULL },
     { AS_FUNCTION, "_orthogonal_(Tensor tensor, float gain, Generator? generator=None)", py_orthogonal, NULL },
 };

@@ -28,16 +28,21 @@ static bool dims_of(const arg *self, const arg *dim, uint32_t *mask)
     return false;
 }
 
+/* What was computed of t since `start`, in another dtype: the cast is no function to PyTorch. */
+static bk_tensor *without_cast(bk_tensor *r, const bk_tensor *t, uint64_t start)
+{
+    static int row;
+    return composed_as(r, "_as_dtype", &row, start, &t, 1);
+}
+
 /* dtype= casts the operand before the op and the result after it. */
 static bk_tensor *reduced(reduce_fn fn, const bk_tensor *t, uint32_t mask, bool keepdim, const arg *dtype)
 {
     if (!dtype->given)
         return fn(t, mask, keepdim);
-    static int row;
     uint64_t start = next_sequence;
     bk_scope_push();
-    bk_tensor *r = bk_to(fn(bk_to(t, dtype->dtype), mask, keepdim), dtype->dtype);
-    return scope_return(composed_as(r, "_as_dtype", &row, start, &t, 1)); /* the cast is no function to PyTorch */
+    return scope_return(without_cast(bk_to(fn(bk_to(t, dtype->dtype), mask, keepdim), dtype->dtype), t, start));
 }
 
 static const arg absent = { 0 };
@@ -240,7 +245,8 @@ static bk_tensor *norm_as(const bk_tensor *t, double p, uint32_t mask, bool keep
     if (!dtype->given)
         return bk_norm(t, p, mask, keepdim);
     bk_scope_push();
-    return scope_return(bk_norm(bk_to(t, dtype->dtype), p, mask, keepdim));
+    uint64_t start = next_sequence;
+    return scope_return(without_cast(bk_norm(bk_to(t, dtype->dtype), p, mask, keepdim), t, start));
 }
 
 static bool is_nuclear(const arg *p)
@@ -378,14 +384,13 @@ static bool scans_into(const bk_tensor *t, bk_dtype into, const char *name)
 /* PyTorch sees no cast in a scan, unlike in softmax. */
 static PyObject *scanned(along_fn fn, const char *name, const arg *a)
 {
-    static int row;
     const bk_tensor *t = a[0].tensor;
     uint64_t start = next_sequence;
     if (a[3].given && !scans_into(t, tensor_dtype(a[3].tensor), name))
         return NULL;
     arg dtype = dtype_of_out(&a[2], &a[3]);
     bk_tensor *r = along_as(fn, t, (int)a[1].i, &dtype);
-    return py_out(a[2].given ? composed_as(r, "_as_dtype", &row, start, &t, 1) : r, &a[3]);
+    return py_out(a[2].given ? without_cast(r, t, start) : r, &a[3]);
 }
 
 static PyObject *along_in_place(along_fn fn, const char *name, const arg *a)

@@ -39,7 +39,7 @@ static PyObject *parts(const bk_tensor *t, int dim, const int64_t *bounds, Py_ss
     PyObject *tuple = PyTuple_New(n);
     for (Py_ssize_t k = 0; tuple && k < n; k++) {
         int64_t end = bounds[k + 1] < bounds[k] ? bounds[k] : bounds[k + 1];
-        PyObject *o = py_wrap(made_by(bk_slice(t, dim, bounds[k], end, 1), op));
+        PyObject *o = py_wrap(made_as_part(bk_slice(t, dim, bounds[k], end, 1), op, op == VIEW_slice ? 0 : k));
         if (!o)
             Py_CLEAR(tuple);
         else

@@ -92,17 +92,14 @@ static PyObject *py_for_tangents(const arg *a)
     return status < 0 ? py_raise() : Py_NewRef(a[0].object);
 }
 
-/* What is recorded from here on is later than this. */
+/* What was recorded so far is earlier than this. */
 static PyObject *py_tape_position(const arg *a)
 {
     (void)a;
     lock_take();
-    node *n = node_new(OP_output, BK_FLOAT32, layout_get(0, NULL, NULL));
-    uint64_t at = n ? n->sequence : 0;
-    if (n)
-        node_release(n);
+    uint64_t at = next_sequence;
     lock_give();
-    return n ? PyLong_FromUnsignedLongLong(at) : py_raise();
+    return PyLong_FromUnsignedLongLong(at);
 }
 
 PyObject *py_stand_in(node *place, int number)
@@ -300,11 +297,14 @@ static PyObject *py_set_anomaly_check(const arg *a)
     Py_RETURN_NONE;
 }
 
-/* (function, position, result, arguments): the result looks like that of a function of composed.def, called when the
- * tape was at the position, with these arguments where it has numbers. */
+/* The row of a function of composed.def; -1: it has none. */
+static PyObject *py_composed_row(const arg *a) { return PyLong_FromLong(composed_find(a[0].s)); }
+
+/* (row, position, result, arguments): the result looks like that of a function of composed.def, called when the tape
+ * was at the position, with these arguments where it has numbers. */
 static PyObject *py_looks_like(const arg *a)
 {
-    int row = composed_find(a[0].s);
+    int row = (int)a[0].i;
     uint8_t reached = 0;
     for (int i = 0; row >= 0 && i < a[3].tensors.n; i++)
         reached |= (uint8_t)(bk_requires_grad(a[3].tensors.v[i]) << i);
@@ -349,7 +349,8 @@ const binding tape_rows[] = {
     { AS_FUNCTION, "_forward_mode(bool open)", py_forward_mode, NULL },
     { AS_FUNCTION, "_take_tangents(bool on)", py_take_tangents, NULL },
     { AS_FUNCTION, "_placed_at(Tensor self, Tensor place)", py_placed_at, NULL },
-    { AS_FUNCTION, "_looks_like(str function, int position, Tensor result, Tensor[] arguments)", py_looks_like, NULL },
+    { AS_FUNCTION, "_composed_row(str function)", py_composed_row, NULL },
+    { AS_FUNCTION, "_looks_like(int row, int position, Tensor result, Tensor[] arguments)", py_looks_like, NULL },
     { AS_FUNCTION, "_tape_ends(Tensor[] tensors, int position)", py_tape_ends, NULL },
     { AS_FUNCTION, "_as_own(Tensor self)", py_as_own, NULL },
     { AS_FUNCTION, "_tape_saved(Tensor[] tensors, int position)", py_tape_saved, NULL },

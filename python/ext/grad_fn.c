@@ -129,6 +129,31 @@ static PyObject *step_new(node *place, int step, const char *name)
 
 static PyObject *grad_fn_new(node *place, const char *name) { return step_new(place, 0, name); }
 
+/* An operand that an op has cast, or copied, for itself is one as it was, to PyTorch. */
+static node *before_cast(node *edge)
+{
+    while (edge && edge->op == OP_cast && edge->reached && !edge->composed)
+        edge = edge->edge[0];
+    return edge;
+}
+
+/* Operands that are repeated, and what only sees rows otherwise: no functions of PyTorch's. */
+static node *seen_at(node *place)
+{
+    while (place && (place->op == OP_expand || (place->op == OP_view && !place_is_copy(place) &&
+                                                place->attr.region.tape >> REGION_OP_SHIFT == VIEW_unseen)))
+        place = before_cast(place->edge[0]);
+    return place;
+}
+
+/* Whether a view is one of several made at once. */
+static bool is_part(const node *place)
+{
+    view_op op = place->op == OP_view && !place_is_copy(place) ? (view_op)(place->attr.region.tape >> REGION_OP_SHIFT)
+                                                               : VIEW_view;
+    return op == VIEW_split || op == VIEW_split_sizes || op == VIEW_unbind;
+}
+
 /* A result of a custom function leads to the call; *number is which one it is. Of a determinant's two, the second has a
  * gradient. */
 static node *function_at(node *place, int *number)
@@ -136,7 +161,10 @@ static node *function_at(node *place, int *number)
     while (place_is_copy(place) && place->attr.region.tape >> REGION_OP_SHIFT == WRITE_part && /* stands for it again */
            (place->edge[0]->op == OP_function || place->edge[0]->op == OP_output))
         place = place->edge[0];
-    *number = place->op == OP_output ? (int)place->attr.i[0] : place->op == OP_logabsdet;
+    *number = place->op == OP_output ? (int)place->attr.i[0]
+              : place->composed      ? composed_output(place)
+              : is_part(place)       ? (int)place->span
+                                     : place->op == OP_logabsdet;
     return place->op == OP_output ? place->edge[0] : place;
 }
 
@@ -147,8 +175,9 @@ PyObject *py_grad_fn(const bk_tensor *t)
     if (!name)
         Py_RETURN_NONE;
     lock_take();
-    node *place = tensor_edge(t);
-    PyObject *f = place ? grad_fn_new(function_at(place, &number), place->op == OP_output ? NULL : name) : NULL;
+    node *place = tensor_edge(t), *seen = seen_at(place);
+    node *to = seen ? composed_function(function_at(seen, &number), &number) : NULL;
+    PyObject *f = to ? grad_fn_new(to, seen != place || place->op == OP_output ? NULL : name) : NULL;
     lock_give();
     return f || PyErr_Occurred() ? f : py_raise();
 }
@@ -210,14 +239,13 @@ static PyObject *grad_fn_repr(PyObject *self)
 static PyObject *function_pair(node *edge)
 {
     int number = 0;
-    while (edge && edge->op == OP_expand) /* operands that are repeated: no function of PyTorch's */
-        edge = edge->edge[0];
-    node *to = edge && edge->op != OP_nowhere ? function_at(edge, &number) : NULL;
+    edge = seen_at(edge);
+    node *to = edge && edge->op != OP_nowhere ? composed_function(function_at(edge, &number), &number) : NULL;
     PyObject *f = to ? grad_fn_new(to, NULL) : Py_NewRef(Py_None);
     return f ? Py_BuildValue("(Ni)", f, number) : NULL;
 }
 
-static PyObject *step_pair(node *place, int step)
+static PyObject *step_pair(node *place, int step, int number)
 {
     char name[64];
     view_op ops[MAX_VIEW_STEPS];
@@ -226,14 +254,14 @@ static PyObject *step_pair(node *place, int step)
     else
         view_steps(place, ops);
     PyObject *f = step_new(place, step, place->composed ? name : view_grad_name(ops[step]));
-    return f ? Py_BuildValue("(Ni)", f, 0) : NULL;
+    return f ? Py_BuildValue("(Ni)", f, number) : NULL;
 }
 
 static PyObject *functions_at(node *const *edges, int count)
 {
     PyObject *all = PyTuple_New(count);
     for (int k = 0; all && k < count; k++) {
-        PyObject *pair = function_pair(edges[k]);
+        PyObject *pair = function_pair(before_cast(edges[k]));
         if (!pair) {
             Py_DECREF(all);
             return NULL;
@@ -249,7 +277,8 @@ static PyObject *next_of_composed(node *n, int step)
     int count = composed_ways(n, step, &ways);
     PyObject *all = count < 0 ? PyErr_NoMemory() : PyTuple_New(count);
     for (int k = 0; all && k < count; k++) {
-        PyObject *pair = ways[k].step ? step_pair(n, ways[k].step) : function_pair(ways[k].place);
+        PyObject *pair =
+            ways[k].step ? step_pair(ways[k].place, ways[k].step, ways[k].number) : function_pair(ways[k].place);
         if (pair)
             PyTuple_SET_ITEM(all, k, pair);
         else
@@ -290,9 +319,11 @@ static PyObject *grad_fn_next(PyObject *self, void *unused)
         n->edge[1]->op != OP_function && n->edge[1]->op != OP_output && n->edge[1]->op != OP_leaf)
         return next_of_part(n);
     int count = place_edges(n, &own);
+    if (n->op == EW_pow && !own[1]) /* by a number; by a tensor it has a row */
+        count = 1;
     view_op ops[MAX_VIEW_STEPS];
     if (f->step + 1 < view_steps(n, ops)) {
-        PyObject *pair = step_pair(n, f->step + 1), *all = pair ? PyTuple_Pack(1, pair) : NULL;
+        PyObject *pair = step_pair(n, f->step + 1, 0), *all = pair ? PyTuple_Pack(1, pair) : NULL;
         Py_XDECREF(pair);
         return all;
     }

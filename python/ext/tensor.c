@@ -379,8 +379,12 @@ OPERATORS(DEFINE)
 enum {
     POW_TENSORS,
     POW_OF_NUMBER,
+    POW_BY_NUMBER,
     NUMBER_MINUS,
-    STACKS,
+    STACK_BY_STACK,
+    MATRIX_BY_STACK,
+    VECTOR_BY_STACK,
+    STACK_BY_OTHER,
     MATRIX_VECTOR,
     VECTORS,
     REST_OF_TENSORS,
@@ -391,8 +395,10 @@ enum {
 /* What an operator gave, under the name of its gradient: `reached` says which operands have one. */
 static PyObject *named(PyObject *result, int how, uint8_t reached, uint64_t start)
 {
-    static const char *const functions[] = { "__pow__", "__rpow__", "__rsub__", "_unsafe_view",
-                                             "mv",      "dot",      "__mod__",  "_mod_number" };
+    static const char *const functions[] = {
+        "__pow__",          "__rpow__",        "_pow_number", "__rsub__", "_stack_by_stack", "_matrix_by_stack",
+        "_vector_by_stack", "_stack_by_other", "mv",          "dot",      "__mod__",         "_mod_number"
+    };
     static int rows[NAMED_OPERATORS]; /* from 1; 0: not looked for yet */
     if (!result || !py_is_tensor(result) || !bk_requires_grad(((py_tensor *)result)->t))
         return result;
@@ -404,14 +410,24 @@ static PyObject *named(PyObject *result, int how, uint8_t reached, uint64_t star
 
 static bool wants_gradient(PyObject *o) { return py_is_tensor(o) && bk_requires_grad(((py_tensor *)o)->t); }
 
+/* Whether a power is recorded as a root or a reciprocal, which have names of their own. */
+static bool is_root_or_reciprocal(PyObject *number)
+{
+    static PyObject *minus_one; /* one object for all, as Python has small numbers */
+    if (!minus_one)
+        minus_one = PyLong_FromLong(-1);
+    double n = PyFloat_CheckExact(number) ? PyFloat_AS_DOUBLE(number) : 0;
+    return number == minus_one || n == -1 || n == 0.5 || n == -0.5;
+}
+
 static PyObject *nb_power(PyObject *a, PyObject *b, PyObject *modulus)
 {
     if (modulus != Py_None)
         Py_RETURN_NOTIMPLEMENTED;
     uint64_t start = next_sequence;
     PyObject *r = binary(EW_pow, a, b);
-    if (!py_is_tensor(b)) /* which is what the row itself is called for */
-        return r;
+    if (!py_is_tensor(b))
+        return is_root_or_reciprocal(b) ? named(r, POW_BY_NUMBER, 1, start) : r;
     return py_is_tensor(a) ? named(r, POW_TENSORS, (uint8_t)(wants_gradient(a) | wants_gradient(b) << 1), start)
                            : named(r, POW_OF_NUMBER, 1, start);
 }
@@ -468,17 +484,24 @@ static PyObject *nb_invert(PyObject *a)
     return NULL;
 }
 
-/* Vectors, matrices and stacks of these have different functions in PyTorch. */
+/* Vectors, matrices and stacks of these have different functions in PyTorch, each of which has a row; -1: those of the
+ * records themselves. */
+static int product_row(const bk_tensor *x, const bk_tensor *y)
+{
+    const layout *a = x->layout, *b = y->layout;
+    if (b->ndim > 2)
+        return a->ndim > 2 ? STACK_BY_STACK : a->ndim == 2 ? MATRIX_BY_STACK : VECTOR_BY_STACK;
+    if (a->ndim > 2)
+        return a == a->plain || tensor_tracked(y) ? -1 : STACK_BY_OTHER;
+    return b->ndim == 2 ? -1 : a->ndim == 2 ? MATRIX_VECTOR : VECTORS;
+}
+
 PyObject *py_matmul_of(const bk_tensor *a, const bk_tensor *b)
 {
     uint64_t start = next_sequence;
     PyObject *r = py_wrap(bk_matmul(a, b));
-    int m = a->layout->ndim, n = b->layout->ndim;
-    if (m == 2 && n == 2)
-        return r;
-    int how = m > 2 && n > 2 ? STACKS : m == 2 && n == 1 ? MATRIX_VECTOR : m == 1 && n == 1 ? VECTORS : -1;
-    uint8_t reached = (uint8_t)(bk_requires_grad(a) | bk_requires_grad(b) << 1);
-    return how >= 0 ? named(r, how, reached, start) : r;
+    int how = product_row(a, b);
+    return how < 0 ? r : named(r, how, (uint8_t)(tensor_tracked(a) | tensor_tracked(b) << 1), start);
 }
 
 static PyObject *nb_matmul(PyObject *a, PyObject *b)
@@ -609,7 +632,7 @@ static PyObject *tensor_iter(PyObject *self)
     }
     PyObject *rows = PyTuple_New((Py_ssize_t)t->layout->sizes[0]);
     for (int64_t i = 0; rows && i < t->layout->sizes[0]; i++) {
-        PyObject *row = py_wrap(made_by(bk_select(t, 0, i), VIEW_unbind));
+        PyObject *row = py_wrap(made_as_part(bk_select(t, 0, i), VIEW_unbind, i));
         if (!row) {
             Py_DECREF(rows);
             return NULL;

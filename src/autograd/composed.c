@@ -3,9 +3,11 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "autograd/function.h"
+#include "autograd/product_steps.h"
 #include "core/handle.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -16,7 +18,7 @@ const composed composed_rows[] = {
 #include "autograd/composed.def"
 #undef X
 };
-static const char FLAGS[] = "^+:=>"; /* what may follow the numbers of a row's arguments */
+static const char FLAGS[] = "~^+:=#>"; /* what may follow the numbers of a row's arguments */
 const int composed_count = sizeof composed_rows / sizeof *composed_rows;
 
 int composed_find(const char *function)
@@ -85,6 +87,14 @@ void composed_mark_base(bk_tensor *part, int number, uint64_t start, uint8_t rea
     lock_give();
 }
 
+void composed_mark_below(bk_tensor *t, int number, uint64_t start, uint8_t reached)
+{
+    lock_take();
+    node *place = tensor_tracked(t) ? tensor_edge(t) : NULL;
+    mark(place ? place->edge[0] : NULL, number, start, reached);
+    lock_give();
+}
+
 bk_tensor *composed_as(bk_tensor *t, const char *function, int *row, uint64_t start, const bk_tensor *const *arguments,
                        int count)
 {
@@ -92,21 +102,43 @@ bk_tensor *composed_as(bk_tensor *t, const char *function, int *row, uint64_t st
     if (!t || !grad_enabled() || !tensor_tracked(t))
         return t;
     for (int i = 0; i < count; i++)
-        reached |= (uint8_t)(tensor_tracked(arguments[i]) << i);
+        reached |= (uint8_t)((arguments[i] && tensor_tracked(arguments[i])) << i);
     *row = *row ? *row : composed_find(function) + 1; /* the same for all threads */
     composed_mark(t, *row - 1, start, reached);
     return t;
 }
 
+static bool is_of_halves(const composed *row) { return row->arguments[strcspn(row->arguments, FLAGS)] == '~'; }
+
 static const composed *row_of(const node *place)
 {
-    return place->composed ? &composed_rows[place->composed - 1] : NULL;
+    if (!place->composed)
+        return NULL;
+    bool half = place->dtype == BK_FLOAT16 || place->dtype == BK_BFLOAT16;
+    half = half && place->composed < composed_count && is_of_halves(&composed_rows[place->composed]);
+    return &composed_rows[place->composed - 1 + half];
+}
+
+/* What follows > in a row. */
+static const char *steps_in(const composed *row)
+{
+    const char *mark = strchr(row->arguments, '>');
+    return mark ? mark + 1 : NULL;
+}
+
+/* The word of a row whose steps are found when somebody looks; NULL: they stand in the row. */
+static const char *word_of(const composed *row)
+{
+    const char *steps = steps_in(row);
+    return steps && islower((unsigned char)*steps) ? steps : NULL;
 }
 
 const char *composed_name(const node *place)
 {
     const composed *row = row_of(place);
-    return row && *row->name ? row->name : NULL;
+    if (row && *row->name)
+        return row->name;
+    return row && word_of(row) ? product_name(word_of(row), place) : NULL;
 }
 
 /* Views and casts that the function made of its arguments, and that PyTorch shows. */
@@ -185,41 +217,59 @@ int composed_edges(const node *place, node ***out)
 
 /* --- steps: what follows > in a row ----------------------------------------------------------------------------------
  *
- * A list is of numbers of arguments (as PyTorch has them), names and - (nowhere), with commas between. A name leads to
- * the list in brackets behind it, or to all arguments where it has none. */
-
-static const char *steps_of(const node *place)
-{
-    const char *mark = strchr(row_of(place)->arguments, '>');
-    return mark ? mark + 1 : NULL;
-}
+ * A list is of numbers of arguments (as PyTorch has them), names, - (nowhere), & with the number of a name (which is
+ * met once more) and @ with the numbers of the edges to a place inside (or, with & behind, to a step of that), with
+ * commas between. # and a number behind a name say which of its outputs is meant. A name leads to the list in brackets
+ * behind it, or to all arguments where it has none. */
 
 static bool is_name(const char *at) { return isupper((unsigned char)*at); }
 
-/* The end of a name, or of one other character. */
-static const char *after(const char *at)
+static const char *after_digits(const char *at)
 {
-    if (!is_name(at))
-        return at + 1;
+    while (isdigit((unsigned char)*at))
+        at++;
+    return at;
+}
+
+static const char *after_name(const char *at)
+{
     while (isalnum((unsigned char)*at))
         at++;
     return at;
 }
 
-/* The name of step `number`. */
-static const char *step_at(const node *place, int number)
+/* The end of a name or of & and its number, both with the number of an output; of a path; or of another character. */
+static const char *after(const char *at)
 {
-    const char *at = steps_of(place);
+    if (*at == '@')
+        return after_digits(at + 1);
+    if (*at != '&' && !is_name(at))
+        return at + 1;
+    at = *at == '&' ? after_digits(at + 1) : after_name(at);
+    return *at == '#' ? after_digits(at + 1) : at;
+}
+
+/* Of a name, or of &: which output it is. */
+static int output_of(const char *at)
+{
+    const char *end = *at == '&' ? after_digits(at + 1) : after_name(at);
+    return *end == '#' ? atoi(end + 1) : 0;
+}
+
+/* The name of step `number`. */
+static const char *step_at(const char *steps, int number)
+{
+    const char *at = steps;
     for (; *at; at = after(at))
         if (is_name(at) && --number == 0)
             return at;
     return at;
 }
 
-static int step_number(const node *place, const char *name)
+static int step_number(const char *steps, const char *name)
 {
     int number = 1;
-    for (const char *at = steps_of(place); at < name; at = after(at))
+    for (const char *at = steps; at < name; at = after(at))
         number += is_name(at);
     return number;
 }
@@ -243,50 +293,175 @@ static node *edge_at(const arguments *a, const char *digit)
     return isdigit((unsigned char)*digit) && k < a->count ? a->edges[k] : NULL;
 }
 
-/* Whether an item leads to any place: PyTorch has no function where nothing requires gradients. */
-static bool item_reaches(const arguments *a, const char *at, const char *end)
+static const layout *layout_at(const arguments *a, int k)
+{
+    const node *place = k < a->count ? a->edges[k] : NULL;
+    return !place ? NULL : place->op == OP_leaf ? ((const track *)place->extra)->layout : place->layout;
+}
+
+/* "round21": of two dimensions, with one write of a part of the result to another after the one of the argument. */
+static void round_steps(const char *word, char out[static STEPS_ROOM])
+{
+    int dims = word[5] - '0', writes = word[6] - '0', end = 0;
+    for (int i = 0; i < writes; i++)
+        end += snprintf(out + end, STEPS_ROOM - (size_t)end, "CopySlices(");
+    end += snprintf(out + end, STEPS_ROOM - (size_t)end, "-");
+    for (int i = 0; i < dims; i++)
+        end += snprintf(out + end, STEPS_ROOM - (size_t)end, "%sSliceBackward0(", i ? "" : ",");
+    end += snprintf(out + end, STEPS_ROOM - (size_t)end, "0%.*s", dims, ")))");
+    for (int i = writes; i > 0; i--)
+        end += snprintf(out + end, STEPS_ROOM - (size_t)end, "),SliceBackward0(&%d)", i);
+}
+
+/* NULL: the row has none. room: for those that are found now. */
+static const char *steps_of(const node *place, const arguments *a, char room[static STEPS_ROOM])
+{
+    const char *word = word_of(row_of(place));
+    if (!word)
+        return steps_in(row_of(place));
+    if (strncmp(word, "round", 5) == 0)
+        return round_steps(word, room), room;
+    lock_take(); /* layouts are asked for */
+    product_steps(word, place, (const layout *[]){ layout_at(a, 0), layout_at(a, 1), layout_at(a, 2) }, room);
+    lock_give();
+    return room;
+}
+
+static bool step_reaches(const node *place, int step);
+
+/* The place inside that a path of edges leads to. */
+static node *at_path(const node *place, const char *path)
+{
+    for (; isdigit((unsigned char)*path); path++)
+        place = place->edge[*path - '0'];
+    return (node *)place;
+}
+
+/* Whether an item leads to any place: PyTorch has no function where nothing requires gradients. What is met once more
+ * in it leads to no others than an item before. */
+static bool item_reaches(const node *place, const char *steps, const arguments *a, const char *at)
 {
     bool any = false, found = false;
     for (int k = 0; k < a->count; k++)
         any |= a->edges[k] != NULL;
-    for (; at < end; at = after(at))
+    for (const char *end = item_end(at); at < end && !found; at = after(at)) {
+        if (*at == '@')
+            return *after(at) != '&' || step_reaches(at_path(place, at + 1), atoi(after(at) + 1));
+        const char *again = *at == '&' ? step_at(steps, atoi(at + 1)) : at, *stop = item_end(again);
+        for (; *at == '&' && again < stop; again = after(again))
+            found |= edge_at(a, again) != NULL;
         found |= is_name(at) ? *after(at) != '(' && any : edge_at(a, at) != NULL;
+    }
     return found;
 }
 
-static int ways_of_list(const node *place, const char *list, const arguments *a, composed_way *out)
+/* The same of a step of another place, whose row has no @. */
+static bool step_reaches(const node *place, int step)
+{
+    char room[STEPS_ROOM];
+    arguments a = { 0 };
+    a.count = composed_edges(place, &a.edges);
+    const char *steps = steps_of(place, &a, room);
+    bool found = item_reaches(place, steps, &a, step_at(steps, step));
+    mem_free(a.edges);
+    return found;
+}
+
+static composed_way way_of(const node *place, const char *steps, const char *item, const arguments *a)
+{
+    if (*item == '@') {
+        const char *end = after(item);
+        bool step = *end == '&';
+        if (step && !step_reaches(at_path(place, item + 1), atoi(end + 1)))
+            return (composed_way){ 0 };
+        return (composed_way){ step ? atoi(end + 1) : 0, step ? output_of(end) : 0, at_path(place, item + 1) };
+    }
+    const char *name = *item == '&' ? step_at(steps, atoi(item + 1)) : item;
+    if (!is_name(name))
+        return (composed_way){ .place = edge_at(a, name) };
+    if (!item_reaches(place, steps, a, name))
+        return (composed_way){ 0 };
+    return (composed_way){ step_number(steps, name), output_of(item), (node *)place };
+}
+
+static int ways_of_list(const node *place, const char *steps, const char *list, const arguments *a, composed_way *out)
 {
     int n = 0;
     for (const char *at = list, *end; *at && *at != ')'; at = *end == ',' ? end + 1 : end) {
         end = item_end(at);
-        bool step = is_name(at) && item_reaches(a, at, end);
-        out[n++] = (composed_way){ step ? step_number(place, at) : 0, edge_at(a, at) };
+        out[n++] = way_of(place, steps, at, a);
     }
     return n;
 }
 
 int composed_ways(const node *place, int step, composed_way **out)
 {
+    char room[STEPS_ROOM];
     arguments a = { 0 };
     a.count = composed_edges(place, &a.edges);
-    const char *list = steps_of(place);
+    const char *steps = steps_of(place, &a, room), *list = steps;
     if (list && step) {
-        const char *end = after(step_at(place, step));
+        const char *end = after(step_at(steps, step));
         list = *end == '(' ? end + 1 : NULL;
     }
-    size_t room = list ? strlen(list) : (size_t)(a.count > 0 ? a.count : 1);
-    *out = a.count < 0 ? NULL : mem_alloc_zero(room * sizeof **out);
+    size_t size = list ? strlen(list) : (size_t)(a.count > 0 ? a.count : 1);
+    *out = a.count < 0 ? NULL : mem_alloc_zero(size * sizeof **out);
     int count = *out ? a.count : -1;
     for (int k = 0; !list && k < count; k++)
         (*out)[k].place = a.edges[k];
     if (list && count >= 0)
-        count = ways_of_list(place, list, &a, *out);
+        count = ways_of_list(place, steps, list, &a, *out);
     mem_free(a.edges);
     return count;
 }
 
 void composed_step_name(const node *place, int step, char name[static 64])
 {
-    const char *at = step_at(place, step);
-    snprintf(name, 64, "%.*s", (int)(after(at) - at), at);
+    char room[STEPS_ROOM];
+    arguments a = { 0 };
+    a.count = word_of(row_of(place)) ? composed_edges(place, &a.edges) : 0;
+    const char *at = step_at(steps_of(place, &a, room), step);
+    snprintf(name, 64, "%.*s", (int)(after_name(at) - at), at);
+    mem_free(a.edges);
+}
+
+/* --- functions of several results ------------------------------------------------------------------------------------
+ */
+
+/* The nearest place below that has the row: a few steps away. */
+static node *nearest(const node *place, int row)
+{
+    trail seen = { 0 };
+    node *found = NULL;
+    bool good = trail_meet(&seen, (node *)place);
+    for (int i = 0; good && !found && i < seen.count; i++) {
+        if (seen.v[i]->composed == row + 1)
+            found = seen.v[i];
+        for (int k = 0; good && !found && k < MAX_INPUTS && seen.v[i]->op != OP_leaf && seen.v[i]->op != OP_function;
+             k++)
+            good = trail_meet(&seen, seen.v[i]->edge[k]);
+    }
+    trail_unmark(&seen);
+    trail_free(&seen);
+    return found;
+}
+
+int composed_output(const node *place)
+{
+    const composed *row = row_of(place);
+    return row && strcspn(row->arguments, FLAGS) <= COMPOSED_OUTPUT_SHIFT ? place->reached >> COMPOSED_OUTPUT_SHIFT : 0;
+}
+
+node *composed_function(node *place, int *number)
+{
+    const composed *row = place->composed ? row_of(place) : NULL;
+    const char *mark = row ? strchr(row->arguments, '#') : NULL;
+    if (!mark || mark != row->arguments)
+        return place;
+    lock_take();
+    node *function = nearest(place, composed_find(mark + 2));
+    lock_give();
+    if (function)
+        *number = mark[1] - '0';
+    return function ? function : place;
 }

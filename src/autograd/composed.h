@@ -16,11 +16,15 @@ extern const int composed_count;
 /* The first row of a function; -1: it has none. */
 int composed_find(const char *function);
 /* t is what a call of row `number` gave, which began when next_sequence was `start`; reached: a bit for each of the
- * row's arguments that requires gradients. */
+ * row's arguments that requires gradients, and (of up to six) which of several results it is. */
+enum { COMPOSED_OUTPUT_SHIFT = 6 };
 void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached);
 /* The write of a part that was written to: the op inside of it, or what the base has become. */
 void composed_mark_base(bk_tensor *part, int number, uint64_t start, uint8_t reached);
-/* The same inside of another function: t, or NULL, was given for these arguments of the row, which *row remembers. */
+/* What the place of t leads to is the place of row `number`. */
+void composed_mark_below(bk_tensor *t, int number, uint64_t start, uint8_t reached);
+/* The same inside of another function: t, or NULL, was given for these arguments of the row (NULL: not there), which
+ * *row remembers. */
 bk_tensor *composed_as(bk_tensor *t, const char *function, int *row, uint64_t start, const bk_tensor *const *arguments,
                        int count);
 /* The name that a place has from its row; NULL: none. */
@@ -32,12 +36,18 @@ int composed_edges(const node *place, node ***out);
 /* Functions that PyTorch has between the result and the arguments, and that are inside of ours, are shown as steps of
  * the place. They are numbered from 1 as the row names them; 0 is the result. */
 typedef struct composed_way {
-    int step; /* 0: it leads out, to `place` (NULL: nowhere) */
+    int step;   /* 0: it leads to `place` (NULL: nowhere); else to this step of it */
+    int number; /* which output of the step */
     node *place;
 } composed_way;
 /* Where a step leads to; counts and frees as above. */
 int composed_ways(const node *place, int step, composed_way **out);
 /* The name of a step that is not the result. */
 void composed_step_name(const node *place, int step, char name[static 64]);
+/* Which of several results a place is. */
+int composed_output(const node *place);
+/* A place that is one of several results of a function with a place of its own: that, and which one it is; else
+ * itself. */
+node *composed_function(node *place, int *number);
 
 #endif

@@ -163,7 +163,8 @@ typedef struct node {
     uint8_t dtype;
     uint8_t flags;
     uint8_t inputs;
-    uint8_t reached;   /* of `composed`: bit k: a gradient goes to the k-th of its arguments */
+    uint8_t reached; /* of `composed`: bit k: a gradient goes to the k-th of its arguments; of another OP_cast: 1 if an
+                        op made it of an operand of another dtype, and nobody asked for it */
     uint16_t composed; /* the row of autograd/composed.def, from 1, whose result this is; 0: it is nobody's */
     int32_t refs;
     int32_t tape_refs;  /* those of refs that are tracks or edges: they want the place on the tape, not the value */
@@ -186,7 +187,8 @@ typedef struct node {
     char *data; /* the first element, once evaluated */
     attr attr;
     source_line line;
-    uint32_t span; /* of `composed`: how many numbers of sequence before this one are that function's too */
+    uint32_t span; /* of `composed`: how many numbers of sequence before this one are that function's too; of another
+                      view: which of several made at once it is */
 } node;
 
 /* For passes over many nodes, which are in no order that a processor could guess: asks for those to come. */

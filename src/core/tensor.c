@@ -34,6 +34,7 @@ static inline void handle_fill(bk_tensor *t, uint8_t flags, cell *c, track *k, c
     t->refs = 1;
     t->flags = flags;
     t->made_by = 0;
+    t->part = 0;
     t->cell = c;
     t->track = k;
     t->layout = l;

@@ -59,6 +59,7 @@ enum {
     X(diagonal, "DiagonalBackward0")                                                                                   \
     X(expand, "ExpandBackward0")                                                                                       \
     X(permute, "PermuteBackward0")                                                                                     \
+    X(reshape_alias, "ReshapeAliasBackward0") /* by reshape, of what is not row-major */                               \
     X(select, "SelectBackward0")                                                                                       \
     X(slice, "SliceBackward0")                                                                                         \
     X(split, "SplitBackward0")                                                                                         \
@@ -75,6 +76,7 @@ enum {
     X(unfold, "UnfoldBackward0")                                                                                       \
     X(unsqueeze, "UnsqueezeBackward0")                                                                                 \
     X(unsafe_view, "UnsafeViewBackward0") /* of a copy that nobody else has */                                         \
+    X(unseen, "ViewBackward0")            /* none to PyTorch */                                                        \
     X(steps, "StackBackward0")            /* of a recurrent layer: rows here, which PyTorch stacks or joins */         \
     X(both_ways, "CatBackward0")
 typedef enum view_op {
@@ -87,6 +89,7 @@ struct bk_tensor {
     int32_t refs;
     uint8_t flags;
     uint8_t made_by; /* view_op, of a view */
+    uint16_t part;   /* of one of several views made at once: which */
     cell *cell;
     track *track; /* NULL: on no tape and not shared with a differentiable view */
     const layout *layout;
@@ -163,6 +166,12 @@ static inline bk_tensor *made_by(bk_tensor *v, view_op op)
     if (v)
         v->made_by = (uint8_t)op;
     return v;
+}
+static inline bk_tensor *made_as_part(bk_tensor *v, view_op op, int64_t part)
+{
+    if (v)
+        v->part = (uint16_t)part;
+    return made_by(v, op);
 }
 /* Elements of t share memory, yet each has a gradient of its own, which strides cannot tell apart. So a view of t also
  * knows where it would lie if t's elements had memory of their own: whoever makes a view does it once more, to a

@@ -345,6 +345,7 @@ static node *see(bk_tensor *t, node *place)
         return NULL;
     if (place) {
         n->attr.region.tape = view_tape(t);
+        n->span = t->part;
         next_sequence += may_go_straight(t);
         take_turn(t, n);
     }
@@ -386,6 +387,7 @@ static node *view_edge(bk_tensor *t, node *place, const layout *whole, const lay
         node_release(lost);
     if (!n)
         return NULL;
+    n->span = t->part;
     next_sequence += may_go_straight(t);
     take_turn(t, n);
     edge_keep(t, n, place);

@@ -3,6 +3,7 @@
  * A layer's input is packed: the rows of step 0, then those of step 1, and so on, each step having as many rows as
  * sequences last that long (never more than the step before). A plain batch is the case of equal steps. The product
  * with the input is one for the whole sequence; the steps add the product with the state. */
+#include "autograd/composed.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -72,14 +73,36 @@ static bk_tensor *advance(bk_rnn_kind kind, const bk_tensor *of_input, int64_t f
     return w->projection ? linear(next, w->projection, NULL) : next;
 }
 
+/* PyTorch's functions of a step, for who looks at the tape. */
+static void name_step(bk_rnn_kind kind, bk_tensor *h, bk_tensor *c, const bk_tensor *const of[7], uint64_t start)
+{
+    static const char *const names[][2] = { [BK_RNN_TANH] = { "_rnn_cell_unbiased", "_rnn_cell" },
+                                            [BK_RNN_RELU] = { "_rnn_cell_unbiased", "_rnn_cell" },
+                                            [BK_LSTM] = { "_lstm_cell_c_unbiased", "_lstm_cell_c" },
+                                            [BK_GRU] = { "_gru_cell_unbiased", "_gru_cell" } };
+    static int rows[sizeof names / sizeof *names][2], row_of_h;
+    const bool lstm = kind == BK_LSTM, biased = of[2] && of[5];
+    if (!biased && (of[2] || of[5]))
+        return;
+    const bk_tensor *unbiased[] = { of[0], of[1], of[3], of[4], of[6] };
+    composed_as(lstm ? c : h, names[kind][biased], &rows[kind][biased], start, biased ? of : unbiased,
+                (biased ? 6 : 4) + lstm);
+    if (lstm)
+        composed_as(h, "_lstm_cell_h", &row_of_h, start, NULL, 0);
+}
+
 bk_tensor *bk_rnn_step(bk_rnn_kind kind, const bk_tensor *x, const bk_tensor *h, const bk_tensor *c,
                        const bk_rnn_weights *w, bk_tensor **c_out)
 {
     if (!x || !h || (kind == BK_LSTM && !c))
         return NULL;
     bk_scope_push();
+    uint64_t start = next_sequence;
     bk_tensor *cell = (bk_tensor *)c, *of_input = bk_linear(x, w->input, w->input_bias);
     bk_tensor *next = of_input ? advance(kind, of_input, 0, of_input->layout->sizes[0], h, &cell, w) : NULL;
+    if (next && grad_enabled() && !w->projection)
+        name_step(kind, next, cell,
+                  (const bk_tensor *[]){ x, w->input, w->input_bias, h, w->hidden, w->hidden_bias, c }, start);
     if (kind == BK_LSTM && c_out)
         *c_out = next ? bk_scope_keep(cell) : NULL;
     return scope_return(next);

@@ -476,9 +476,8 @@ bk_tensor *bk_polygamma(int64_t n, const bk_tensor *x)
 {
     if (n < 0)
         return error_null(BK_RUNTIME_ERROR, "polygamma(n, x) does not support negative n.");
-    if (n < 2)
-        return n ? bk_trigamma(x) : bk_digamma(x);
     static int row;
     uint64_t start = next_sequence;
-    return composed_as(polygamma_from_2(n, x), "_polygamma", &row, start, &x, 1);
+    bk_tensor *t = n > 1 ? polygamma_from_2(n, x) : n ? bk_trigamma(x) : bk_digamma(x);
+    return composed_as(t, "_polygamma", &row, start, &x, 1);
 }

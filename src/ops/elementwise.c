@@ -249,6 +249,7 @@ owned operand_cast(operand in, bk_dtype dtype)
     n->inputs = 1;
     node_input(n, 0, in.value, dtype_is_float(dtype) ? in.edge : NULL);
     n->attr.i[0] = in.value->dtype; /* what its gradient becomes again */
+    n->reached = 1;
     return own_node(record_node(n));
 }
 

@@ -1,4 +1,5 @@
 /* moments.c: variances and what is made of them. */
+#include "autograd/composed.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "ops/elementwise.h"
@@ -43,11 +44,19 @@ bk_tensor *bk_std(const bk_tensor *t, uint32_t dims, double correction, bool kee
 /* --- matrices of them
  * -------------------------------------------------------------------------------------------------- */
 
+/* The mean of each row, which PyTorch has as a sum that is divided. */
+static bk_tensor *row_means(const bk_tensor *x)
+{
+    static int row;
+    uint64_t start = next_sequence;
+    return composed_as(bk_mean(x, 2, true), "_row_means", &row, start, &x, 1);
+}
+
 static bk_tensor *plain_covariance(const bk_tensor *x, double correction, double *freedom)
 {
     double n = *freedom = (double)x->layout->sizes[1] - correction;
-    bk_tensor *centred = bk_sub(x, bk_mean(x, 2, true));
-    return bk_div_s(bk_matmul(centred, bk_transpose(centred, 0, 1)), n > 0 ? n : 0);
+    bk_tensor *centred = bk_sub(x, row_means(x));
+    return bk_div_s(bk_matmul(centred, bk_t(centred)), n > 0 ? n : 0);
 }
 
 static int check_weights(const bk_tensor *w, const char *name, bool real, int64_t observations)
@@ -92,8 +101,8 @@ static bk_tensor *weighted_covariance(const bk_tensor *x, double correction, con
     if (!over)
         return NULL;
     *freedom = bk_item(over);
-    bk_tensor *centred = bk_sub(x, bk_div(bk_sum(bk_mul(x, w), 2, true), sum));
-    bk_tensor *c = bk_matmul(centred, bk_transpose(bk_mul(centred, w), 0, 1));
+    bk_tensor *centred = bk_sub(x, bk_unsqueeze(bk_div(bk_sum(bk_mul(x, w), 2, false), sum), 1));
+    bk_tensor *c = bk_matmul(centred, bk_t(bk_mul(centred, w)));
     return *freedom > 0 ? bk_div(c, over) : bk_div_s(c, 0);
 }
 
@@ -131,24 +140,19 @@ bk_tensor *moments_cov(const bk_tensor *t, double correction, const bk_tensor *f
     return scope_return(covariance(t, correction, frequencies, importances, freedom));
 }
 
-/* The diagonal as a view: one stride for both dimensions. */
-static bk_tensor *main_diagonal(const bk_tensor *t)
-{
-    const layout *l = t->layout;
-    int64_t n = l->sizes[0] < l->sizes[1] ? l->sizes[0] : l->sizes[1];
-    int64_t step = l->strides[0] + l->strides[1];
-    return bk_as_strided(t, 1, &n, &step, t->offset);
-}
-
 /* Divided by both deviations in turn, and clipped: rounding must not make a correlation of more than 1. */
 static bk_tensor *correlation(const bk_tensor *t)
 {
     bk_tensor *c = bk_cov(t, 1);
     if (!c || c->layout->ndim == 0)
         return bk_div(c, c);
-    bk_tensor *deviation = bk_sqrt(main_diagonal(c));
-    c = bk_div(bk_div(c, bk_unsqueeze(deviation, 1)), bk_unsqueeze(deviation, 0));
-    return bk_clamp_max_s(bk_clamp_min_s(c, -1), 1);
+    static int row;
+    bk_tensor *deviation = bk_sqrt(bk_diagonal(c, 0, 0, 1));
+    bk_tensor *column = made_by(bk_unsqueeze(deviation, 1), VIEW_view);
+    c = bk_div(bk_div(c, column), made_by(bk_unsqueeze(deviation, 0), VIEW_view));
+    uint64_t start = next_sequence;
+    return composed_as(bk_clamp_max_s(bk_clamp_min_s(c, -1), 1), "_clip_number", &row, start,
+                       (const bk_tensor *[]){ c }, 1);
 }
 
 bk_tensor *bk_corrcoef(const bk_tensor *t)
@@ -162,6 +166,15 @@ bk_tensor *bk_corrcoef(const bk_tensor *t)
                           t->layout->ndim);
     bk_scope_push();
     return scope_return(correlation(t));
+}
+
+/* The diagonal as a view: one stride for both dimensions. */
+static bk_tensor *main_diagonal(const bk_tensor *t)
+{
+    const layout *l = t->layout;
+    int64_t n = l->sizes[0] < l->sizes[1] ? l->sizes[0] : l->sizes[1];
+    int64_t step = l->strides[0] + l->strides[1];
+    return bk_as_strided(t, 1, &n, &step, t->offset);
 }
 
 bk_tensor *bk_trace(const bk_tensor *t)

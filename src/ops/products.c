@@ -218,9 +218,14 @@ static bk_tensor *linear(const bk_tensor *x, const bk_tensor *weight, const bk_t
     bk_tensor *flat = nx == 2 ? tensor_same(x) : bk_reshape(x, 2, (int64_t[]){ rows, lx->sizes[nx - 1] });
     if (!flat)
         return NULL;
+    static int row;
+    uint64_t start = next_sequence;
     bk_tensor *y =
         is_affine(flat, weight, bias) ? named_affine(flat, weight, bias) : bk_addmm(bias, flat, bk_t(weight), 1, 1);
-    return nx == 2 ? y : tensor_as_own(bk_view(y, nx, sizes));
+    y = nx == 2 ? y : tensor_as_own(bk_view(y, nx, sizes));
+    if (nx < 3 || lx->contiguous)
+        return y;
+    return composed_as(y, "_affine_of_copy", &row, start, (const bk_tensor *[]){ flat, weight, bias }, 3);
 }
 
 bk_tensor *bk_linear(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias)
@@ -416,7 +421,7 @@ static bool read_dims(const layout *l, int count, const int *dims, int out[stati
 static bool meet(const bk_tensor **a, const bk_tensor **b, int da, int db, int named_a, int named_b)
 {
     int64_t sa = (*a)->layout->sizes[da], sb = (*b)->layout->sizes[db];
-    if (sa == sb)
+    if (sa == sb && sa != 1)
         return true;
     if (sa != 1 && sb != 1)
         return error_null(BK_RUNTIME_ERROR,
@@ -451,13 +456,27 @@ static bk_tensor *as_matrix(const bk_tensor *t, int count, const int *dims, uint
     return bk_reshape(bk_permute(t, n, order), 2, sizes);
 }
 
-/* To one number PyTorch has a product of vectors. */
-static bk_tensor *named_dot(bk_tensor *dot, int count, const bk_tensor *a, const bk_tensor *b, uint64_t start)
+/* Whether all of l in the order of dims is row-major. */
+static bool is_row_major(const layout *l, int count, const int *dims)
 {
-    static int rows[2];
-    bool flat = count == 1;
-    return composed_as(dot, flat ? "_dot_of_vectors" : "_dot_of_all", &rows[flat], start, (const bk_tensor *[]){ a, b },
-                       2);
+    int64_t expect = 1;
+    for (int i = count - 1; i >= 0; i--) {
+        if (l->sizes[dims[i]] != 1 && l->strides[dims[i]] != expect)
+            return false;
+        expect *= l->sizes[dims[i]];
+    }
+    return true;
+}
+
+/* To one number PyTorch has a product of vectors, or a sum where it would have to copy one. */
+static bk_tensor *named_dot(bk_tensor *dot, int count, const bk_tensor *const of[2], const int *const dims[2],
+                            uint64_t start)
+{
+    static const char *const names[] = { "_sum_of_products", "_dot_of_all", "_dot_of_vectors" };
+    static int rows[3];
+    bool plain = is_row_major(of[0]->layout, count, dims[0]) && is_row_major(of[1]->layout, count, dims[1]);
+    int how = plain ? 1 + (count == 1) : 0;
+    return composed_as(dot, names[how], &rows[how], start, of, 2);
 }
 
 static bk_tensor *tensordot(const bk_tensor *a, const bk_tensor *b, int count, const int *dims_a, const int *dims_b)
@@ -482,7 +501,9 @@ static bk_tensor *tensordot(const bk_tensor *a, const bk_tensor *b, int count, c
     uint64_t start = next_sequence;
     bk_tensor *c = bk_mm(as_matrix(a, count, da, set_a, true), as_matrix(b, count, db, set_b, false));
     bk_tensor *result = tensor_as_own(bk_view(c, ndim, sizes));
-    return ndim ? result : named_dot(result, count, a, b, start);
+    if (ndim)
+        return result;
+    return named_dot(result, count, (const bk_tensor *[]){ a, b }, (const int *const[]){ da, db }, start);
 }
 
 bk_tensor *bk_tensordot(const bk_tensor *a, const bk_tensor *b, int count, const int *dims_a, const int *dims_b)

@@ -273,6 +273,8 @@ bk_tensor *bk_reshape(const bk_tensor *t, int ndim, const int64_t *sizes)
             v = alias(t, ndim, to, strides, 0);
             if (v && tensor_shares(t))
                 v = apart_close(v, bk_view(apart_open(t), ndim, to));
+            if (!t->layout->contiguous)
+                made_by(v, VIEW_reshape_alias);
         } else {
             bk_scope_push();
             bk_tensor *dense = bk_contiguous(t);

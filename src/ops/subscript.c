@@ -353,7 +353,7 @@ bk_tensor *bk_index_get(const bk_tensor *t, const bk_index *items, int count)
 /* --- writing
  * ------------------------------------------------------------------------------------------------------------------ */
 
-/* Leading dimensions of size 1 do not count in an assignment. */
+/* Leading dimensions of size 1 do not count in an assignment. PyTorch shows the view without them. */
 static bk_tensor *without_leading_ones(const bk_tensor *t)
 {
     int lead = 0;
@@ -403,14 +403,13 @@ static int fill_under(const subscript *s, bk_tensor *v, const bk_tensor *value, 
 static bk_tensor *fit_value(const bk_tensor *value, const layout *result)
 {
     char a[200], b[200];
-    bk_tensor *v = without_leading_ones(value);
-    bk_tensor *wide = v && v->layout->ndim <= result->ndim ? repeated(v, result) : NULL;
+    bk_tensor *wide = value->layout->ndim <= result->ndim ? repeated((bk_tensor *)value, result) : NULL;
     if (wide)
         return wide;
     bk_error_clear();
     return error_null(BK_RUNTIME_ERROR,
                       "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of shape %s",
-                      layout_text(v ? v->layout : value->layout, a), layout_text(result, b));
+                      layout_text(value->layout, a), layout_text(result, b));
 }
 
 static int check_put(const bk_tensor *v, const bk_tensor *value)
@@ -451,16 +450,27 @@ static int named_write(int status, bk_tensor *v, bool of_number, uint8_t reached
     return status;
 }
 
-static int write_at(const subscript *s, bk_tensor *v, const bk_tensor *value, operand number, bool add)
+/* What is written: a value or, where it is NULL, a number. start: when the function began whose result is written to;
+ * 0: now. */
+typedef struct written {
+    const bk_tensor *value;
+    operand number;
+    bool add;
+    uint64_t start;
+} written;
+
+static int write_at(const subscript *s, bk_tensor *v, const written *w)
 {
+    const bk_tensor *value = w->value;
+    operand number = w->number;
     bool one = !value || value->layout->numel == 1;
-    uint64_t start = next_sequence;
+    uint64_t start = w->start ? w->start : next_sequence;
     uint8_t reached = (uint8_t)(tensor_tracked(v) | (value && tensor_tracked(value)) << 1);
-    if (one && !add && s->pick_count == 1 && s->picks[0].mask)
+    if (one && !w->add && s->pick_count == 1 && s->picks[0].mask)
         return named_write(fill_under(s, v, value, number), v, true, reached, start);
     if (check_put(v, value) < 0)
         return -1;
-    const bk_tensor *mask = add || !value ? NULL : whole_mask(s, v->layout);
+    const bk_tensor *mask = w->add || !value ? NULL : whole_mask(s, v->layout);
     if (mask)
         return named_write(write_under(v, mask, value), v, false, reached, start);
     joint j;
@@ -470,24 +480,25 @@ static int write_at(const subscript *s, bk_tensor *v, const bk_tensor *value, op
     bk_tensor *fit = value && result ? fit_value(value, result) : NULL;
     if (!result || (value && !fit) || (fit && !tensor_read(fit, &number)))
         return -1;
-    int status = index_write(OP_index_put, v, j.index, number, j.dims, add);
-    bool viewed = value && value->layout->ndim && value->layout->sizes[0] == 1; /* by PyTorch, too */
-    bool as_recorded = !(v->flags & TENSOR_VIEW) && (fit == value || viewed);
+    int status = index_write(OP_index_put, v, j.index, number, j.dims, w->add);
+    bool as_recorded = !(v->flags & TENSOR_VIEW) && fit == value && !w->start;
     return as_recorded ? status : named_write(status, v, false, reached, start);
 }
 
-static int assign(bk_tensor *t, const bk_index *items, int count, const bk_tensor *value, operand number, bool add)
+static int assign(bk_tensor *t, const bk_index *items, int count, const written *w)
 {
     subscript s;
-    lock_take();
-    bk_scope_push();
-    number = number_narrowed(number, tensor_dtype(t));
-    bool fits =
-        value || number_check(number, tensor_dtype(t)) == 0; /* as in PyTorch, before the subscript is looked at */
-    bk_tensor *v = fits ? open_view(&s, t, items, count) : NULL;
+    bk_tensor *v = open_view(&s, t, items, count);
     if (v && v->layout == t->layout && v->offset == t->offset)
         v = t; /* all of it: no view, to PyTorch */
-    int status = !v ? -1 : s.pick_count ? write_at(&s, v, value, number, add) : assign_view(v, value, number);
+    return !v ? -1 : s.pick_count ? write_at(&s, v, w) : assign_view(v, w->value, w->number);
+}
+
+static int put(bk_tensor *t, const bk_index *items, int count, const written *w)
+{
+    lock_take();
+    bk_scope_push();
+    int status = assign(t, items, count, w);
     bk_scope_pop();
     lock_give();
     return status;
@@ -495,23 +506,34 @@ static int assign(bk_tensor *t, const bk_index *items, int count, const bk_tenso
 
 int bk_index_set(bk_tensor *t, const bk_index *items, int count, const bk_tensor *value)
 {
-    return t && value ? assign(t, items, count, value, number_int(0), false) : -1;
-}
-
-int bk_index_set_s(bk_tensor *t, const bk_index *items, int count, double value)
-{
-    return t ? assign(t, items, count, NULL, number_of(value), false) : -1;
+    if (!t || !value)
+        return -1;
+    lock_take();
+    bk_scope_push();
+    const bk_tensor *line = without_leading_ones(value);
+    int status = line ? assign(t, items, count, &(written){ .value = line }) : -1;
+    bk_scope_pop();
+    lock_give();
+    return status;
 }
 
 int index_assign_number(bk_tensor *t, const bk_index *items, int count, operand number)
 {
-    return t ? assign(t, items, count, NULL, number, false) : -1;
+    if (!t)
+        return -1;
+    number = number_narrowed(number, tensor_dtype(t));
+    if (number_check(number, tensor_dtype(t)) < 0) /* as in PyTorch, before the subscript is looked at */
+        return -1;
+    return put(t, items, count, &(written){ .number = number });
 }
 
-int bk_index_put_(bk_tensor *t, bk_tensor *const *indices, int count, const bk_tensor *values, bool accumulate)
+int bk_index_set_s(bk_tensor *t, const bk_index *items, int count, double value)
 {
-    if (!t || !values)
-        return -1;
+    return index_assign_number(t, items, count, number_of(value));
+}
+
+static int index_put(bk_tensor *t, bk_tensor *const *indices, int count, const written *w)
+{
     if (count > BK_MAX_NDIM)
         return error_int(BK_INDEX_ERROR, "too many indices for tensor of dimension %d (got %d)", t->layout->ndim,
                          count);
@@ -519,14 +541,20 @@ int bk_index_put_(bk_tensor *t, bk_tensor *const *indices, int count, const bk_t
     for (int k = 0; k < count; k++)
         items[k] = indices[k] ? (bk_index){ .kind = BK_INDEX_TENSOR, .tensor = indices[k] }
                               : (bk_index){ .kind = BK_INDEX_SLICE, .stop = INT64_MAX, .step = 1 };
-    return assign(t, items, count, values, number_int(0), accumulate);
+    return put(t, items, count, w);
+}
+
+int bk_index_put_(bk_tensor *t, bk_tensor *const *indices, int count, const bk_tensor *values, bool accumulate)
+{
+    return t && values ? index_put(t, indices, count, &(written){ .value = values, .add = accumulate }) : -1;
 }
 
 bk_tensor *bk_index_put(const bk_tensor *t, bk_tensor *const *indices, int count, const bk_tensor *values,
                         bool accumulate)
 {
-    bk_tensor *c = bk_clone(t);
-    if (c && bk_index_put_(c, indices, count, values, accumulate) < 0) {
+    written w = { .value = values, .add = accumulate, .start = next_sequence };
+    bk_tensor *c = values ? bk_clone(t) : NULL;
+    if (c && index_put(c, indices, count, &w) < 0) {
         scope_drop(c);
         return NULL;
     }

@@ -240,7 +240,7 @@ int bk_split_sizes(const bk_tensor *t, int count, const int64_t *sizes, int dim,
                          (long long)size, dim, sizes_text(count < 8 ? count : 8, sizes, text));
     int64_t at = 0;
     for (int k = 0; k < count; at += sizes[k++]) {
-        out[k] = made_by(bk_slice(t, d, at, at + sizes[k], 1), VIEW_split_sizes);
+        out[k] = made_as_part(bk_slice(t, d, at, at + sizes[k], 1), VIEW_split_sizes, k);
         if (!out[k]) {
             release_all(out, k);
             return -1;
@@ -259,7 +259,7 @@ int bk_unbind(const bk_tensor *t, int dim, bk_tensor **out)
     if (d < 0)
         return -1;
     for (int64_t k = 0; k < t->layout->sizes[d]; k++) {
-        out[k] = made_by(bk_select(t, d, k), VIEW_unbind);
+        out[k] = made_as_part(bk_select(t, d, k), VIEW_unbind, k);
         if (!out[k]) {
             release_all(out, (int)k);
             return -1;

@@ -1,5 +1,7 @@
 """What the tape shows of itself: the names of gradient functions and where they lead to, against PyTorch."""
 
+import itertools
+
 import pytest
 
 from tests.torch.compare import REF, SUT
@@ -673,6 +675,169 @@ TREES_LIKE_PYTORCH = [
     "x.clone().index_put_((i,),x[0])",
     "x.clone().index_put_((i,),s)",
     "x.clone().index_put_((i,),s,accumulate=True)",
+    "x.T.reshape(1,3,3)",
+    "x.T.view(1,3,3)",
+    "x[:,0].reshape(-1)",
+    "x[:,0:1].flatten()",
+    "x[None].expand(2,3,3).flatten(1)",
+    "x.norm(dtype=T.float64)",
+    "x.norm(3,1,True,dtype=T.float64)",
+    "T.linalg.norm(x,1,dtype=T.float64)",
+    "T.linalg.norm(x,2,dtype=T.float64)",
+    "T.linalg.matrix_norm(x,dtype=T.float64)",
+    "T.linalg.matrix_norm(x,-1)",
+    "T.linalg.matrix_norm(x[None],1,dim=(2,0))",
+    "T.linalg.matrix_norm(x[None],float('inf'),dim=(2,0),keepdim=True)",
+    "T.linalg.matrix_norm(x[None],'nuc',dim=(2,0),keepdim=True)",
+    "T.linalg.cond(x)",
+    "T.linalg.cond(x,1)",
+    "F.rms_norm(x.half(),(3,))",
+    "F.rms_norm(x.half(),(3,),x[0].half())",
+    "F.rms_norm(x.half().detach(),(3,),x[0].half())",
+    "F.rms_norm(x.half(),(3,),x[0])",
+    "F.rms_norm(x,(3,),x[0].half())",
+    "T.nn.RMSNorm(3,dtype=T.bfloat16)(x.bfloat16())",
+    "F.instance_norm(x[None].half())",
+    "F.instance_norm(x[None].bfloat16(),weight=x[0],bias=x[1])",
+    "F.layer_norm(x.half(),(3,),x[0].half(),x[1].half())",
+    "SET(x.clone(),i,x[None,0])",
+    "SET(x.clone(),i,x[None,i])",
+    "SET(x.clone(),i,x[0:1])",
+    "SET(x.clone(),(0,i),x[0:1,i])",
+    "SET(x.clone(),m,x[m][None])",
+    "SET(x.clone(),m,x[0:1,0:1])",
+    "SET(x.clone(),m[0],x[None,0])",
+    "SET((x*1)[0:2],i,x[None,i])",
+    "SET(x.clone(),0,x[None,0])",
+    "SET(x.clone(),slice(0,2),x[0:1])",
+    "x.clone().index_put_((m,),s)",
+    "x.clone().index_put_((m,),T.tensor(1.))",
+    "x.index_put((m,),s)",
+    "x.index_put((m,),x[m])",
+    "x.index_put((m[0],),s)",
+    "x.index_put((m,),s,accumulate=True)",
+    "x.index_put((m,),x[0:1,0])",
+    "x.detach().index_put((m,),s)",
+    "(x*1)[0:2].index_put_((m[:2],),s)",
+    "[y:=x*1, y[0].index_put_((m[0],),s), y][-1]",
+    "T.corrcoef(x)",
+    "T.corrcoef(x[0])",
+    "T.cov(x)",
+    "T.cov(x,fweights=i3)",
+    "T.combinations(x[0])",
+    "T.combinations(x[0],3,with_replacement=True)",
+    "T.combinations(x[0],4)",
+    "T.vander(x[0])",
+    "T.vander(x[0],4,increasing=True)",
+    "T.linalg.vander(x,N=4)",
+    "T.kron(x,x)",
+    "T.kron(s,x)",
+    "F.cosine_similarity(x,x*2)",
+    "F.cosine_similarity(x,x[0],dim=0)",
+    "F.cosine_similarity(x.half(),x,dim=0)",
+    "F.cosine_embedding_loss(x,x*2,x[0].detach().sign())",
+    "F.triplet_margin_loss(x,x*2,x*3)",
+    "F.triplet_margin_loss(x,x.detach(),x*3,p=1,swap=True)",
+    "F.triplet_margin_with_distance_loss(x,x*2,x*3)",
+    "F.scaled_dot_product_attention(x[None],x[None],x[None])",
+    "F.scaled_dot_product_attention(x[None],x[None],x[None],is_causal=True)",
+    "F.scaled_dot_product_attention(x[None],x[None],x[None],m[None],dropout_p=0.5)",
+    "F.scaled_dot_product_attention(x[None],x[None],x[None],x)",
+    "F.scaled_dot_product_attention(x,x,x)",
+    "F.scaled_dot_product_attention(x[None].detach(),x[None].detach(),x[None])",
+    "F.scaled_dot_product_attention(x[None,None],x[None,None],x[None,None],m[None,None])",
+    "F.scaled_dot_product_attention(x[None,None],x[None,None],x[None,None],x[None,None])",
+    "F.scaled_dot_product_attention(x[None,None],x[None,None],x[None,None],dropout_p=0.5)",
+    "F.scaled_dot_product_attention(R(1,4,3,3),R(1,2,3,3),R(1,2,3,3),enable_gqa=True)",
+    "F.scaled_dot_product_attention(R(1,2,3,3),R(1,2,4,3),R(1,2,4,5))",
+    "F.scaled_dot_product_attention(R(2,3,2,4).transpose(1,2)[0],R(2,3,4),R(2,3,4))",
+    "T.tensordot(x,x,([0,1],[1,0]))",
+    "T.tensordot(x,x.T,([0,1],[1,0]))",
+    "T.tensordot(x.T,x.detach(),2)",
+    "T.tensordot(R(6)[::2],R(3),1)",
+    "T.tensordot(R(2,3,4),R(5,2),([0],[1]))",
+    "T.tensordot(R(1,3,4),R(1,5,4),([0,2],[0,2]))",
+    "x.half()*x",
+    "x.half()+x.double()",
+    "T.where(m,x.half(),x)",
+    "x.clone().mul_(x.half())",
+    "T.maximum(x,x.double())",
+    "x.sum()*T.tensor(2.,dtype=T.float64)",
+    "F.l1_loss(x,x.double())",
+    "F.bilinear(x,x,R(2,3,3))",
+    "F.bilinear(x,x.detach(),R(2,3,3),R(2))",
+    "T.nn.Bilinear(3,3,2)(x[0],x[0])",
+    "F.pad(x[None],(1,1),mode='circular')",
+    "F.pad(x[None],(0,2),mode='circular')",
+    "F.pad(x[None],(-1,-1),mode='circular')",
+    "F.pad(x[None,None],(1,0,0,1),mode='circular')",
+    "T.nn.CircularPad2d(1)(x[None,None])",
+    "T.nn.CircularPad3d(1)(x[None,None,None])",
+    "x.split(1)[1]*2",
+    "x.split([1,2])[1]*2",
+    "x.chunk(3)[2]*2",
+    "x.unbind(1)[1]*2",
+    "x.tensor_split(3)[1]*2",
+    "list(x)[2]*2",
+    "T.aminmax(x)[1]*2",
+    "T.var_mean(x)[1]*2",
+    "T.linalg.qr(x)[1]*2",
+    "T.nn.RNNCell(3,2)(x,R(3,2))",
+    "T.nn.RNNCell(3,2,bias=False,nonlinearity='relu')(x)",
+    "T.nn.GRUCell(3,2)(x,R(3,2))",
+    "T.nn.GRUCell(3,2,bias=False)(x[0])",
+    "T.nn.GRUCell(3,2).requires_grad_(False)(x)",
+    "[c:=T.nn.GRUCell(3,3), y:=c(x), c(y,y)][-1]",
+    "T.nn.LSTMCell(3,2)(x,(R(3,2),R(3,2)))[0]",
+    "T.nn.LSTMCell(3,2)(x,(R(3,2),R(3,2)))[1]",
+    "T.nn.LSTMCell(3,2,bias=False)(x[0])[0]",
+    "T.nn.LSTMCell(3,2).requires_grad_(False)(x.detach(),(R(3,2).detach(),R(3,2)))[0]",
+    "T.gru_cell(x,x,R(9,3),R(9,3))",
+    "T.lstm_cell(x,(x,x),R(12,3),R(12,3),R(12),R(12))[1]",
+    "T.nn.LSTM(3,2)(R(4,2,3))[0]",
+    "T.nn.LSTM(3,2,bias=False)(R(30,2,3).detach())[1][0]",
+    "T.nn.LSTM(3,2)(R(4,2,3),(R(1,2,2),R(1,2,2)))[1][1]",
+    "T.nn.LSTM(3,2,batch_first=True)(R(2,4,3))[0]",
+    "T.nn.LSTM(3,2,2,bidirectional=True,dropout=0.5)(R(4,2,3))[1][0]",
+    "T.nn.LSTM(3,2,bidirectional=True)(R(4,3))[0]",
+    "T.nn.LSTM(3,2).requires_grad_(False)(x.detach(),(R(1,2).detach(),R(1,2)))[0]",
+    "x**-2",
+    "x**0.5",
+    "x**-1",
+    "T.pow(2,x)",
+    "T.rsub(x,x)",
+    "T.polygamma(0,x)",
+    "T.special.ndtr(x)",
+    "F.linear(R(2,2,3).transpose(0,1),R(4,3),R(4))",
+    "F.conv1d(R(2,5),R(3,2,3),R(3))",
+    "F.conv2d(R(2,5,5),R(3,2,3,3))",
+    "F.interpolate(R(1,2,4,4),size=6,mode='area')",
+    "F.embedding(i,x,padding_idx=0)",
+    "F.ctc_loss(R(4,1,3).log_softmax(2),T.tensor([[1,2]]),(4,),(2,))",
+    "F.binary_cross_entropy_with_logits(x,x.sigmoid())",
+    "F.poisson_nll_loss(x,T.ones(3,3),log_input=False)",
+    "F.gaussian_nll_loss(x,x*2,x.abs(),full=True)",
+    "F.hinge_embedding_loss(x,T.ones(3,3))",
+    "F.margin_ranking_loss(x,x*2,T.ones(3,3),margin=0.5)",
+    "T.index_reduce(x,0,i,x[i],'amax')",
+    "T.linalg.lstsq(x,R(3,2))[0]",
+    "T.linalg.lu_solve(*T.linalg.lu_factor(x),x)",
+    "T.cholesky_solve(x,R(3,3))",
+    "T.linalg.householder_product(R(3,3),R(3))",
+    "T.qr(x)[1]*2",
+    "T.unfold_copy(x,0,2,1)",
+    "T.narrow_copy(x,0,0,2)",
+    "T.diagonal_copy(x)",
+    "T.nn.utils.parametrizations.weight_norm(T.nn.Linear(3,2))(x)",
+    "T.nn.utils.rnn.pack_padded_sequence(R(3,2,4),[3,2]).data",
+    "T.nn.MultiheadAttention(4,2)(R(3,1,4),R(3,1,4),R(3,1,4))[1]",
+    "T.nn.MultiheadAttention(4,2,kdim=3,vdim=3)(R(3,2,4),R(3,2,3),R(3,2,3))[0]",
+    "T.nn.MultiheadAttention(4,2)(R(3,1,4),R(3,1,4),R(3,1,4),attn_mask=T.zeros(3,3),need_weights=False)[0]",
+    "[q:=R(3,2,4),T.nn.MultiheadAttention(4,2)(q,q,q,attn_mask=T.zeros(3,3))[0]][1]",
+    "[q:=R(2,3,4),T.nn.MultiheadAttention(4,2,batch_first=True)(q,q,q,need_weights=False)[0]][1]",
+    "[k:=R(5,2,4),T.nn.MultiheadAttention(4,2,bias=False)(R(3,2,4),k,k,need_weights=False)[0]][1]",
+    "T.nn.TransformerEncoderLayer(4,2,8,dropout=0.)(R(3,1,4))",
+    "T.nn.TransformerDecoderLayer(4,2,8)(R(3,1,4),R(2,1,4))",
 ]
 
 
@@ -692,6 +857,7 @@ def grad_fn(m, expression):
         "m": m.tensor([[True, False, True]] * 3),
         "s": m.tensor(2.0, requires_grad=True),
         "SET": written,
+        "R": lambda *sizes: m.ones(*sizes, requires_grad=True),
     }
     return eval(expression, scope).grad_fn
 
@@ -706,7 +872,7 @@ def test_a_gradient_function_has_its_name_and_leads_to_its_inputs(expression):
     assert shown(grad_fn(SUT, expression)) == shown(grad_fn(REF, expression))
 
 
-def tree(fn, depth=9):
+def tree(fn, depth=20):
     return fn and (fn.name(), [(tree(f, depth - 1), number) for f, number in fn.next_functions if depth])
 
 
@@ -714,6 +880,68 @@ def tree(fn, depth=9):
 @pytest.mark.parametrize("expression", TREES_LIKE_PYTORCH)
 def test_a_gradient_function_leads_through_those_that_pytorch_has(expression):
     assert tree(grad_fn(SUT, expression)) == tree(grad_fn(REF, expression))
+
+
+def factor(m, sizes, form, leaf):
+    """Of these sizes: row-major, turned round, or with gaps between the rows."""
+    if form == "turned":
+        return m.ones(*sizes[::-1], requires_grad=leaf).permute(*range(len(sizes))[::-1])
+    if form == "cut":
+        return m.ones(*sizes[:-1], sizes[-1] + 1, requires_grad=leaf)[..., :-1]
+    return m.ones(*sizes, requires_grad=leaf)
+
+
+@pytest.mark.parametrize("wanted", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("forms", list(itertools.product(["plain", "turned", "cut"], repeat=2)))
+def test_a_product_of_vectors_matrices_and_stacks_is_taken_apart_as_pytorch_does(forms, wanted):
+    firsts = [(3,), (2, 3), (1, 3), (2, 2, 3), (1, 2, 3), (2, 1, 2, 3), (2, 2, 2, 3)]
+    seconds = [(3,), (3, 2), (3, 1), (2, 3, 2), (1, 3, 2), (1, 2, 3, 2), (2, 1, 3, 1), (2, 2, 3, 2)]
+    for a, b in itertools.product(firsts, seconds):
+        fns = [(factor(m, a, forms[0], wanted[0]) @ factor(m, b, forms[1], wanted[1])).grad_fn for m in (SUT, REF)]
+        assert tree(fns[0]) == tree(fns[1]), (a, b)
+
+
+def test_a_step_that_two_functions_lead_to_is_one_object():
+    for m in (SUT, REF):
+        x = m.ones(3, 3, dtype=m.float16, requires_grad=True)
+        product = m.nn.functional.rms_norm(x, (3,)).grad_fn.next_functions[0][0]
+        cast, root = (fn for fn, _ in product.next_functions)
+        while root.name() != cast.name():
+            root = root.next_functions[0][0]
+        assert root is cast
+
+
+def test_the_results_of_a_layer_and_of_a_cell_share_their_functions():
+    for m in (SUT, REF):
+        output, (h, c) = m.nn.LSTM(3, 2)(m.ones(5, 2, 3))
+        layer = output.grad_fn
+        assert [h.grad_fn.next_functions, c.grad_fn.next_functions] == [((layer, 1),), ((layer, 2),)]
+        h, c = m.nn.LSTMCell(3, 2)(m.ones(2, 3))
+        opened, squashed = (fn for fn, _ in h.grad_fn.next_functions)
+        assert squashed.next_functions == ((c.grad_fn, 0),)
+        kept = c.grad_fn.next_functions[0][0].next_functions[0][0]
+        assert opened.next_functions[0][0] is kept.next_functions[0][0]
+
+
+def test_a_cosine_of_short_vectors_has_pytorchs_gradient():
+    gradients = []
+    for m in (SUT, REF):
+        x = (m.ones(2, 3) * 1e-9).requires_grad_()
+        m.nn.functional.cosine_similarity(x, m.tensor([[1.0, 2.0, 3.0]] * 2)).sum().backward()
+        gradients.append(x.grad)
+    assert gradients[0].flatten().tolist() == pytest.approx(gradients[1].flatten().tolist(), rel=1e-5)
+
+
+def test_a_singular_matrix_has_an_infinite_condition_number():
+    for m in (SUT, REF):
+        for p in (1, -1, "fro", float("inf")):
+            assert m.linalg.cond(m.zeros(2, 2), p).item() == float("inf")
+
+
+def test_index_put_takes_no_value_of_more_dimensions_than_it_writes():
+    for m in (SUT, REF):
+        with pytest.raises(RuntimeError, match="shape mismatch"):
+            m.zeros(3, 3).index_put((m.tensor([0, 1]),), m.ones(1, 2, 3))
 
 
 def test_a_step_that_is_shown_stays_the_same_object_while_it_lives():

@@ -245,7 +245,7 @@ def poisson_nll_loss(
 ):
     """Minus the log-likelihood of counts under the rate (or its logarithm) that is the input."""
     code = _code(reduction, size_average, reduce)
-    loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    loss = input.exp() - target * input if log_input else input - target * _nn._plus(input, eps).log()
     if full:
         stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
         loss = loss + stirling.masked_fill(target <= 1, 0)
@@ -270,7 +270,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     var = var.clone()
     with no_grad():
         var.clamp_(min=eps)
-    loss = 0.5 * (var.log() + (input - target) ** 2 / var)
+    loss = (var.log() + (input - target) ** 2 / var) * 0.5
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
     return _reduced(loss, _CODES[reduction])
@@ -287,7 +287,7 @@ def _spreads(var, input):
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """The distance where the target is 1, and how far it is below the margin where it is -1."""
     code = _code(reduction, size_average, reduce)
-    apart = _C.where(target != 1, (margin - input).clamp_min(0), 0.0)
+    apart = _C.where(target != 1, _nn._from_number(input, margin).clamp_min(0), 0.0)
     return _reduced(apart + _C.where(target != -1, input, 0.0), code)
 
 
@@ -305,9 +305,10 @@ def cosine_embedding_loss(
         )
     dim = target.dim()
     product = (input1 * input2).sum(dim)
-    lengths = ((input1 * input1).sum(dim) + 1e-12) * ((input2 * input2).sum(dim) + 1e-12)
+    lengths = _nn._plus((input1 * input1).sum(dim), 1e-12) * _nn._plus((input2 * input2).sum(dim), 1e-12)
     cosine = product / lengths.sqrt()
-    loss = _C.where(target == 1, 1 - cosine, 0.0) + _C.where(target == -1, (cosine - margin).clamp_min(0), 0.0)
+    far = _nn._minus(cosine, margin).clamp_min(0)
+    loss = _C.where(target == 1, _nn._from_number(cosine, 1), 0.0) + _C.where(target == -1, far, 0.0)
     return _reduced(loss, code)
 
 
@@ -319,14 +320,10 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
             f"{input1.size()}, input2: {input2.size()}, target: {target.size()} "
         )
-    return _reduced((-target * (input1 - input2) + margin).clamp_min(0), code)
+    return _reduced(_nn._plus(-target * (input1 - input2), margin).clamp_min(0), code)
 
 
-def _distance(x1, x2, p, eps):
-    return (x1 - x2 + eps).norm(p, -1)
-
-
-def _triplet(anchor, positive, negative, distance, margin, swap, code):
+def _triplet(anchor, positive, negative, distance, add, margin, swap, code):
     if not anchor.dim() == positive.dim() == negative.dim():
         raise RuntimeError(
             "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
@@ -335,7 +332,7 @@ def _triplet(anchor, positive, negative, distance, margin, swap, code):
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = _C.minimum(far, distance(positive, negative))
-    return _reduced((margin + near - far).clamp_min(0), code)
+    return _reduced((add(near, margin) - far).clamp_min(0), code)
 
 
 def triplet_margin_loss(
@@ -346,7 +343,8 @@ def triplet_margin_loss(
     code = _code(reduction, size_average, reduce)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
-    return _triplet(anchor, positive, negative, lambda a, b: _distance(a, b, p, eps), margin, swap, code)
+    distance = lambda a, b: _nn._distance(a, b, p, eps, False)  # noqa: E731
+    return _triplet(anchor, positive, negative, distance, _nn._plus, margin, swap, code)
 
 
 def triplet_margin_with_distance_loss(
@@ -356,8 +354,8 @@ def triplet_margin_with_distance_loss(
     code = _code(reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
-    distance = distance_function or (lambda a, b: _distance(a, b, 2, 1e-6))
-    return _triplet(anchor, positive, negative, distance, margin, swap, code)
+    distance = distance_function or (lambda a, b: _nn._distance(a, b, 2, 1e-6, False))
+    return _triplet(anchor, positive, negative, distance, _C.add, margin, swap, code)
 
 
 # --- sequences -------------------------------------------------------------------------------------------------------
@@ -421,6 +419,16 @@ def _ctc_paths(log_probs, rows, input_lengths, target_lengths, blank):
     return -_C.where(ends, alpha, _IMPOSSIBLE).logsumexp(1)
 
 
+@looks_like("_ctc_loss")
+def _ctc_each(log_probs, rows, inputs, outputs, blank):
+    loss = _ctc_paths(log_probs, rows, inputs, outputs, blank)
+    loss = _C.where(loss > -_IMPOSSIBLE / 2, math.inf, loss)
+    # PyTorch's gradient is that of scores before log_softmax: it has the probabilities themselves in it.
+    used = _C.arange(len(log_probs)).unsqueeze(1) < inputs
+    own = log_probs.exp()
+    return loss + _C.where(used.unsqueeze(2), own - own.detach(), 0.0).sum((0, 2))
+
+
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
     """Minus the log-probability of all ways to spell the targets, with repetitions and blanks, in the inputs' steps."""
     code = _code(reduction)
@@ -444,12 +452,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
             )
     rows = _ctc_rows(targets.unsqueeze(0) if single and targets.dim() == 1 else targets, out_lengths, batch)
     inputs, outputs = _C.tensor(in_lengths), _C.tensor(out_lengths)
-    loss = _ctc_paths(log_probs, rows, inputs, outputs, blank)
-    loss = _C.where(loss > -_IMPOSSIBLE / 2, math.inf, loss)
-    # PyTorch's gradient is that of scores before log_softmax: it has the probabilities themselves in it.
-    used = _C.arange(steps).unsqueeze(1) < inputs
-    own = log_probs.exp()
-    loss = loss + _C.where(used.unsqueeze(2), own - own.detach(), 0.0).sum((0, 2))
+    loss = _ctc_each(log_probs, rows, inputs, outputs, blank)
     if zero_infinity:
         loss = _C.where(loss == math.inf, 0.0, loss)
     if code == 1:

@@ -38,6 +38,8 @@ def _places(size, before, after, mode):
 
 
 def _padding(input, pad, mode="constant", value=None):
+    if mode == "circular":  # which PyTorch writes part by part
+        return f"_circular_{len(pad) // 2}_{sum(int(p) > 0 for p in pad)}"
     return f"_{mode}_{len(pad) // 2}d"
 
 
@@ -612,7 +614,7 @@ def interpolate(
         sizes = [math.floor(float(input.shape[2 + i]) * factors[i]) for i in range(n)]
         scales = [None] * n if recompute_scale_factor else list(factors)
     if mode == "area":
-        return _adaptive_avg(n, input, sizes)
+        return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[n - 1](input, sizes)
     for i in range(n):
         if mode.startswith("nearest"):
             input = _nearest(input, 2 + i, sizes[i], scales[i], mode == "nearest-exact")

@@ -70,17 +70,15 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """The cosine of the angle between two vectors along dim."""
-    shape = (x1 + x2).shape
-    x1, x2 = x1.expand(shape), x2.expand(shape)
-    length1 = x1.norm(2, dim, keepdim=True).clamp_min(eps)
-    length2 = x2.norm(2, dim, keepdim=True).clamp_min(eps)
-    return ((x1 / length1) * (x2 / length2)).sum(dim)
+    if x1.shape != x2.shape:
+        shape = (x1 + x2).shape
+        x1, x2 = x1.expand(shape), x2.expand(shape)
+    return ((x1 / _nn._lengths(x1, dim, eps)) * (x2 / _nn._lengths(x2, dim, eps))).sum(dim)
 
 
-@_looks_like("_pairwise_distance", 2)
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The norm of x1 - x2 + eps along the last dimension."""
-    return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)
+    return _nn._distance(x1, x2, p, eps, keepdim)
 
 
 def _shorten_rows(weight, indices, max_norm, norm_type):
@@ -111,13 +109,24 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
         raise AssertionError("Padding_idx must be within num_embeddings")
     if max_norm is not None:
         _shorten_rows(weight, input, max_norm, norm_type)
+    if padding_idx is None and not scale_grad_by_freq:
+        return _C.embedding(weight, input)
+    return _embedding(weight, input, padding_idx, scale_grad_by_freq)
+
+
+_EMBEDDING = _C._composed_row("_embedding")
+
+
+def _embedding(weight, input, padding_idx, scale_grad_by_freq):
+    """Rows whose gradients are not just added up."""
+    start = _C._tape_position()
     rows = _C.embedding(weight, input)
     if scale_grad_by_freq:
         counts = _C.bincount(input.reshape(-1), minlength=weight.shape[0])[input].unsqueeze(-1).to(weight.dtype)
         rows = _ByFrequency.apply(rows, counts)
-    if padding_idx is None:
-        return rows
-    return _C.where((input == padding_idx % weight.shape[0]).unsqueeze(-1), rows.detach(), rows)
+    if padding_idx is not None:
+        rows = _C.where((input == padding_idx % weight.shape[0]).unsqueeze(-1), rows.detach(), rows)
+    return _C._looks_like(_EMBEDDING, start, rows, (weight,)) if _C.is_grad_enabled() else rows
 
 
 @_looks_like("embedding_bag", first=1)
@@ -194,9 +203,14 @@ def bilinear(input1, input2, weight, bias=None):
             f"bilinear(): input sizes do not match weight: got {input1.shape[-1]}, {input2.shape[-1]} but expected "
             f"{weight.shape[1]}, {weight.shape[2]}"
         )
-    left = _nn.linear(input1, weight.permute(0, 2, 1).flatten(0, 1)).unflatten(-1, (weight.shape[0], weight.shape[2]))
-    out = (left * input2.unsqueeze(-2)).sum(-1)
+    out = _trilinear(input1, weight, input2)
     return out if bias is None else out + bias
+
+
+@_looks_like("_trilinear", 3)
+def _trilinear(input1, weight, input2):
+    left = _nn.linear(input1, weight.permute(0, 2, 1).flatten(0, 1)).unflatten(-1, (weight.shape[0], weight.shape[2]))
+    return (left * input2.unsqueeze(-2)).sum(-1)
 
 
 def _check_enough(shape):
@@ -268,10 +282,8 @@ def scaled_dot_product_attention(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
 ):
     """softmax(query key^T scale + mask) value"""
-    if enable_gqa:
-        times = query.shape[-3] // key.shape[-3]
-        key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
-    return _nn._attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    times = query.shape[-3] // key.shape[-3] if enable_gqa else 1
+    return _nn._attention(query, key, value, attn_mask, dropout_p, is_causal, scale, times)
 
 
 def multi_head_attention_forward(*args, **kwargs):

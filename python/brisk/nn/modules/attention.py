@@ -3,6 +3,7 @@
 import math
 
 from brisk import _C
+from brisk._C import _nn
 from brisk.nn import functional as F
 from brisk.nn import init
 from brisk.nn.modules.linear import NonDynamicallyQuantizableLinear
@@ -80,13 +81,21 @@ class MultiheadAttention(Module):
                 init.xavier_normal_(bias)
 
     def _projected(self, query, key, value):
-        """(T, N, E) each."""
+        """(T, N, E) each, or those of one tensor in one."""
+        if self._qkv_same_embed_dim and key is value:
+            weight, bias = self.in_proj_weight, self.in_proj_bias
+            q, first = [], 0 if query is key else self.embed_dim
+            if first:
+                w, weight = weight.split([first, 2 * first])
+                b, bias = (None, None) if bias is None else bias.split([first, 2 * first])
+                q = [F.linear(query, w, b)]
+            joined, parts = F.linear(key, weight, bias), 3 - len(q)
+            apart = self.bias_k is not None or self.add_zero_attn
+            return q + (list(joined.chunk(parts, -1)) if apart else [joined] * parts)
         if self._qkv_same_embed_dim:
             weights = self.in_proj_weight.chunk(3)
         else:
             weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
-        if self._qkv_same_embed_dim and query is key and key is value:
-            return F.linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, -1)
         biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
         return [F.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases)]
 
@@ -129,10 +138,6 @@ class MultiheadAttention(Module):
             return padding if attn_mask is None else attn_mask + padding
         return attn_mask
 
-    def _heads(self, x):
-        """(T, N, E) to (N, heads, T, E / heads)."""
-        return x.unflatten(-1, (self.num_heads, -1)).permute(1, 2, 0, 3)
-
     def _with_extra_keys(self, k, v, attn_mask, padding):
         """Keys and values of a learnt place and of zeros, which no mask hides."""
         more = []
@@ -170,20 +175,23 @@ class MultiheadAttention(Module):
         padding = _as_added(key_padding_mask, q.dtype, "key_padding_mask")
         k, v, attn_mask, padding = self._with_extra_keys(k, v, attn_mask, padding)
         mask = self._mask(attn_mask, padding, batch, target, k.shape[0], q.dtype)
-        q, k, v = self._heads(q), self._heads(k), self._heads(v)
+        parts = (q is k) + (k is v) + 1
+        q = _nn._heads(q, self.num_heads, 0, parts if q is k else 1, need_weights)
+        k = _nn._heads(k, self.num_heads, max(parts - 2, 0), parts, need_weights)
+        v = _nn._heads(v, self.num_heads, parts - 1, parts, need_weights)
         drop = self.dropout if self.training else 0.0
         weights = None
         if need_weights:
-            scores = (q * math.sqrt(1.0 / self.head_dim)) @ k.transpose(-2, -1)
-            weights = (scores if mask is None else scores + mask).softmax(-1)
+            weights = _nn._scores(q * math.sqrt(1.0 / self.head_dim), k.transpose(-2, -1), mask).softmax(-1)
             if drop > 0:
                 weights = F.dropout(weights, drop)
-            mixed = weights @ v
+            rows = _nn._rows_of_heads(_nn._scores(weights, v, None), True, False)
+            weights = weights.view(weights.shape)
             weights = weights.mean(1) if average_attn_weights else weights
         else:
-            mixed = F.scaled_dot_product_attention(q, k, v, mask, drop)
-        out = mixed.permute(2, 0, 1, 3).reshape(target, batch, self.embed_dim)
-        out = self.out_proj(out)
+            whole = not drop and (mask is None or not mask.requires_grad)  # one function to PyTorch
+            rows = _nn._rows_of_heads(F.scaled_dot_product_attention(q, k, v, mask, drop), False, whole)
+        out = self.out_proj(rows).view(target, batch, self.embed_dim)
         if alone:
             return out.squeeze(1), None if weights is None else weights.squeeze(0)
         return out.transpose(1, 0) if self.batch_first else out, weights

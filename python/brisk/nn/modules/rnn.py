@@ -172,7 +172,8 @@ class RNNBase(Module):
         return (*values, *([None] * (4 - len(values))), projection)
 
     def _run(self, data, batch_sizes, h, c):
-        """All layers over packed rows: the output rows, and the last states."""
+        """All layers over packed rows: the output rows, and the last states. batch_sizes: of each step, or, where all
+        are the same, the number of steps."""
         kind = _MODES[self.mode][0]
         directions = 2 if self.bidirectional else 1
         last_h, last_c = [], []
@@ -220,12 +221,13 @@ class RNNBase(Module):
         elif self.batch_first:
             input = input.transpose(0, 1)
         self._check_input(input, 3)
-        steps, batch, features = input.shape
+        steps, batch, _ = input.shape
         if steps == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         h, c = self._states(hx, batch, input, alone, None)
-        data, h, c = self._run(input.reshape(steps * batch, features), [batch] * steps, h, c)
-        output = _nn._steps(data, steps, batch, self.bidirectional)
+        whole = self.mode == "LSTM" and not self.proj_size and input.dtype is _C.float32  # one function to PyTorch
+        data, h, c = self._run(_nn._rows(input, whole), steps, h, c)
+        output = _nn._steps(data, steps, batch, self.bidirectional, whole)
         if alone:
             output = output.squeeze(1)
         elif self.batch_first:

@@ -1,6 +1,7 @@
 """Weight norm and spectral norm as parametrizations."""
 
 from brisk import _C
+from brisk._composed import looks_like
 from brisk.autograd.grad_mode import no_grad
 from brisk.nn import functional as F
 from brisk.nn.modules.module import Module
@@ -17,10 +18,15 @@ class _WeightNorm(Module):
         self.dim = -1 if dim is None else dim
 
     def forward(self, weight_g, weight_v):
-        return weight_v * (weight_g / norm_except_dim(weight_v, self.dim))
+        return _weight_norm(weight_v, weight_g, self.dim)
 
     def right_inverse(self, weight):
         return norm_except_dim(weight, self.dim), weight
+
+
+@looks_like("_weight_norm", 2)
+def _weight_norm(direction, length, dim):
+    return direction * (length / norm_except_dim(direction, dim))
 
 
 def weight_norm(module, name="weight", dim=0):

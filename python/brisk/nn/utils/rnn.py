@@ -4,6 +4,7 @@ from collections import namedtuple
 
 from brisk import _C
 from brisk._C import Tensor
+from brisk._composed import looks_like
 from brisk._missing import finder
 
 __all__ = [
@@ -106,6 +107,11 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     if counts[0] > input.shape[0]:
         raise RuntimeError(f"Expected a sequence of {counts[0]} steps, but the input has {input.shape[0]}")
     sizes = [sum(n > t for n in counts) for t in range(counts[0])]
+    return PackedSequence(_packed_rows(input, sizes), _C.tensor(sizes, dtype=_C.int64), order, None)
+
+
+@looks_like("_packed_rows")
+def _packed_rows(input, sizes):
     rows, start = [], 0
     while start < len(sizes):  # a run of steps with as many rows each is one piece
         end = start
@@ -113,7 +119,7 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
             end += 1
         rows.append(input[start:end, : sizes[start]].flatten(0, 1))
         start = end
-    return PackedSequence(_C.cat(rows, 0), _C.tensor(sizes, dtype=_C.int64), order, None)
+    return _C.cat(rows, 0)
 
 
 def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_length=None):

@@ -1,0 +1,17 @@
+/* product_steps.h: the functions that PyTorch has for a product with a stack of matrices, which is one here, and for
+ * attention, which is made of such. */
+#ifndef BK_AUTOGRAD_PRODUCT_STEPS_H
+#define BK_AUTOGRAD_PRODUCT_STEPS_H
+#include "core/tensor.h"
+
+enum { STEPS_ROOM = 512 };
+
+/* kind: the word of a row of composed.def, which says what the first factor was: "vector" or "matrix", times a stack;
+ * "stack": times another; "rows": a stack times a vector or a matrix that wants no gradient. "attention": of queries,
+ * keys and values; then "+mask" and "+dropout" where it has these.
+ * The name of the product's own function. */
+const char *product_name(const char *kind, const node *place);
+/* Writes the steps below it, in the language of composed.def. of: the factors' layouts, NULL where no gradient goes. */
+void product_steps(const char *kind, const node *place, const layout *const *of, char out[static STEPS_ROOM]);
+
+#endif
