@@ -8,13 +8,14 @@
 #include <structmember.h>
 
 #include "autograd/backward.h"
-#include "autograd/composed.h"
 #include "autograd/function.h"
 #include "autograd/hooks.h"
+#include "autograd/shown.h"
 #include "autograd/view_steps.h"
 #include "core/handle.h"
 #include "core/lock.h"
 #include "core/memory.h"
+#include "gil.h"
 #include "ops/elementwise.h"
 
 typedef struct grad_fn {
@@ -76,14 +77,21 @@ static PyTypeObject *type_named(const char *name, bool leaf)
     return (PyTypeObject *)type;
 }
 
+/* Whether a function is one of brisk's own, which is an op to PyTorch. */
+static bool is_own_function(const node *place)
+{
+    const char *own = function_name(place), *end = strstr(own, "Backward0");
+    return own[0] == '_' && end && !end[strlen("Backward0")];
+}
+
 /* A place that a tensor names otherwise than its op does (a view's) is known by that name. */
 static PyTypeObject *type_of(const node *place, const char *name)
 {
     if (place->op != OP_function)
         return type_named(name ? name : place_grad_name(place), place->op == OP_leaf);
     char backward[200];
-    const char *own = function_name(place), *end = strstr(own, "Backward0");
-    if (own[0] == '_' && end && !end[strlen("Backward0")]) /* a function of brisk's own, which is an op to PyTorch */
+    const char *own = function_name(place);
+    if (is_own_function(place))
         return type_named(own + 1, false);
     bool python = py_function_context(place); /* else it is a C program's, under the name it gave */
     snprintf(backward, sizeof backward, "%s%s", own, python ? "Backward" : "");
@@ -210,9 +218,8 @@ static PyObject *grad_fn_repr(PyObject *self)
 static PyObject *function_pair(node *edge)
 {
     int number = 0;
-    while (edge && edge->op == OP_expand) /* operands that are repeated: no function of PyTorch's */
-        edge = edge->edge[0];
-    node *to = edge && edge->op != OP_nowhere ? function_at(edge, &number) : NULL;
+    edge = shown_end(edge);
+    node *to = edge ? function_at(edge, &number) : NULL;
     PyObject *f = to ? grad_fn_new(to, NULL) : Py_NewRef(Py_None);
     return f ? Py_BuildValue("(Ni)", f, number) : NULL;
 }
@@ -229,76 +236,87 @@ static PyObject *step_pair(node *place, int step)
     return f ? Py_BuildValue("(Ni)", f, 0) : NULL;
 }
 
-static PyObject *functions_at(node *const *edges, int count)
-{
-    PyObject *all = PyTuple_New(count);
-    for (int k = 0; all && k < count; k++) {
-        PyObject *pair = function_pair(edges[k]);
-        if (!pair) {
-            Py_DECREF(all);
-            return NULL;
-        }
-        PyTuple_SET_ITEM(all, k, pair);
-    }
-    return all;
-}
-
-static PyObject *next_of_composed(node *n, int step)
-{
-    composed_way *ways = NULL;
-    int count = composed_ways(n, step, &ways);
-    PyObject *all = count < 0 ? PyErr_NoMemory() : PyTuple_New(count);
-    for (int k = 0; all && k < count; k++) {
-        PyObject *pair = ways[k].step ? step_pair(n, ways[k].step) : function_pair(ways[k].place);
-        if (pair)
-            PyTuple_SET_ITEM(all, k, pair);
-        else
-            Py_CLEAR(all);
-    }
-    mem_free(ways); /* borrowed places */
-    return all;
-}
-
-/* An op in place of a view is one function with the write: it has the base where the op had the view. */
-static PyObject *next_of_part(const node *n)
-{
-    node *op = n->edge[1], **edges = NULL;
-    node *const *own;
-    int count = op->composed ? composed_edges(op, &edges) : place_edges(op, &own);
-    node **all = count > 0 ? mem_alloc((size_t)count * sizeof *all) : NULL;
-    for (int k = 0; all && k < count; k++)
-        all[k] = k == 0 ? n->edge[0] : edges ? edges[k] : own[k];
-    PyObject *list = all ? functions_at(all, count) : PyErr_NoMemory();
-    mem_free(all);
-    mem_free(edges); /* borrowed places */
-    return list;
-}
-
 /* ((function, number of its output), ...): one for each input; (None, 0) where no gradient goes. */
 static PyObject *grad_fn_next(PyObject *self, void *unused)
 {
     (void)unused;
     const grad_fn *f = (grad_fn *)self;
-    node *n = f->place;
-    if (n->composed)
-        return next_of_composed(n, f->step);
-    node *const *own;
-    while (n->op == OP_view && n->attr.region.add && n->attr.region.tape >> REGION_OP_SHIFT == WRITE_part &&
-           n->edge[0]->op != OP_leaf)
-        n = n->edge[0]; /* the op whose result a tensor took in place */
-    if (n->op == OP_update && n->attr.region.tape >> REGION_OP_SHIFT == WRITE_through && n->edge[1] &&
-        n->edge[1]->op != OP_function && n->edge[1]->op != OP_output && n->edge[1]->op != OP_leaf)
-        return next_of_part(n);
-    int count = place_edges(n, &own);
-    view_op ops[MAX_VIEW_STEPS];
-    if (f->step + 1 < view_steps(n, ops)) {
-        PyObject *pair = step_pair(n, f->step + 1), *all = pair ? PyTuple_Pack(1, pair) : NULL;
-        Py_XDECREF(pair);
-        return all;
+    composed_way *ways = NULL;
+    int count = shown_ways(f->place, f->step, &ways);
+    PyObject *all = count < 0 ? PyErr_NoMemory() : PyTuple_New(count);
+    for (int k = 0; all && k < count; k++) {
+        PyObject *pair = ways[k].step ? step_pair(f->place, ways[k].step) : function_pair(ways[k].place);
+        if (pair)
+            PyTuple_SET_ITEM(all, k, pair);
+        else
+            Py_CLEAR(all);
     }
-    if (place_is_copy(n) && n->attr.region.tape >> REGION_OP_SHIFT == WRITE_copy) /* over what is on no tape */
-        return functions_at((node *[]){ NULL, own[0] }, 2);
-    return functions_at(own, count);
+    if (count >= 0)
+        mem_free(ways); /* borrowed places */
+    return all;
+}
+
+/* --- calling one ----------------------------------------------------------------------------------------------------
+ */
+
+/* The gradients that it was called with; -1: they are no such thing. */
+static int read_gradients(PyObject *args, int wanted, bk_tensor **out)
+{
+    if (PyTuple_GET_SIZE(args) != wanted) {
+        PyErr_Format(PyExc_TypeError, "expected %d arguments, got %zd instead", wanted, PyTuple_GET_SIZE(args));
+        return -1;
+    }
+    for (int i = 0; i < wanted; i++) {
+        PyObject *g = PyTuple_GET_ITEM(args, i);
+        if (g != Py_None && !py_is_tensor(g)) {
+            PyErr_Format(PyExc_TypeError, "argument %d is not a Variable", i);
+            return -1;
+        }
+        out[i] = g == Py_None ? NULL : ((py_tensor *)g)->t;
+    }
+    return 0;
+}
+
+/* One gradient as it is, several as a tuple. Steals them and both arrays. */
+static PyObject *gradients_tuple(bk_tensor **grads, composed_way *ways, int count)
+{
+    PyObject *all = PyTuple_New(count);
+    for (int k = 0; k < count; k++) {
+        PyObject *g = grads[k] ? py_wrap(grads[k]) : Py_NewRef(Py_None);
+        if (all && g)
+            PyTuple_SET_ITEM(all, k, g);
+        else
+            Py_CLEAR(all);
+    }
+    mem_free(grads);
+    mem_free(ways);
+    if (all && count == 1)
+        Py_SETREF(all, Py_NewRef(PyTuple_GET_ITEM(all, 0)));
+    return all;
+}
+
+/* y.grad_fn(g): the gradients for where next_functions lead to. A leaf's takes g. */
+static PyObject *grad_fn_call(PyObject *self, PyObject *args, PyObject *named)
+{
+    const grad_fn *f = (grad_fn *)self;
+    if (f->place->op == OP_function && py_function_context(f->place) && !is_own_function(f->place))
+        return PyErr_Format(PyExc_TypeError, "'%s' object is not callable", f->name);
+    if (named && PyDict_GET_SIZE(named)) {
+        PyErr_SetString(PyExc_TypeError, "keyword arguments are not supported");
+        return NULL;
+    }
+    int wanted = shown_results(f->place), count = 0;
+    bk_tensor *gradients[wanted + 1], **grads = NULL;
+    composed_way *ways = NULL;
+    if (read_gradients(args, wanted, gradients) < 0)
+        return NULL;
+    bool was = gil_say(true);
+    if (f->place->op == OP_leaf)
+        count = backward_take(f->place, gradients[0]);
+    else
+        count = shown_call(f->place, f->step, gradients, &ways, &grads);
+    gil_unsay(was);
+    return count < 0 ? py_raise() : gradients_tuple(grads, ways, count);
 }
 
 static PyObject *grad_fn_metadata(PyObject *self, void *unused)
@@ -370,6 +388,15 @@ static PyObject *saved_value(const node *n, int k)
     return py_wrap(t);
 }
 
+/* The user's backward, called with the gradients alone. */
+static PyObject *applied_backward(PyObject *ctx)
+{
+    PyObject *backward = PyObject_GetAttrString((PyObject *)Py_TYPE(ctx), "backward");
+    PyObject *bound = backward ? PyMethod_New(backward, ctx) : NULL;
+    Py_XDECREF(backward);
+    return bound;
+}
+
 /* Attributes that are not the type's: saved values, and of a custom function those of its ctx. */
 static PyObject *grad_fn_getattr(PyObject *self, PyObject *name)
 {
@@ -380,6 +407,8 @@ static PyObject *grad_fn_getattr(PyObject *self, PyObject *name)
     PyObject *ctx = n->op == OP_function ? py_function_context(n) : NULL;
     if (ctx) {
         PyErr_Clear();
+        if (PyUnicode_CompareWithASCIIString(name, "apply") == 0) /* to the ctx, that of a forward */
+            return applied_backward(ctx);
         if ((found = PyObject_GetAttr(ctx, name)) || !PyErr_ExceptionMatches(PyExc_AttributeError))
             return found;
         return PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'", ((grad_fn *)self)->name, name);
@@ -461,6 +490,7 @@ static PyMemberDef members[] = {
 static PyType_Slot slots[] = {
     { Py_tp_dealloc, grad_fn_dealloc },
     { Py_tp_repr, grad_fn_repr },
+    { Py_tp_call, grad_fn_call },
     { Py_tp_getattro, grad_fn_getattr },
     { Py_tp_setattro, grad_fn_setattr },
     { Py_tp_methods, methods },
