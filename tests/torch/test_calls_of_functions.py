@@ -152,7 +152,7 @@ def a_leaf_that_is_called_takes_the_gradient(m):
     answers = accumulate(m.ones(3)), accumulate(m.ones(3)), accumulate(None)
     before = x.grad.clone()
     x.grad = None
-    with_tape = accumulate((w * 2)), type(x.grad.grad_fn).__name__
+    with_tape = accumulate(w * 2), type(x.grad.grad_fn).__name__
     return answers, before, log, with_tape
 
 
