@@ -348,45 +348,8 @@ static PyObject *grad_fn_requires_grad(PyObject *self, void *unused)
     Py_RETURN_TRUE;
 }
 
-/* --- what it saved --------------------------------------------------------------------------------------------------
+/* --- attributes of its own ------------------------------------------------------------------------------------------
  */
-
-/* PyTorch's names for the operands that a gradient reads, by the number of operands; the last is the result's. */
-static const char *const saved_names[] = { "_saved_self", "_saved_other", "_saved_value", "_saved_result" };
-enum { RESULT = MAX_INPUTS };
-
-static uint8_t values_read(const node *n) { return n->op == OP_function ? 0 : place_values_read(n); }
-
-static const char *saved_name(const node *n, int k)
-{
-    return n->op == OP_matmul && k == 1 ? "_saved_mat2" : saved_names[k];
-}
-
-static PyObject *saved_value(const node *n, int k)
-{
-    const hooks *h = n->extra;
-    if (h && h->lists[HOOK_PACKED]) {
-        bk_tensor *slots[MAX_INPUTS + 1] = { 0 };
-        bool good = py_unpack_slots(h->lists[HOOK_PACKED], slots) == 0;
-        for (int i = 0; i <= RESULT; i++)
-            if (i != k || !good)
-                bk_release(slots[i]);
-        return good ? py_wrap(slots[k]) : NULL;
-    }
-    if (n->flags & NODE_FREED || (k < RESULT && !n->in[k]))
-        return py_refuse_freed();
-    lock_take();
-    if (k < RESULT && n->edge[k] && n->edge[k]->op == OP_leaf) { /* as it is now, if that is what it was */
-        track *leaf = n->edge[k]->extra;
-        bk_tensor *t = leaf->cell && leaf->cell->value == n->in[k] ? track_tensor(leaf) : tensor_at(n->in[k], NULL);
-        lock_give();
-        return py_wrap(t);
-    }
-    node *value = k == RESULT ? (node *)n : n->in[k];
-    bk_tensor *t = tensor_at(value, k == RESULT ? (node *)n : n->edge[k]);
-    lock_give();
-    return py_wrap(t);
-}
 
 /* The user's backward, called with the gradients alone. */
 static PyObject *applied_backward(PyObject *ctx)
@@ -413,12 +376,17 @@ static PyObject *grad_fn_getattr(PyObject *self, PyObject *name)
             return found;
         return PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'", ((grad_fn *)self)->name, name);
     }
-    for (int k = 0; k <= RESULT; k++)
-        if (values_read(n) >> k & 1 && PyUnicode_CompareWithASCIIString(name, saved_name(n, k)) == 0) {
-            PyErr_Clear();
-            return saved_value(n, k);
-        }
-    return NULL;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    found = PyUnicode_Check(name) ? py_saved_attribute(n, ((grad_fn *)self)->step, PyUnicode_AsUTF8(name)) : NULL;
+    if (found || PyErr_Occurred()) {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+    } else {
+        PyErr_Restore(type, value, trace);
+    }
+    return found;
 }
 
 static int grad_fn_setattr(PyObject *self, PyObject *name, PyObject *value)
@@ -436,12 +404,8 @@ static PyObject *grad_fn_dir(PyObject *self, PyObject *unused)
     PyObject *names = PyObject_CallMethod((PyObject *)&PyBaseObject_Type, "__dir__", "O", self);
     PyObject *list = names ? PySequence_List(names) : NULL, *more = ctx ? PyObject_Dir(ctx) : NULL;
     Py_XDECREF(names);
-    for (int k = 0; list && k <= RESULT; k++) {
-        PyObject *name = values_read(n) >> k & 1 ? PyUnicode_FromString(saved_name(n, k)) : NULL;
-        if (name && PyList_Append(list, name) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(name);
-    }
+    if (list && py_saved_names(n, list) < 0)
+        Py_CLEAR(list);
     if (list && more && PyList_SetSlice(list, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX, more) < 0)
         Py_CLEAR(list);
     Py_XDECREF(more);

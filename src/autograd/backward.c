@@ -26,7 +26,8 @@ static HOT_THREAD_LOCAL pass *running;
 /* How many inputs of a place could have a gradient, those that want none included; from which on is *first. */
 static int place_edge_count(const node *n, int *first)
 {
-    const uint8_t never = op_get(n->op)->constants;
+    bool power_of_number = n->op == EW_pow && !n->composed; /* one of two tensors has a row of composed.def */
+    const uint8_t never = op_get(n->op)->constants | power_of_number << 1;
     write_op op = n->op == OP_update ? (write_op)(n->attr.region.tape >> REGION_OP_SHIFT) : WRITE_part;
     int count = 0, inputs = op == WRITE_zero || op == WRITE_fill || op == WRITE_part_filled ? 1 : n->inputs;
     *first = 0;

@@ -6,6 +6,8 @@
  * be told apart (x[0:1, 1:] from x[0, None, 1:]) is shown in the fewest steps. */
 #include "autograd/view_steps.h"
 
+#include <string.h>
+
 #include "core/handle.h"
 
 enum { FAR = 200, WIDTH = BK_MAX_NDIM + 1 };
@@ -162,6 +164,45 @@ static void find_starts(const node *place, view_step *steps, int n)
     }
 }
 
+static int find_calls(const node *place, view_step steps[static MAX_VIEW_STEPS])
+{
+    int n = find_steps(place, steps);
+    for (int k = 0; k < n; k++)
+        steps[k].start = -1;
+    find_starts(place, steps, n);
+    return n;
+}
+
+void view_step_numbers(const node *place, int step, int64_t out[static 4])
+{
+    view_step steps[MAX_VIEW_STEPS];
+    find_calls(place, steps);
+    const view_step *s = &steps[step];
+    int64_t end = s->start + (s->size ? (s->size - 1) * s->step + 1 : 0);
+    int64_t whole = s->of_whole < 0 ? 0 : place->attr.region.layout->sizes[s->of_whole];
+    out[0] = s->dim;
+    out[1] = s->start;
+    out[2] = end + s->step - 1 >= whole ? INT64_MAX : end;
+    out[3] = s->step;
+}
+
+int view_step_sizes(const node *place, int step, int64_t out[static BK_MAX_NDIM])
+{
+    view_step steps[MAX_VIEW_STEPS];
+    const layout *whole = place->attr.region.layout;
+    int n = find_steps(place, steps), ndim = whole->ndim;
+    memcpy(out, whole->sizes, (size_t)ndim * sizeof *out);
+    for (int k = n - 1; k > step; k--) {
+        const view_step *s = &steps[k];
+        int more = s->op == VIEW_unsqueeze, less = s->op == VIEW_select;
+        memmove(out + s->dim + more, out + s->dim + less, (size_t)(ndim - s->dim - less) * sizeof *out);
+        ndim += more - less;
+        if (!less)
+            out[s->dim] = s->size;
+    }
+    return ndim;
+}
+
 static bk_tensor *take_step(const view_step *s, bk_tensor *t)
 {
     switch (s->op) {
@@ -175,10 +216,7 @@ bk_tensor *view_step_gradient(const node *place, int step, bk_tensor *g)
 {
     view_step steps[MAX_VIEW_STEPS];
     const layout *whole = place->attr.region.layout;
-    int n = find_steps(place, steps);
-    for (int k = 0; k < n; k++)
-        steps[k].start = -1;
-    find_starts(place, steps, n);
+    int n = find_calls(place, steps);
     bk_tensor *before = bk_zeros(whole->ndim, whole->sizes, tensor_dtype(g));
     for (int k = n - 1; before && k > step; k--)
         before = take_step(&steps[k], before);

@@ -1,6 +1,6 @@
 """Custom functions and checkpoints, each use of them in PyTorch and in brisk: what it returns, or how it refuses."""
 
-import re
+import re as regular
 import warnings
 
 import pytest
@@ -177,7 +177,8 @@ def an_anomaly_in_a_higher_derivative_names_what_it_was_recorded_for(m):
         (g,) = m.autograd.grad(x.sqrt().exp().sum(), x, create_graph=True)
         told.append(tried(lambda: (g * 0).sum().backward()))
     for one in caught:
-        told += re.findall(r"(?:Error detected in|induced by) \w+|line \d+, in an_anomaly.*\n.*\n", str(one.message))
+        named = r"(?:Error detected in|induced by) \w+|line \d+, in an_anomaly.*\n.*\n"
+        told += regular.findall(named, str(one.message))
     return told
 
 

@@ -63,7 +63,7 @@ def _texts(chain):
 
 
 def _tell(chain):
-    """Called when a gradient function has failed, with it and what it was recorded for: names, and lines of forwards."""
+    """Called when a gradient function has failed, with it and what it was recorded for: names and lines."""
     _C._set_anomaly_check(None)  # what warns may compute
     try:
         for text in _texts(chain):
