@@ -288,9 +288,11 @@ def test_hooks_of_a_function_of_several_records_see_the_gradients_of_its_argumen
 # --- what a function has saved
 
 SAVED = """x+z; x-2; x.sub(z,alpha=3); x.add(z,alpha=2); x*z; x/z; x**2; x**3; x**2.5; x**z; 2**x; x.exp(); x.sqrt()
-x.sum(); x.sum(1); x.sum((0,1),keepdim=True); x.mean(); x.mean(1); x.mean(0,keepdim=True); x.max(); x.max(1)[0]; x.amax(0)
-x.prod(); x.prod(1); x.norm(); x.norm(dim=1); x.logsumexp(1); x.cumsum(1); x.cumprod(0); x.sort(1)[0]; x.topk(2,1)[0]
-x.view(-1); x.unsqueeze(1); x[None].squeeze(); x.expand(2,3,3); x[0]; x[:,1]; x[1:]; x[:,::2]; x.select(1,2); x.narrow(0,1,1)
+x.sum(); x.sum(1); x.sum((0,1),keepdim=True); x.mean(); x.mean(1); x.mean(0,keepdim=True); x.max()
+x.max(1)[0]; x.amax(0); x.prod()
+x.prod(1); x.norm(); x.norm(dim=1); x.logsumexp(1); x.cumsum(1); x.cumprod(0); x.sort(1)[0]; x.topk(2,1)[0]
+x.view(-1); x.unsqueeze(1); x[None].squeeze(); x.expand(2,3,3); x[0]; x[:,1]; x[1:]; x[:,::2]; x.select(1,2)
+x.narrow(0,1,1)
 x.flip(0); x.masked_fill(m,0.); T.where(m,x,z); x.clamp(0.1,0.5); x.clamp(min=0.2); x.clamp(max=2); x.tril(); x.triu(1)
 x.softmax(1); x.log_softmax(0); F.relu(x); F.leaky_relu(x,0.2); F.softplus(x); F.silu(x); T.lerp(x,z,0.3); T.atan2(x,z)
 T.maximum(x,z); T.bmm(x[None],z[None]); x.t(); -x; x.clone(); x.sigmoid(); x[1,2:]; x[:2,None,1]"""
