@@ -5,18 +5,19 @@ import functools
 from brisk import _C
 
 
-def looks_like(function, arguments=1, first=0):
-    """Decorates a function with tensors among its arguments, from `first` on. function: its row, or what gives it."""
+def looks_like(function, arguments=1, first=0, view=False):
+    """Decorates a function with tensors among its arguments, from `first` on. function: its row, or what gives it.
+    view: its result is a view of something inside in PyTorch, too."""
 
     def decorate(fn):
         @functools.wraps(fn)
         def call(*args, **kwargs):
-            if not _C.is_grad_enabled():
-                return fn(*args, **kwargs)
             start = _C._tape_position()
             result = fn(*args, **kwargs)
-            if isinstance(result, _C.Tensor) and not (args and result is args[0]):
+            if not view and isinstance(result, _C.Tensor) and not (args and result is args[0]):
                 result = _C._as_own(result)
+            if not _C.is_grad_enabled():
+                return result
             one = result[0] if type(result) is tuple else result
             given = args[first : first + arguments]
             if all(isinstance(t, _C.Tensor) for t in (one, *given)) and len(given) == arguments:

@@ -481,7 +481,7 @@ static bk_tensor *tensordot(const bk_tensor *a, const bk_tensor *b, int count, c
             sizes[ndim++] = b->layout->sizes[d];
     uint64_t start = next_sequence;
     bk_tensor *c = bk_mm(as_matrix(a, count, da, set_a, true), as_matrix(b, count, db, set_b, false));
-    bk_tensor *result = tensor_as_own(bk_view(c, ndim, sizes));
+    bk_tensor *result = tensor_as_own_taped(bk_view(c, ndim, sizes));
     return ndim ? result : named_dot(result, count, a, b, start);
 }
 
