@@ -398,6 +398,22 @@ static PyObject *py_looks_like(const arg *a)
     return Py_NewRef(a[2].object);
 }
 
+static int refuse_derivative(void *data, bk_tensor *const *grads, int count, bk_tensor **out, int inputs)
+{
+    (void)grads, (void)count, (void)out, (void)inputs;
+    return error_int(BK_RUNTIME_ERROR, "derivative for %s is not implemented", (const char *)data);
+}
+
+/* (self, inputs): set_ has given self other memory. It is a function of the inputs whose gradient nobody knows. */
+static PyObject *py_set_without_derivative(const arg *a)
+{
+    const bk_function fn = { .name = "NotImplemented", .backward = refuse_derivative, .data = "set_" };
+    bk_tensor *self = a[0].tensor;
+    if (function_record(&fn, NULL, a[1].tensors.v, a[1].tensors.n, &self, (bool[]){ true }, 1, NULL) < 0)
+        return py_raise();
+    return Py_NewRef(a[0].object);
+}
+
 /* Forward mode begins or ends: what is done without gradients is recorded for tangents. */
 static PyObject *py_forward_mode(const arg *a)
 {
@@ -437,6 +453,7 @@ const binding tape_rows[] = {
     { AS_FUNCTION, "_looks_like(str function, int position, Tensor result, Tensor[] arguments)", py_looks_like, NULL },
     { AS_FUNCTION, "_tape_ends(Tensor[] tensors, int position)", py_tape_ends, NULL },
     { AS_FUNCTION, "_as_own(Tensor self)", py_as_own, NULL },
+    { AS_FUNCTION, "_set_without_derivative(Tensor self, Tensor[] inputs)", py_set_without_derivative, NULL },
     { AS_FUNCTION, "_tape_saved(Tensor[] tensors, int position)", py_tape_saved, NULL },
     { AS_FUNCTION, "_set_anomaly_check(Object? check, Object? tell=None)", py_set_anomaly_check, NULL },
 };

@@ -202,9 +202,11 @@ static PyObject *grad_fn_name(PyObject *self, PyObject *unused)
 {
     (void)unused;
     const grad_fn *f = (grad_fn *)self;
-    bool engine = f->place->op == OP_leaf || strcmp(f->name, "CopySlices") == 0 ||
-                  strcmp(f->name, "CopyBackwards") == 0; /* the engine's own, not an op's */
-    return PyUnicode_FromFormat("%s%s", engine ? "torch::autograd::" : "", f->name);
+    static const char *const engine[] = { "AccumulateGrad", "CopySlices", "CopyBackwards", "NotImplemented" };
+    bool own = false; /* the engine's, not an op's */
+    for (size_t i = 0; i < sizeof engine / sizeof *engine; i++)
+        own |= strcmp(f->name, engine[i]) == 0;
+    return PyUnicode_FromFormat("%s%s", own ? "torch::autograd::" : "", f->name);
 }
 
 static PyObject *grad_fn_repr(PyObject *self)

@@ -285,6 +285,27 @@ def test_hooks_of_a_function_of_several_records_see_the_gradients_of_its_argumen
     check_same(ours, theirs, expression, rtol=1e-4, atol=1e-6, strides=False)
 
 
+# --- set_
+
+SETS = [
+    "[y:=T.zeros(3), y.set_(w), y][-1]",
+    "[y:=T.zeros(3), y.set_(w*2), y][-1]",
+    "[y:=w*2, y.set_(T.ones(2)), y][-1]",
+    "[y:=w*2, y.set_(), y][-1]",
+    "[y:=w*2, y.set_(T.ones(4).untyped_storage(),0,(2,),(1,)), y][-1]",
+]
+
+
+@pytest.mark.parametrize("expression", SETS)
+def test_what_set_gave_other_memory_is_on_the_tape_and_refuses_a_backward(expression):
+    def program(m):
+        y = eval(expression, {"T": m, "w": m.ones(3, requires_grad=True)})
+        there = y.tolist(), y.requires_grad, y.grad_fn.name(), [f and f.name() for f, _ in y.grad_fn.next_functions]
+        return there, str(outcome(lambda: y.sum().backward()))
+
+    assert program(SUT) == program(REF)
+
+
 # --- what a function has saved
 
 SAVED = """x+z; x-2; x.sub(z,alpha=3); x.add(z,alpha=2); x*z; x/z; x**2; x**3; x**2.5; x**z; 2**x; x.exp(); x.sqrt()
