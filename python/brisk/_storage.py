@@ -212,8 +212,8 @@ def _set_(self, source=None, storage_offset=0, size=None, stride=None):
     taped = _C.is_grad_enabled() and (self.requires_grad or (isinstance(source, Tensor) and source.requires_grad))
     before = _C._stand_in(self) if taped and self.requires_grad else self.detach()
     self = _take_memory(self, source, storage_offset, size, stride)
-    after = source if isinstance(source, Tensor) else before.detach()
-    return _C._set_without_derivative(self, [before, after]) if taped else self
+    inputs = [before, source] if isinstance(source, Tensor) else [before]
+    return _C._set_without_derivative(self, inputs) if taped else self
 
 
 def _take_memory(self, source, storage_offset, size, stride):
