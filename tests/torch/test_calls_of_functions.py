@@ -226,6 +226,18 @@ def test_a_network_that_is_gone_through_by_hand_has_the_gradients_of_backward():
         check_same(ours, theirs, "a parameter", rtol=1e-4, atol=1e-5)
 
 
+@program
+def the_gradient_of_a_bent_line_can_be_differentiated(m):
+    x = m.linspace(-1, 1, 4).requires_grad_()
+    net = m.nn.Linear(4, 2)
+    with m.no_grad():
+        net.weight.copy_(m.linspace(-1, 1, 8).reshape(2, 4))
+    (g,) = m.autograd.grad(m.nn.functional.leaky_relu(net(x), 0.2).sum(), x, create_graph=True)
+    g.square().sum().backward()
+    (alone,) = m.autograd.grad(m.nn.functional.leaky_relu(x).sum(), x, create_graph=True)
+    return x.grad, net.weight.grad, net.bias.grad, alone, m.autograd.grad(alone.sum(), x)
+
+
 @pytest.mark.parametrize("body", PROGRAMS, ids=[p.__name__ for p in PROGRAMS])
 def test_programs_that_call_functions(body):
     check_same(outcome(body, SUT), outcome(body, REF), body.__name__)
