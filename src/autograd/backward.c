@@ -465,11 +465,14 @@ static int check_leaves(node *n)
     return 0;
 }
 
+/* Whether the pass wants what goes to this place (NULL: nowhere). Hooks see no other gradients, as in PyTorch. */
+static bool wants(const pass *p, const node *to) { return to && p->steps[to->visit].wanted; }
+
 /* What a rule gives is the scope's. */
-static int run_after_rule(step *s, bk_tensor *grads[static MAX_INPUTS])
+static int run_after_rule(const pass *p, step *s, bk_tensor *grads[static MAX_INPUTS])
 {
     for (int k = 0; k < MAX_INPUTS; k++)
-        bk_retain(grads[k]);
+        grads[k] = grads[k] && wants(p, s->node->edge[k]) ? bk_retain(grads[k]) : NULL;
     int first, count = place_edge_count(s->node, &first), status = run_after(s, grads + first, count);
     for (int k = 0; k < MAX_INPUTS; k++)
         if (grads[k])
@@ -558,7 +561,8 @@ static int send_rule(pass *p, step *s)
         return refuse_second_time();
     if (s->grad && apply_rule(n, s->grad, grads) < 0)
         return -1;
-    if ((anomaly_check && look_at(n, grads, MAX_INPUTS) < 0) || (n->extra && !p->only && run_after_rule(s, grads) < 0))
+    if ((anomaly_check && look_at(n, grads, MAX_INPUTS) < 0) ||
+        (n->extra && !p->only && run_after_rule(p, s, grads) < 0))
         return -1;
     for (int k = 0; k < MAX_INPUTS; k++)
         if (grads[k] && n->edge[k] && send_as(p, n->edge[k], grads[k], n->op == OP_update && update_clears(n)) < 0)
@@ -596,6 +600,11 @@ static int send_several(pass *p, step *s)
         bk_tensor *g = left[n].g, **grads = NULL;
         composed_way *ways = NULL;
         int count = status < 0 ? 0 : shown_call(s->node, step, &g, &ways, &grads);
+        for (int k = 0; k < count && !shown_is_list(s->node); k++)
+            if (grads[k] && !ways[k].step && !wants(p, shown_end(ways[k].place))) {
+                bk_release(grads[k]);
+                grads[k] = NULL;
+            }
         status = count < 0 ? -1 : status == 0 && !step ? run_after(s, grads, count) : status;
         bk_release(g);
         for (int k = 0; k < count; k++) {

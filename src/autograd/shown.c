@@ -96,6 +96,11 @@ bool shown_is_several(const node *place)
     return place->composed || op_behind((node *)place) != place || is_op_of_part(place) || is_several_views(place);
 }
 
+bool shown_is_list(const node *place)
+{
+    return place->composed && composed_rows[place->composed - 1].arguments[0] == '*';
+}
+
 /* --- a pass through one function ------------------------------------------------------------------------------------
  */
 

@@ -38,6 +38,8 @@ node *shown_end(node *place);
 int shown_results(const node *place);
 /* Whether the function at a place that is no step of another has other gradients than those of its last record. */
 bool shown_is_several(const node *place);
+/* Whether its arguments are a list of tensors, whose gradients PyTorch computes all if one is wanted. */
+bool shown_is_list(const node *place);
 /* Calls it with the gradients of its results (NULL: none). Hooks do not run, saved values stay. The count of *ways and
  * *grads, -1: failed; each gradient is a reference of its own or NULL, both arrays are the caller's to free. */
 int shown_call(node *place, int step, bk_tensor *const *gradients, composed_way **ways, bk_tensor ***grads);

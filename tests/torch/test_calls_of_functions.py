@@ -238,6 +238,16 @@ def the_gradient_of_a_bent_line_can_be_differentiated(m):
     return x.grad, net.weight.grad, net.bias.grad, alone, m.autograd.grad(alone.sum(), x)
 
 
+@program
+def a_dual_tensor_gets_no_second_tangent(m):
+    forward = m.autograd.forward_ad
+    with forward.dual_level():
+        dual = forward.make_dual(m.ones(2), m.ones(2))
+        weight = forward.make_dual(m.ones(2, requires_grad=True), m.ones(2))
+        refused = [str(outcome(forward.make_dual, t, m.ones(2))) for t in (dual, dual * 2)]
+        return refused, forward.unpack_dual(weight * 2).tangent
+
+
 @pytest.mark.parametrize("body", PROGRAMS, ids=[p.__name__ for p in PROGRAMS])
 def test_programs_that_call_functions(body):
     check_same(outcome(body, SUT), outcome(body, REF), body.__name__)
@@ -295,6 +305,19 @@ def test_hooks_of_a_function_of_several_records_see_the_gradients_of_its_argumen
     ours, theirs = (outcome(hooked, m, expression, factor) for m in (SUT, REF))
     assert not isinstance(theirs, Raised)
     check_same(ours, theirs, expression, rtol=1e-4, atol=1e-6, strides=False)
+
+
+@pytest.mark.parametrize("asked", ["x", "z"])
+@pytest.mark.parametrize("expression", ["x*z", "x+z", "F.mse_loss(x,z)", "T.cat([x,z])", "T.where(m,x,z)", "x@z"])
+def test_hooks_see_no_gradients_that_the_pass_does_not_want(expression, asked):
+    def program(m):
+        names, log = scope(m), []
+        y = eval(expression, names)
+        y.grad_fn.register_hook(lambda inputs, outputs: log.append([g is None for g in inputs]))
+        m.autograd.grad(y.sum(), names[asked])
+        return log
+
+    assert program(SUT) == program(REF)
 
 
 # --- set_
