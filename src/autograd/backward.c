@@ -892,13 +892,32 @@ int backward_through(excursion *e, bk_tensor *const *gradients)
     return status;
 }
 
+/* A gradient that nobody has checked in the sizes of a leaf. */
+static bk_tensor *in_sizes_of(const track *k, bk_tensor *g)
+{
+    char own[200], met[200];
+    const layout *l = k->layout;
+    if (g->layout->plain == l->plain)
+        return g;
+    bk_tensor *zeros = bk_zeros(l->ndim, l->sizes, tensor_dtype(g)), *sum = zeros ? bk_add(zeros, g) : NULL;
+    if (sum && sum->layout->plain != l->plain)
+        return error_null(BK_RUNTIME_ERROR, "output with shape %s doesn't match the broadcast shape %s",
+                          layout_text(l, own), layout_text(sum->layout, met));
+    return sum;
+}
+
 /* A leaf that is called takes the gradient, as at the end of a pass. */
 int backward_take(node *leaf, bk_tensor *g)
 {
-    step s = { .node = leaf, .grad = g };
+    step s = { .node = leaf };
     const hooks *h = hooks_of(leaf);
     bk_scope_push();
-    int status = g && accumulate(leaf->extra, g, !grad_enabled()) < 0 ? -1 : run_accumulated(&s, h);
+    s.grad = g ? in_sizes_of(leaf->extra, g) : NULL;
+    int status = g && !s.grad ? -1 : 0;
+    if (s.grad)
+        status = accumulate(leaf->extra, s.grad, !grad_enabled());
+    if (status == 0)
+        status = run_accumulated(&s, h);
     bk_scope_pop();
     return status;
 }

@@ -157,6 +157,15 @@ def a_leaf_that_is_called_takes_the_gradient(m):
 
 
 @program
+def a_leaf_that_is_called_takes_no_gradient_of_other_sizes(m):
+    x, w = pair(m)
+    accumulate = (x * w).grad_fn.next_functions[0][0]
+    refused = [str(outcome(accumulate, m.ones(sizes))) for sizes in ((2,), (2, 3))]
+    accumulate(m.ones(()))
+    return refused, x.grad
+
+
+@program
 def hooks_do_not_run_in_a_call(m):
     x, w = pair(m)
     y = x * w
