@@ -156,7 +156,7 @@ static PyObject *set_bits(int64_t bits)
 static PyObject *number_of(double value, bk_dtype dtype)
 {
     char text[40];
-    if (value == (double)(int64_t)value)
+    if (value > -1e15 && value < 1e15 && value == (double)(int64_t)value)
         return PyLong_FromLongLong((int64_t)value);
     for (int digits = 1; dtype == BK_FLOAT32 && digits < 10; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);

@@ -252,6 +252,8 @@ static int call_arguments(node *place, bk_tensor *g, bk_tensor ***grads)
         status = gather(&e, edges, count <= 8 ? ranks : NULL, count, *grads);
     excursion_free(&e);
     mem_free(edges);
+    for (int k = 0; status < 0 && *grads && k < count; k++)
+        bk_release((*grads)[k]);
     return status < 0 ? -1 : count;
 }
 

@@ -112,12 +112,13 @@ static view_step step_of_change(const distances *d, const change *c, int i, int 
 /* The steps, the last first; how many, 1 for whatever is no index. */
 static int find_steps(const node *place, view_step out[static MAX_VIEW_STEPS])
 {
+    out[0] = (view_step){ .of_whole = -1 };
     if (place->op != OP_view || place_is_copy(place))
         return 1;
     distances d = { .view = place->layout, .whole = place->attr.region.layout };
     d.last = (view_op)(place->attr.region.tape >> REGION_OP_SHIFT);
     int i = d.view->ndim, j = d.whole->ndim, n = 0;
-    out[0] = (view_step){ .op = d.last };
+    out[0].op = d.last;
     measure(&d);
     if (d.ended[i][j] >= FAR)
         return 1;
@@ -159,7 +160,7 @@ static void find_starts(const node *place, view_step *steps, int n)
             return;
         int64_t stride = whole->strides[next->of_whole], most = whole->sizes[next->of_whole] - 1;
         most -= next->size > 0 ? (next->size - 1) * next->step : 0;
-        next->start = stride && left / stride < most ? left / stride : stride ? most : 0;
+        next->start = stride && left / stride < most ? left / stride : stride && most > 0 ? most : 0;
         left -= next->start * stride;
     }
 }
