@@ -12,11 +12,12 @@ def looks_like(function, arguments=1, first=0, view=False):
     def decorate(fn):
         @functools.wraps(fn)
         def call(*args, **kwargs):
-            start = _C._tape_position()
+            taped = _C.is_grad_enabled()
+            start = _C._tape_position() if taped else 0
             result = fn(*args, **kwargs)
             if not view and isinstance(result, _C.Tensor) and not (args and result is args[0]):
                 result = _C._as_own(result)
-            if not _C.is_grad_enabled():
+            if not taped:
                 return result
             one = result[0] if type(result) is tuple else result
             given = args[first : first + arguments]
