@@ -5,23 +5,22 @@ import functools
 from brisk import _C
 
 
-def looks_like(function, arguments=1, first=0):
-    """Decorates a function with tensors among its arguments, from `first` on. function: its row, or what gives it."""
+def looks_like(function, arguments=1, first=0, view=False):
+    """Decorates a function with tensors among its arguments, from `first` on. function: its row, or what gives it.
+    view: its result is a view of something inside in PyTorch, too."""
     row = _C._composed_row(function) if isinstance(function, str) else None
 
     def decorate(fn):
         @functools.wraps(fn)
         def call(*args, **kwargs):
-            if not _C.is_grad_enabled():
-                return fn(*args, **kwargs)
-            start = _C._tape_position()
+            taped = _C.is_grad_enabled()
+            start = _C._tape_position() if taped else 0
             result = fn(*args, **kwargs)
-            if isinstance(result, tuple):
-                one = result[0]
-            elif args and result is args[0]:
-                one = result
-            else:
-                one = result = _C._as_own(result) if isinstance(result, _C.Tensor) else result
+            if not view and isinstance(result, _C.Tensor) and not (args and result is args[0]):
+                result = _C._as_own(result)
+            if not taped:
+                return result
+            one = result[0] if isinstance(result, tuple) else result
             given = args[first : first + arguments]
             if len(given) == arguments and isinstance(one, _C.Tensor):
                 for t in given:

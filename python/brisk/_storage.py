@@ -209,6 +209,14 @@ def _memory_of(self, source):
 
 def _set_(self, source=None, storage_offset=0, size=None, stride=None):
     """Gives the tensor the memory of another, or of a storage, and a place in it; without one, it is empty."""
+    taped = _C.is_grad_enabled() and (self.requires_grad or (isinstance(source, Tensor) and source.requires_grad))
+    before = _C._stand_in(self) if taped and self.requires_grad else self.detach()
+    self = _take_memory(self, source, storage_offset, size, stride)
+    inputs = [before, source] if isinstance(source, Tensor) else [before]
+    return _C._set_without_derivative(self, inputs) if taped else self
+
+
+def _take_memory(self, source, storage_offset, size, stride):
     if _C.is_grad_enabled() and any(t is not None and t.requires_grad and t.is_leaf for t in (self, self._base)):
         of = "" if self._base is None else "view of a "
         raise RuntimeError(f"a {of}leaf Variable that requires grad is being used in an in-place operation.")

@@ -135,8 +135,8 @@ def zeta(input, other, *, out=None):
 def xlog1py(input, other, *, out=None):
     """x log(1 + y), 0 where x is."""
     x, y = _both(input, other)
-    result = x * y.log1p()
-    return _fill("special_xlog1py", out, _C.where((x == 0) & ~y.isnan(), _C.zeros_like(result), result))
+    lost = (x == 0) & ((y <= -1) | y.isinf())  # elsewhere x has a gradient at 0, too
+    return _fill("special_xlog1py", out, x * y.masked_fill(lost, 0).log1p())
 
 
 # --- modified Bessel functions of the first kind ---------------------------------------------------------------------

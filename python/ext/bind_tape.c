@@ -1,5 +1,6 @@
 /* bind_tape.c: questions about the tape under some tensors, for transforms, checkpoints and anomaly mode. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "autograd/backward.h"
 #include "autograd/composed.h"
@@ -230,7 +231,20 @@ static PyObject *py_pass_reaches(const arg *a)
 /* --- anomaly mode ------------------------------------------------------------------------------------------------ */
 
 static PyObject *checker; /* called with (name, gradients) after every gradient function */
-static PyObject *teller;  /* called with (name, line or None) when one fails */
+static PyObject *teller;  /* called with [(name, line or None), ...] when one fails: it, and what it was recorded for */
+
+/* What a gradient function recorded in a pass that will be differentiated, while the mode is on: those numbers of
+ * sequence are its. In their order. */
+typedef struct induced {
+    uint64_t start, end; /* end: not its own */
+    uint64_t by;         /* the number of what was differentiated */
+    source_line line;
+    PyObject *name;
+} induced;
+static struct {
+    induced *v;
+    int count, capacity;
+} inductions;
 
 static PyObject *name_of_place(const node *n)
 {
@@ -239,10 +253,56 @@ static PyObject *name_of_place(const node *n)
     return PyUnicode_FromFormat("%s%s", n->op == OP_leaf ? "torch::autograd::" : "", place_grad_name(n));
 }
 
+static void forget_inductions(int count)
+{
+    for (int i = 0; i < count; i++)
+        Py_XDECREF(inductions.v[i].name);
+    inductions.count -= count;
+    if (inductions.count)
+        memmove(inductions.v, inductions.v + count, (size_t)inductions.count * sizeof *inductions.v);
+}
+
+/* The gradient of n has just been recorded. */
+static int note_induced(const node *n)
+{
+    enum { MOST = 1 << 18 }; /* of passes long ago, the first half is forgotten */
+    uint64_t start = backward_number(), last = inductions.count ? inductions.v[inductions.count - 1].end : 0;
+    start = last > start ? last : start;
+    if (!grad_enabled() || next_sequence <= start)
+        return 0;
+    if (inductions.count == MOST)
+        forget_inductions(MOST / 2);
+    if (inductions.count == inductions.capacity) {
+        int capacity = inductions.capacity ? 2 * inductions.capacity : 64;
+        induced *v = mem_resize(inductions.v, (size_t)capacity * sizeof *v);
+        if (!v)
+            return -1;
+        inductions.v = v;
+        inductions.capacity = capacity;
+    }
+    induced one = { start, next_sequence, n->sequence, n->line, name_of_place(n) };
+    inductions.v[inductions.count++] = one;
+    return one.name ? 0 : -1;
+}
+
+/* What recorded this number of sequence; NULL: nobody knows. */
+static const induced *find_induced(uint64_t sequence)
+{
+    int low = 0, high = inductions.count;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (inductions.v[middle].end <= sequence)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < inductions.count && inductions.v[low].start <= sequence ? &inductions.v[low] : NULL;
+}
+
 static int check_gradients(const node *n, bk_tensor *const *grads, int count)
 {
     gil_state gil = gil_take();
-    PyObject *list = PyList_New(count), *done = NULL;
+    PyObject *list = note_induced(n) < 0 ? NULL : PyList_New(count), *done = NULL;
     for (int i = 0; list && i < count; i++) {
         PyObject *g = grads[i] ? py_wrap(bk_retain(grads[i])) : Py_NewRef(Py_None);
         if (!g)
@@ -261,6 +321,30 @@ static int check_gradients(const node *n, bk_tensor *const *grads, int count)
     return status;
 }
 
+/* Appends (name, line or None); steals the name. */
+static int append_told(PyObject *list, PyObject *name, const source_line *at)
+{
+    PyObject *line = name ? lines_describe(at) : NULL, *pair = line ? PyTuple_Pack(2, name, line) : NULL;
+    int status = pair ? PyList_Append(list, pair) : -1;
+    Py_XDECREF(name);
+    Py_XDECREF(line);
+    Py_XDECREF(pair);
+    return status;
+}
+
+/* n, what it was recorded for, and so on. */
+static PyObject *describe_failure(const node *n)
+{
+    PyObject *list = PyList_New(0);
+    int status = list ? append_told(list, name_of_place(n), &n->line) : -1;
+    const induced *by = find_induced(n->sequence);
+    for (; status == 0 && by; by = find_induced(by->by))
+        status = append_told(list, Py_NewRef(by->name), &by->line);
+    if (status < 0)
+        Py_CLEAR(list);
+    return list;
+}
+
 /* The error that is set stays, unless telling fails: a warning may be an error. */
 static void tell_of_failure(const node *n)
 {
@@ -268,8 +352,7 @@ static void tell_of_failure(const node *n)
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     error_mute(true);
-    PyObject *line = lines_describe(&n->line);
-    PyObject *told = line ? PyObject_CallFunction(teller, "NO", name_of_place(n), line) : NULL;
+    PyObject *chain = describe_failure(n), *told = chain ? PyObject_CallOneArg(teller, chain) : NULL;
     error_mute(false);
     if (told) {
         PyErr_Restore(type, value, trace);
@@ -279,15 +362,17 @@ static void tell_of_failure(const node *n)
         Py_XDECREF(trace);
         callback_failed();
     }
-    Py_XDECREF(line);
+    Py_XDECREF(chain);
     Py_XDECREF(told);
     gil_give(gil);
 }
 
-/* (what looks at gradients, what is told of failures); None: off. */
+/* (what looks at gradients, what is told of failures); None: off, for the time of a warning if both are. */
 static PyObject *py_set_anomaly_check(const arg *a)
 {
-    bool on = a[0].object && a[0].object != Py_None;
+    bool on = a[0].object && a[0].object != Py_None, ends = !on && a[1].object && a[1].object != Py_None;
+    if (ends)
+        forget_inductions(inductions.count);
     Py_XSETREF(checker, on ? Py_NewRef(a[0].object) : NULL);
     Py_XSETREF(teller, on ? Py_NewRef(a[1].object) : NULL);
     anomaly_check = on ? check_gradients : NULL;
@@ -311,6 +396,22 @@ static PyObject *py_looks_like(const arg *a)
     if (row >= 0 && bk_requires_grad(a[2].tensor))
         composed_mark(a[2].tensor, row, (uint64_t)a[1].i, reached);
     return Py_NewRef(a[2].object);
+}
+
+static int refuse_derivative(void *data, bk_tensor *const *grads, int count, bk_tensor **out, int inputs)
+{
+    (void)grads, (void)count, (void)out, (void)inputs;
+    return error_int(BK_RUNTIME_ERROR, "derivative for %s is not implemented", (const char *)data);
+}
+
+/* (self, inputs): set_ has given self other memory. It is a function of the inputs whose gradient nobody knows. */
+static PyObject *py_set_without_derivative(const arg *a)
+{
+    const bk_function fn = { .name = "NotImplemented", .backward = refuse_derivative, .data = "set_" };
+    bk_tensor *self = a[0].tensor;
+    if (function_record(&fn, NULL, a[1].tensors.v, a[1].tensors.n, &self, (bool[]){ true }, 1, NULL) < 0)
+        return py_raise();
+    return Py_NewRef(a[0].object);
 }
 
 /* Forward mode begins or ends: what is done without gradients is recorded for tangents. */
@@ -353,6 +454,7 @@ const binding tape_rows[] = {
     { AS_FUNCTION, "_looks_like(int row, int position, Tensor result, Tensor[] arguments)", py_looks_like, NULL },
     { AS_FUNCTION, "_tape_ends(Tensor[] tensors, int position)", py_tape_ends, NULL },
     { AS_FUNCTION, "_as_own(Tensor self)", py_as_own, NULL },
+    { AS_FUNCTION, "_set_without_derivative(Tensor self, Tensor[] inputs)", py_set_without_derivative, NULL },
     { AS_FUNCTION, "_tape_saved(Tensor[] tensors, int position)", py_tape_saved, NULL },
     { AS_FUNCTION, "_set_anomaly_check(Object? check, Object? tell=None)", py_set_anomaly_check, NULL },
 };

@@ -8,13 +8,14 @@
 #include <structmember.h>
 
 #include "autograd/backward.h"
-#include "autograd/composed.h"
 #include "autograd/function.h"
 #include "autograd/hooks.h"
+#include "autograd/shown.h"
 #include "autograd/view_steps.h"
 #include "core/handle.h"
 #include "core/lock.h"
 #include "core/memory.h"
+#include "gil.h"
 #include "ops/elementwise.h"
 
 typedef struct grad_fn {
@@ -76,14 +77,21 @@ static PyTypeObject *type_named(const char *name, bool leaf)
     return (PyTypeObject *)type;
 }
 
+/* Whether a function is one of brisk's own, which is an op to PyTorch. */
+static bool is_own_function(const node *place)
+{
+    const char *own = function_name(place), *end = strstr(own, "Backward0");
+    return own[0] == '_' && end && !end[strlen("Backward0")];
+}
+
 /* A place that a tensor names otherwise than its op does (a view's) is known by that name. */
 static PyTypeObject *type_of(const node *place, const char *name)
 {
     if (place->op != OP_function)
         return type_named(name ? name : place_grad_name(place), place->op == OP_leaf);
     char backward[200];
-    const char *own = function_name(place), *end = strstr(own, "Backward0");
-    if (own[0] == '_' && end && !end[strlen("Backward0")]) /* a function of brisk's own, which is an op to PyTorch */
+    const char *own = function_name(place);
+    if (is_own_function(place))
         return type_named(own + 1, false);
     bool python = py_function_context(place); /* else it is a C program's, under the name it gave */
     snprintf(backward, sizeof backward, "%s%s", own, python ? "Backward" : "");
@@ -129,23 +137,6 @@ static PyObject *step_new(node *place, int step, const char *name)
 
 static PyObject *grad_fn_new(node *place, const char *name) { return step_new(place, 0, name); }
 
-/* An operand that an op has cast, or copied, for itself is one as it was, to PyTorch. */
-static node *before_cast(node *edge)
-{
-    while (edge && edge->op == OP_cast && edge->reached && !edge->composed)
-        edge = edge->edge[0];
-    return edge;
-}
-
-/* Operands that are repeated, and what only sees rows otherwise: no functions of PyTorch's. */
-static node *seen_at(node *place)
-{
-    while (place && (place->op == OP_expand || (place->op == OP_view && !place_is_copy(place) &&
-                                                place->attr.region.tape >> REGION_OP_SHIFT == VIEW_unseen)))
-        place = before_cast(place->edge[0]);
-    return place;
-}
-
 /* Whether a view is one of several made at once. */
 static bool is_part(const node *place)
 {
@@ -175,7 +166,7 @@ PyObject *py_grad_fn(const bk_tensor *t)
     if (!name)
         Py_RETURN_NONE;
     lock_take();
-    node *place = tensor_edge(t), *seen = seen_at(place);
+    node *place = tensor_edge(t), *end = shown_end(place), *seen = end ? end : place;
     node *to = seen ? composed_function(function_at(seen, &number), &number) : NULL;
     PyObject *f = to ? grad_fn_new(to, seen != place || place->op == OP_output ? NULL : name) : NULL;
     lock_give();
@@ -223,9 +214,11 @@ static PyObject *grad_fn_name(PyObject *self, PyObject *unused)
 {
     (void)unused;
     const grad_fn *f = (grad_fn *)self;
-    bool engine = f->place->op == OP_leaf || strcmp(f->name, "CopySlices") == 0 ||
-                  strcmp(f->name, "CopyBackwards") == 0; /* the engine's own, not an op's */
-    return PyUnicode_FromFormat("%s%s", engine ? "torch::autograd::" : "", f->name);
+    static const char *const engine[] = { "AccumulateGrad", "CopySlices", "CopyBackwards", "NotImplemented" };
+    bool own = false; /* the engine's, not an op's */
+    for (size_t i = 0; i < sizeof engine / sizeof *engine; i++)
+        own |= strcmp(f->name, engine[i]) == 0;
+    return PyUnicode_FromFormat("%s%s", own ? "torch::autograd::" : "", f->name);
 }
 
 static PyObject *grad_fn_repr(PyObject *self)
@@ -239,8 +232,8 @@ static PyObject *grad_fn_repr(PyObject *self)
 static PyObject *function_pair(node *edge)
 {
     int number = 0;
-    edge = seen_at(edge);
-    node *to = edge && edge->op != OP_nowhere ? composed_function(function_at(edge, &number), &number) : NULL;
+    edge = shown_end(edge);
+    node *to = edge ? composed_function(function_at(edge, &number), &number) : NULL;
     PyObject *f = to ? grad_fn_new(to, NULL) : Py_NewRef(Py_None);
     return f ? Py_BuildValue("(Ni)", f, number) : NULL;
 }
@@ -257,24 +250,13 @@ static PyObject *step_pair(node *place, int step, int number)
     return f ? Py_BuildValue("(Ni)", f, number) : NULL;
 }
 
-static PyObject *functions_at(node *const *edges, int count)
+/* ((function, number of its output), ...): one for each input; (None, 0) where no gradient goes. */
+static PyObject *grad_fn_next(PyObject *self, void *unused)
 {
-    PyObject *all = PyTuple_New(count);
-    for (int k = 0; all && k < count; k++) {
-        PyObject *pair = function_pair(before_cast(edges[k]));
-        if (!pair) {
-            Py_DECREF(all);
-            return NULL;
-        }
-        PyTuple_SET_ITEM(all, k, pair);
-    }
-    return all;
-}
-
-static PyObject *next_of_composed(node *n, int step)
-{
+    (void)unused;
+    const grad_fn *f = (grad_fn *)self;
     composed_way *ways = NULL;
-    int count = composed_ways(n, step, &ways);
+    int count = shown_ways(f->place, f->step, &ways);
     PyObject *all = count < 0 ? PyErr_NoMemory() : PyTuple_New(count);
     for (int k = 0; all && k < count; k++) {
         PyObject *pair =
@@ -284,52 +266,72 @@ static PyObject *next_of_composed(node *n, int step)
         else
             Py_CLEAR(all);
     }
-    mem_free(ways); /* borrowed places */
+    if (count >= 0)
+        mem_free(ways); /* borrowed places */
     return all;
 }
 
-/* An op in place of a view is one function with the write: it has the base where the op had the view. */
-static PyObject *next_of_part(const node *n)
+/* --- calling one ----------------------------------------------------------------------------------------------------
+ */
+
+/* The gradients that it was called with; -1: they are no such thing. */
+static int read_gradients(PyObject *args, int wanted, bk_tensor **out)
 {
-    node *op = n->edge[1], **edges = NULL;
-    node *const *own;
-    int count = op->composed ? composed_edges(op, &edges) : place_edges(op, &own);
-    node **all = count > 0 ? mem_alloc((size_t)count * sizeof *all) : NULL;
-    for (int k = 0; all && k < count; k++)
-        all[k] = k == 0 ? n->edge[0] : edges ? edges[k] : own[k];
-    PyObject *list = all ? functions_at(all, count) : PyErr_NoMemory();
-    mem_free(all);
-    mem_free(edges); /* borrowed places */
-    return list;
+    if (PyTuple_GET_SIZE(args) != wanted) {
+        PyErr_Format(PyExc_TypeError, "expected %d arguments, got %zd instead", wanted, PyTuple_GET_SIZE(args));
+        return -1;
+    }
+    for (int i = 0; i < wanted; i++) {
+        PyObject *g = PyTuple_GET_ITEM(args, i);
+        if (g != Py_None && !py_is_tensor(g)) {
+            PyErr_Format(PyExc_TypeError, "argument %d is not a Variable", i);
+            return -1;
+        }
+        out[i] = g == Py_None ? NULL : ((py_tensor *)g)->t;
+    }
+    return 0;
 }
 
-/* ((function, number of its output), ...): one for each input; (None, 0) where no gradient goes. */
-static PyObject *grad_fn_next(PyObject *self, void *unused)
+/* One gradient as it is, several as a tuple. Steals them and both arrays. */
+static PyObject *gradients_tuple(bk_tensor **grads, composed_way *ways, int count)
 {
-    (void)unused;
-    const grad_fn *f = (grad_fn *)self;
-    node *n = f->place;
-    if (n->composed)
-        return next_of_composed(n, f->step);
-    node *const *own;
-    while (n->op == OP_view && n->attr.region.add && n->attr.region.tape >> REGION_OP_SHIFT == WRITE_part &&
-           n->edge[0]->op != OP_leaf)
-        n = n->edge[0]; /* the op whose result a tensor took in place */
-    if (n->op == OP_update && n->attr.region.tape >> REGION_OP_SHIFT == WRITE_through && n->edge[1] &&
-        n->edge[1]->op != OP_function && n->edge[1]->op != OP_output && n->edge[1]->op != OP_leaf)
-        return next_of_part(n);
-    int count = place_edges(n, &own);
-    if (n->op == EW_pow && !own[1]) /* by a number; by a tensor it has a row */
-        count = 1;
-    view_op ops[MAX_VIEW_STEPS];
-    if (f->step + 1 < view_steps(n, ops)) {
-        PyObject *pair = step_pair(n, f->step + 1, 0), *all = pair ? PyTuple_Pack(1, pair) : NULL;
-        Py_XDECREF(pair);
-        return all;
+    PyObject *all = PyTuple_New(count);
+    for (int k = 0; k < count; k++) {
+        PyObject *g = grads[k] ? py_wrap(grads[k]) : Py_NewRef(Py_None);
+        if (all && g)
+            PyTuple_SET_ITEM(all, k, g);
+        else
+            Py_CLEAR(all);
     }
-    if (place_is_copy(n) && n->attr.region.tape >> REGION_OP_SHIFT == WRITE_copy) /* over what is on no tape */
-        return functions_at((node *[]){ NULL, own[0] }, 2);
-    return functions_at(own, count);
+    mem_free(grads);
+    mem_free(ways);
+    if (all && count == 1)
+        Py_SETREF(all, Py_NewRef(PyTuple_GET_ITEM(all, 0)));
+    return all;
+}
+
+/* y.grad_fn(g): the gradients for where next_functions lead to. A leaf's takes g. */
+static PyObject *grad_fn_call(PyObject *self, PyObject *args, PyObject *named)
+{
+    const grad_fn *f = (grad_fn *)self;
+    if (f->place->op == OP_function && py_function_context(f->place) && !is_own_function(f->place))
+        return PyErr_Format(PyExc_TypeError, "'%s' object is not callable", f->name);
+    if (named && PyDict_GET_SIZE(named)) {
+        PyErr_SetString(PyExc_TypeError, "keyword arguments are not supported");
+        return NULL;
+    }
+    int wanted = shown_results(f->place), count = 0;
+    bk_tensor *gradients[wanted + 1], **grads = NULL;
+    composed_way *ways = NULL;
+    if (read_gradients(args, wanted, gradients) < 0)
+        return NULL;
+    bool was = gil_say(true);
+    if (f->place->op == OP_leaf)
+        count = backward_take(f->place, gradients[0]);
+    else
+        count = shown_call(f->place, f->step, gradients, &ways, &grads);
+    gil_unsay(was);
+    return count < 0 ? py_raise() : gradients_tuple(grads, ways, count);
 }
 
 static PyObject *grad_fn_metadata(PyObject *self, void *unused)
@@ -361,44 +363,16 @@ static PyObject *grad_fn_requires_grad(PyObject *self, void *unused)
     Py_RETURN_TRUE;
 }
 
-/* --- what it saved --------------------------------------------------------------------------------------------------
+/* --- attributes of its own ------------------------------------------------------------------------------------------
  */
 
-/* PyTorch's names for the operands that a gradient reads, by the number of operands; the last is the result's. */
-static const char *const saved_names[] = { "_saved_self", "_saved_other", "_saved_value", "_saved_result" };
-enum { RESULT = MAX_INPUTS };
-
-static uint8_t values_read(const node *n) { return n->op == OP_function ? 0 : place_values_read(n); }
-
-static const char *saved_name(const node *n, int k)
+/* The user's backward, called with the gradients alone. */
+static PyObject *applied_backward(PyObject *ctx)
 {
-    return n->op == OP_matmul && k == 1 ? "_saved_mat2" : saved_names[k];
-}
-
-static PyObject *saved_value(const node *n, int k)
-{
-    const hooks *h = n->extra;
-    if (h && h->lists[HOOK_PACKED]) {
-        bk_tensor *slots[MAX_INPUTS + 1] = { 0 };
-        bool good = py_unpack_slots(h->lists[HOOK_PACKED], slots) == 0;
-        for (int i = 0; i <= RESULT; i++)
-            if (i != k || !good)
-                bk_release(slots[i]);
-        return good ? py_wrap(slots[k]) : NULL;
-    }
-    if (n->flags & NODE_FREED || (k < RESULT && !n->in[k]))
-        return py_refuse_freed();
-    lock_take();
-    if (k < RESULT && n->edge[k] && n->edge[k]->op == OP_leaf) { /* as it is now, if that is what it was */
-        track *leaf = n->edge[k]->extra;
-        bk_tensor *t = leaf->cell && leaf->cell->value == n->in[k] ? track_tensor(leaf) : tensor_at(n->in[k], NULL);
-        lock_give();
-        return py_wrap(t);
-    }
-    node *value = k == RESULT ? (node *)n : n->in[k];
-    bk_tensor *t = tensor_at(value, k == RESULT ? (node *)n : n->edge[k]);
-    lock_give();
-    return py_wrap(t);
+    PyObject *backward = PyObject_GetAttrString((PyObject *)Py_TYPE(ctx), "backward");
+    PyObject *bound = backward ? PyMethod_New(backward, ctx) : NULL;
+    Py_XDECREF(backward);
+    return bound;
 }
 
 /* Attributes that are not the type's: saved values, and of a custom function those of its ctx. */
@@ -411,16 +385,23 @@ static PyObject *grad_fn_getattr(PyObject *self, PyObject *name)
     PyObject *ctx = n->op == OP_function ? py_function_context(n) : NULL;
     if (ctx) {
         PyErr_Clear();
+        if (PyUnicode_CompareWithASCIIString(name, "apply") == 0) /* to the ctx, that of a forward */
+            return applied_backward(ctx);
         if ((found = PyObject_GetAttr(ctx, name)) || !PyErr_ExceptionMatches(PyExc_AttributeError))
             return found;
         return PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'", ((grad_fn *)self)->name, name);
     }
-    for (int k = 0; k <= RESULT; k++)
-        if (values_read(n) >> k & 1 && PyUnicode_CompareWithASCIIString(name, saved_name(n, k)) == 0) {
-            PyErr_Clear();
-            return saved_value(n, k);
-        }
-    return NULL;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    found = PyUnicode_Check(name) ? py_saved_attribute(n, ((grad_fn *)self)->step, PyUnicode_AsUTF8(name)) : NULL;
+    if (found || PyErr_Occurred()) {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+    } else {
+        PyErr_Restore(type, value, trace);
+    }
+    return found;
 }
 
 static int grad_fn_setattr(PyObject *self, PyObject *name, PyObject *value)
@@ -438,12 +419,8 @@ static PyObject *grad_fn_dir(PyObject *self, PyObject *unused)
     PyObject *names = PyObject_CallMethod((PyObject *)&PyBaseObject_Type, "__dir__", "O", self);
     PyObject *list = names ? PySequence_List(names) : NULL, *more = ctx ? PyObject_Dir(ctx) : NULL;
     Py_XDECREF(names);
-    for (int k = 0; list && k <= RESULT; k++) {
-        PyObject *name = values_read(n) >> k & 1 ? PyUnicode_FromString(saved_name(n, k)) : NULL;
-        if (name && PyList_Append(list, name) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(name);
-    }
+    if (list && py_saved_names(n, list) < 0)
+        Py_CLEAR(list);
     if (list && more && PyList_SetSlice(list, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX, more) < 0)
         Py_CLEAR(list);
     Py_XDECREF(more);
@@ -492,6 +469,7 @@ static PyMemberDef members[] = {
 static PyType_Slot slots[] = {
     { Py_tp_dealloc, grad_fn_dealloc },
     { Py_tp_repr, grad_fn_repr },
+    { Py_tp_call, grad_fn_call },
     { Py_tp_getattro, grad_fn_getattr },
     { Py_tp_setattro, grad_fn_setattr },
     { Py_tp_methods, methods },

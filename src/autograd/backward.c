@@ -26,7 +26,8 @@ static HOT_THREAD_LOCAL pass *running;
 /* How many inputs of a place could have a gradient, those that want none included; from which on is *first. */
 static int place_edge_count(const node *n, int *first)
 {
-    const uint8_t never = op_get(n->op)->constants;
+    bool power_of_number = n->op == EW_pow && !n->composed; /* one of two tensors has a row of composed.def */
+    const uint8_t never = op_get(n->op)->constants | power_of_number << 1;
     write_op op = n->op == OP_update ? (write_op)(n->attr.region.tape >> REGION_OP_SHIFT) : WRITE_part;
     int count = 0, inputs = op == WRITE_zero || op == WRITE_fill || op == WRITE_part_filled ? 1 : n->inputs;
     *first = 0;
@@ -106,11 +107,13 @@ static void pass_free(pass *p)
 static int send_as(pass *p, node *edge, bk_tensor *g, bool fresh)
 {
     step *s = &p->steps[edge->visit];
-    if (!s->wanted)
+    if (!s->wanted && !p->only)
         return 0;
     if (tensor_dtype(g) != edge->dtype &&
         !(g = bk_to(g, (bk_dtype)edge->dtype))) /* a number of more precision met it */
         return -1;
+    if (!s->wanted)
+        return excursion_send(p->only, edge, g);
     if (!s->grad) {
         s->grad = bk_retain(g);
         s->own = fresh;
@@ -146,7 +149,7 @@ static int send_view(pass *p, node *n, bk_tensor *g)
 {
     step *s = &p->steps[n->edge[0]->visit];
     bk_tensor *reordered;
-    if (!s->wanted)
+    if (!s->wanted && !p->only)
         return 0;
     if (reorder_gradient(n, g, &reordered))
         return reordered ? send(p, n->edge[0], reordered) : -1;
@@ -156,7 +159,7 @@ static int send_view(pass *p, node *n, bk_tensor *g)
         return -1;
     if (into)
         return 0;
-    if (s->grad)
+    if (s->grad || !s->wanted)
         return send(p, n->edge[0], sum);
     s->grad = bk_retain(sum);
     s->own = true;
@@ -332,7 +335,7 @@ static int send_function(pass *p, step *s)
     int status = function_backward(n, results, grads);
     if (status == 0 && anomaly_check)
         status = look_at(n, grads, count);
-    if (status == 0 && function_closure(n)->hooks)
+    if (status == 0 && function_closure(n)->hooks && !p->only)
         status = run_after(s, grads, count);
     for (int i = 0; i < count; i++) {
         node *edge = function_edges(n)[i];
@@ -462,11 +465,14 @@ static int check_leaves(node *n)
     return 0;
 }
 
+/* Whether the pass wants what goes to this place (NULL: nowhere). Hooks see no other gradients, as in PyTorch. */
+static bool wants(const pass *p, const node *to) { return to && p->steps[to->visit].wanted; }
+
 /* What a rule gives is the scope's. */
-static int run_after_rule(step *s, bk_tensor *grads[static MAX_INPUTS])
+static int run_after_rule(const pass *p, step *s, bk_tensor *grads[static MAX_INPUTS])
 {
     for (int k = 0; k < MAX_INPUTS; k++)
-        bk_retain(grads[k]);
+        grads[k] = grads[k] && wants(p, s->node->edge[k]) ? bk_retain(grads[k]) : NULL;
     int first, count = place_edge_count(s->node, &first), status = run_after(s, grads + first, count);
     for (int k = 0; k < MAX_INPUTS; k++)
         if (grads[k])
@@ -555,7 +561,8 @@ static int send_rule(pass *p, step *s)
         return refuse_second_time();
     if (s->grad && apply_rule(n, s->grad, grads) < 0)
         return -1;
-    if ((anomaly_check && look_at(n, grads, MAX_INPUTS) < 0) || (n->extra && run_after_rule(s, grads) < 0))
+    if ((anomaly_check && look_at(n, grads, MAX_INPUTS) < 0) ||
+        (n->extra && !p->only && run_after_rule(p, s, grads) < 0))
         return -1;
     for (int k = 0; k < MAX_INPUTS; k++)
         if (grads[k] && n->edge[k] && send_as(p, n->edge[k], grads[k], n->op == OP_update && update_clears(n)) < 0)
@@ -578,10 +585,51 @@ static int deliver(pass *p, step *s)
     return 0;
 }
 
+/* The function at a step is one of several records to PyTorch's users: its hooks see the gradients of its arguments,
+ * which are sent on from here. What PyTorch has further functions for is gone through, too. */
+static int send_several(pass *p, step *s)
+{
+    enum { MOST = 16 }; /* as many as a row of composed.def has functions */
+    struct {
+        int step;
+        bk_tensor *g;
+    } left[MOST] = { { 0, bk_retain(s->grad) } };
+    int status = 0;
+    for (int n = 1; n > 0;) {
+        int step = left[--n].step;
+        bk_tensor *g = left[n].g, **grads = NULL;
+        composed_way *ways = NULL;
+        int count = status < 0 ? 0 : shown_call(s->node, step, &g, &ways, &grads);
+        for (int k = 0; k < count && !shown_is_list(s->node); k++)
+            if (grads[k] && !ways[k].step && !wants(p, shown_end(ways[k].place))) {
+                bk_release(grads[k]);
+                grads[k] = NULL;
+            }
+        status = count < 0 ? -1 : status == 0 && !step ? run_after(s, grads, count) : status;
+        bk_release(g);
+        for (int k = 0; k < count; k++) {
+            node *to = shown_end(ways[k].place);
+            if (status == 0 && grads[k] && ways[k].step && n < MOST) {
+                left[n].step = ways[k].step;
+                left[n++].g = grads[k];
+            } else if (status == 0 && grads[k] && to) {
+                status = send_own(p, to, grads[k]);
+            } else {
+                bk_release(grads[k]);
+            }
+        }
+        if (count >= 0) {
+            mem_free(ways);
+            mem_free(grads);
+        }
+    }
+    return status;
+}
+
 static int run_step(pass *p, step *s)
 {
     bool create_graph = p->call->create_graph, take = p->call->results;
-    const hooks *h = hooks_of(s->node);
+    const hooks *h = p->only ? NULL : hooks_of(s->node);
     bool end = s->asked && p->call->inputs_are_ends; /* its hooks run where the caller sends the gradient on */
     if ((h && !end && run_hooks(s, h) < 0) || (s->grad && s->asked && take && deliver(p, s) < 0))
         return -1;
@@ -589,6 +637,8 @@ static int run_step(pass *p, step *s)
         return 0;
     if (h && run_before(s, h) < 0)
         return -1;
+    if (h && h->lists[HOOK_AFTER] && s->grad && shown_is_several(s->node))
+        return send_several(p, s);
     switch (s->node->op) {
     case OP_leaf: return send_leaf(s, h, create_graph);
     case OP_forward: return s->grad && p->tangents ? send(p, s->node->edge[0], s->grad) : 0;
@@ -793,6 +843,82 @@ int backward_record(const backward_call *call)
         bk_release(call->results[i]);
         call->results[i] = NULL;
     }
+    return status;
+}
+
+/* The results' gradients at the first step. */
+static int start_through(pass *p, bk_tensor *const *gradients)
+{
+    int count;
+    step *s = step_of(p, p->only->place);
+    bk_tensor **results = results_of(s, &count);
+    for (int i = 0; results && i < count; i++)
+        results[i] = bk_retain(gradients[i]);
+    return results ? 0 : -1;
+}
+
+static int run_through(pass *p, bk_tensor *const *gradients)
+{
+    lock_take();
+    p->outputs[0] = node_retain(p->only->place);
+    int status = pass_collect(p) ? 0 : -1;
+    lock_give();
+    status = status < 0 ? -1 : start_through(p, gradients);
+    for (int i = 0; status == 0 && i < p->count; i++) {
+        p->only->at = p->steps[i].node;
+        status = pass_run(p, i, i + 1);
+    }
+    return status;
+}
+
+int backward_through(excursion *e, bk_tensor *const *gradients)
+{
+    step few[FEW_STEPS];
+    const backward_call call = { .output_count = 1, .retain_graph = true, .create_graph = grad_enabled() };
+    pass p = { .call = &call,
+               .steps = few,
+               .few = few,
+               .capacity = FEW_STEPS,
+               .number = next_sequence,
+               .around = running,
+               .only = e };
+    p.outputs = p.few_outputs;
+    running = &p;
+    bk_scope_push();
+    int status = run_through(&p, gradients);
+    bk_scope_pop();
+    running = p.around;
+    pass_free(&p);
+    return status;
+}
+
+/* A gradient that nobody has checked in the sizes of a leaf. */
+static bk_tensor *in_sizes_of(const track *k, bk_tensor *g)
+{
+    char own[200], met[200];
+    const layout *l = k->layout;
+    if (g->layout->plain == l->plain)
+        return g;
+    bk_tensor *zeros = bk_zeros(l->ndim, l->sizes, tensor_dtype(g)), *sum = zeros ? bk_add(zeros, g) : NULL;
+    if (sum && sum->layout->plain != l->plain)
+        return error_null(BK_RUNTIME_ERROR, "output with shape %s doesn't match the broadcast shape %s",
+                          layout_text(l, own), layout_text(sum->layout, met));
+    return sum;
+}
+
+/* A leaf that is called takes the gradient, as at the end of a pass. */
+int backward_take(node *leaf, bk_tensor *g)
+{
+    step s = { .node = leaf };
+    const hooks *h = hooks_of(leaf);
+    bk_scope_push();
+    s.grad = g ? in_sizes_of(leaf->extra, g) : NULL;
+    int status = g && !s.grad ? -1 : 0;
+    if (s.grad)
+        status = accumulate(leaf->extra, s.grad, !grad_enabled());
+    if (status == 0)
+        status = run_accumulated(&s, h);
+    bk_scope_pop();
     return status;
 }
 

@@ -17,6 +17,11 @@ typedef struct backward_call {
 } backward_call;
 
 int backward_record(const backward_call *call);
+/* A pass through one function, of which these are the gradients of the results: no hooks, and saved values stay. */
+struct excursion;
+int backward_through(struct excursion *e, bk_tensor *const *gradients);
+/* A leaf takes a gradient (NULL: none), and who waits for that runs. */
+int backward_take(struct node *leaf, bk_tensor *g);
 /* A number for the pass that is running in this thread, the innermost one; 0: none. Whether it comes to a place. */
 uint64_t backward_number(void);
 bool backward_reaches(const struct node *place);

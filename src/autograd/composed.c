@@ -141,32 +141,39 @@ const char *composed_name(const node *place)
     return row && word_of(row) ? product_name(word_of(row), place) : NULL;
 }
 
-/* Views and casts that the function made of its arguments, and that PyTorch shows. */
-static bool is_shown(const node *n)
+bool composed_shows_views(const node *place) { return strchr(row_of(place)->arguments, '^'); }
+
+bool composed_shows(const node *n)
 {
     return (n->op == OP_view && !n->attr.region.add) || (n->op == OP_cast && n->attr.i[0] != n->dtype);
 }
 
+/* What is left to look at: a place, and the one that led there. */
+static bool push_edge(trail *work, const node *from, node *to)
+{
+    return trail_push(work, (node *)from) && trail_push(work, to);
+}
+
 /* The places outside of the function that its records lead to, in the order in which they are met: once each, or
- * (`all`) as often as they are. views: those of arguments count as outside. */
-static bool find_outside(const node *place, bool all, bool views, trail *found)
+ * (`all`) as often as they are. by: where each was met from; or NULL. */
+static bool find_outside(const node *place, bool all, trail *found, trail *by)
 {
     trail work = { 0 }, seen = { 0 };
     uint64_t start = place->sequence - place->span;
-    bool good = trail_push(&work, (node *)place);
+    bool views = composed_shows_views(place), good = push_edge(&work, NULL, (node *)place);
     while (good && work.count) {
-        node *n = work.v[--work.count];
-        bool inside = n->op != OP_leaf && n->sequence >= start && !(views && n != place && is_shown(n));
+        node *n = work.v[--work.count], *from = work.v[--work.count];
+        bool inside = n->op != OP_leaf && n->sequence >= start && !(views && n != place && composed_shows(n));
         if (n->flags & NODE_MARK)
             continue;
-        if (!inside && !(good = trail_push(found, n)))
+        if (!inside && !(good = trail_push(found, n) && (!by || trail_push(by, from))))
             break;
         if (inside || !all)
             good = trail_meet(&seen, n);
         int count = n->op == OP_function ? function_inputs(n) : MAX_INPUTS;
         node *const *edges = n->op == OP_function ? function_edges(n) : n->edge;
         for (int k = inside ? count - 1 : -1; good && k >= 0; k--)
-            good = !edges[k] || trail_push(&work, edges[k]);
+            good = !edges[k] || push_edge(&work, n, edges[k]);
     }
     trail_unmark(&seen);
     trail_free(&work);
@@ -174,9 +181,22 @@ static bool find_outside(const node *place, bool all, bool views, trail *found)
     return good;
 }
 
+bool composed_crossings(const node *place, trail *out)
+{
+    trail found = { 0 }, by = { 0 };
+    lock_take();
+    bool good = find_outside(place, true, &found, &by);
+    lock_give();
+    for (int i = 0; good && i < found.count; i++)
+        good = push_edge(out, by.v[i], found.v[i]);
+    trail_free(&found);
+    trail_free(&by);
+    return good;
+}
+
 /* What was found belongs to the arguments that gradients go to, one after the other as the row says; one place may be
  * that of several. */
-static int arrange(const composed *row, uint8_t reached, const trail *found, node ***out)
+static int arrange(const composed *row, uint8_t reached, const trail *found, node ***out, int ranks[static 8])
 {
     int count = (int)strcspn(row->arguments, FLAGS), last = 0;
     node *of[8] = { 0 };
@@ -193,24 +213,33 @@ static int arrange(const composed *row, uint8_t reached, const trail *found, nod
     int n = 0;
     for (const char *argument = order ? order + 1 : "0123456789"; *argument >= '0' && *argument <= '9'; argument++)
         for (int i = 0; i < count; i++)
-            if (row->arguments[i] == *argument || row->arguments[i] - 'a' == *argument - '0')
+            if (row->arguments[i] == *argument || row->arguments[i] - 'a' == *argument - '0') {
+                ranks[n] = i;
                 (*out)[n++] = of[i];
+            }
     return n;
 }
 
 int composed_edges(const node *place, node ***out)
 {
+    int ranks[8];
+    return composed_edges_ranked(place, out, ranks);
+}
+
+int composed_edges_ranked(const node *place, node ***out, int ranks[static 8])
+{
     const composed *row = row_of(place);
     bool list = row->arguments[0] == '*', all = list || strchr(row->arguments, '+');
     trail found = { 0 };
     lock_take();
-    bool good = find_outside(place, all, strchr(row->arguments, '^'), &found);
+    bool good = find_outside(place, all, &found, NULL);
     lock_give();
     if (good && list) {
+        memset(ranks, 0, 8 * sizeof *ranks);
         *out = found.v;
         return found.count;
     }
-    int count = good ? arrange(row, place->reached, &found, out) : -1;
+    int count = good ? arrange(row, place->reached, &found, out, ranks) : -1;
     trail_free(&found);
     return count;
 }
@@ -374,24 +403,53 @@ static composed_way way_of(const node *place, const char *steps, const char *ite
         bool step = *end == '&';
         if (step && !step_reaches(at_path(place, item + 1), atoi(end + 1)))
             return (composed_way){ 0 };
-        return (composed_way){ step ? atoi(end + 1) : 0, step ? output_of(end) : 0, at_path(place, item + 1) };
+        return (composed_way){ step ? atoi(end + 1) : 0, step ? output_of(end) : 0, at_path(place, item + 1), -1 };
     }
     const char *name = *item == '&' ? step_at(steps, atoi(item + 1)) : item;
     if (!is_name(name))
         return (composed_way){ .place = edge_at(a, name) };
     if (!item_reaches(place, steps, a, name))
         return (composed_way){ 0 };
-    return (composed_way){ step_number(steps, name), output_of(item), (node *)place };
+    return (composed_way){ step_number(steps, name), output_of(item), (node *)place, -1 };
+}
+
+/* The first argument of an item that is none of `named`, which it is added to then; -1: there is none. */
+static int argument_of(const char *at, int count, unsigned *named)
+{
+    for (const char *end = item_end(at); at < end; at = after(at)) {
+        int k = *at - '0';
+        bool leads = isdigit((unsigned char)*at) || (is_name(at) && *after(at) != '(');
+        for (k = is_name(at) ? 0 : k; leads && k < count; k++) {
+            if (!(*named >> k & 1)) {
+                *named |= 1U << k;
+                return k;
+            }
+            if (!is_name(at))
+                break;
+        }
+    }
+    return -1;
 }
 
 static int ways_of_list(const node *place, const char *steps, const char *list, const arguments *a, composed_way *out)
 {
     int n = 0;
+    unsigned named = 0;
     for (const char *at = list, *end; *at && *at != ')'; at = *end == ',' ? end + 1 : end) {
         end = item_end(at);
-        out[n++] = way_of(place, steps, at, a);
+        out[n] = way_of(place, steps, at, a);
+        out[n++].argument = argument_of(at, a->count, &named);
     }
     return n;
+}
+
+/* The list that a step leads to; NULL: all arguments. */
+static const char *list_of(const char *steps, int step)
+{
+    if (!steps || !step)
+        return steps;
+    const char *end = after(step_at(steps, step));
+    return *end == '(' ? end + 1 : NULL;
 }
 
 int composed_ways(const node *place, int step, composed_way **out)
@@ -399,20 +457,85 @@ int composed_ways(const node *place, int step, composed_way **out)
     char room[STEPS_ROOM];
     arguments a = { 0 };
     a.count = composed_edges(place, &a.edges);
-    const char *steps = steps_of(place, &a, room), *list = steps;
-    if (list && step) {
-        const char *end = after(step_at(steps, step));
-        list = *end == '(' ? end + 1 : NULL;
-    }
+    const char *steps = steps_of(place, &a, room), *list = list_of(steps, step);
     size_t size = list ? strlen(list) : (size_t)(a.count > 0 ? a.count : 1);
     *out = a.count < 0 ? NULL : mem_alloc_zero(size * sizeof **out);
     int count = *out ? a.count : -1;
     for (int k = 0; !list && k < count; k++)
-        (*out)[k].place = a.edges[k];
+        (*out)[k] = (composed_way){ .place = a.edges[k], .argument = k };
     if (list && count >= 0)
         count = ways_of_list(place, steps, list, &a, *out);
     mem_free(a.edges);
     return count;
+}
+
+/* --- where the work is -----------------------------------------------------------------------------------------------
+ */
+
+/* Whether the function of a step moves elements, and computes nothing. */
+static bool only_moves(const char *name)
+{
+    static const char *const names[] = { "View",      "UnsafeView", "Squeeze", "Unsqueeze", "T",
+                                         "Transpose", "Permute",    "Expand",  "Repeat",    "Clone" };
+    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i]);
+        if (strncmp(name, names[i], length) == 0 && strncmp(name + length, "Backward", strlen("Backward")) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whether all of an item is on the way to one argument. */
+static bool leads_to_one(const char *at, int count)
+{
+    unsigned named = 0;
+    argument_of(at, count, &named);
+    return argument_of(at, count, &named) < 0;
+}
+
+/* The step that stands for all of the records: the first that computes something and leads to one argument in each of
+ * its ways. */
+static int working_step(const node *place, const char *steps, int count)
+{
+    for (int at = 0;; at++) { /* a step that leads to one other leads to the next */
+        const char *list = list_of(steps, at), *end = list ? item_end(list) : NULL;
+        const bool passes = list && is_name(list) && (!*end || *end == ')');
+        if (!passes || (!only_moves(at ? step_at(steps, at) : composed_name(place)) && leads_to_one(list, count)))
+            return at;
+    }
+}
+
+static bool has_results(const composed *row)
+{
+    bool found = row->arguments[0] == '#';
+    for (int i = 0; i < composed_count && !found; i++)
+        found = composed_rows[i].arguments[0] == '#' && strcmp(composed_rows[i].arguments + 2, row->function) == 0;
+    return found;
+}
+
+int composed_work(const node *place)
+{
+    char room[STEPS_ROOM];
+    arguments a = { 0 };
+    a.count = composed_edges(place, &a.edges);
+    const int count = (int)strcspn(row_of(place)->arguments, FLAGS);
+    const char *steps = steps_of(place, &a, room);
+    int work = has_results(row_of(place)) || (steps && strchr(steps, '@')) ? -1 : working_step(place, steps, count);
+    const char *at = work < 0 ? NULL : list_of(steps, work);
+    for (const char *end; at && *at && *at != ')'; at = *end == ',' ? end + 1 : end) {
+        end = item_end(at);
+        if (!leads_to_one(at, count))
+            work = -1;
+    }
+    mem_free(a.edges);
+    return work;
+}
+
+bool composed_turns(const node *place, int step)
+{
+    char name[64];
+    composed_step_name(place, step, name);
+    return strcmp(name, "TBackward0") == 0;
 }
 
 void composed_step_name(const node *place, int step, char name[static 64])

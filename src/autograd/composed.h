@@ -7,6 +7,8 @@
 #define BK_AUTOGRAD_COMPOSED_H
 #include "core/tensor.h"
 
+struct trail;
+
 typedef struct composed {
     const char *function, *name, *arguments;
 } composed;
@@ -32,6 +34,10 @@ const char *composed_name(const node *place);
 /* Where a place that has a row leads to, in the order of the arguments; NULL where no gradient goes. The count, or -1
  * when memory is out; *out is the caller's to free. */
 int composed_edges(const node *place, node ***out);
+/* The same; ranks: which of the arguments a walk comes to first, and so on, for rows that are no lists. */
+int composed_edges_ranked(const node *place, node ***out, int ranks[static 8]);
+/* All edges that lead out of the function, in the order of that walk: v[2 k] leads to v[2 k + 1]. */
+bool composed_crossings(const node *place, struct trail *out);
 
 /* Functions that PyTorch has between the result and the arguments, and that are inside of ours, are shown as steps of
  * the place. They are numbered from 1 as the row names them; 0 is the result. */
@@ -39,9 +45,18 @@ typedef struct composed_way {
     int step;   /* 0: it leads to `place` (NULL: nowhere); else to this step of it */
     int number; /* which output of the step */
     node *place;
+    int argument; /* the first that it leads to, of those that no way before it does; -1: none */
 } composed_way;
 /* Where a step leads to; counts and frees as above. */
 int composed_ways(const node *place, int step, composed_way **out);
+/* The step that stands for all of the records: the first that computes something and leads to one argument in each of
+ * its ways. -1: there is none, where arguments meet further down, or results share a function. */
+int composed_work(const node *place);
+/* Whether a step is a transpose. */
+bool composed_turns(const node *place, int step);
+/* Views and casts that a function made of its arguments, and that PyTorch shows; whether it does for this place. */
+bool composed_shows(const node *n);
+bool composed_shows_views(const node *place);
 /* The name of a step that is not the result. */
 void composed_step_name(const node *place, int step, char name[static 64]);
 /* Which of several results a place is. */

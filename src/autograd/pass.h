@@ -5,6 +5,7 @@
 #ifndef BK_AUTOGRAD_PASS_H
 #define BK_AUTOGRAD_PASS_H
 #include "autograd/backward.h"
+#include "autograd/shown.h"
 #include "core/tensor.h"
 
 typedef struct step {
@@ -31,6 +32,7 @@ typedef struct pass {
     bool tangents;       /* goes through OP_forward */
     uint64_t number;     /* never used twice */
     struct pass *around; /* a function's backward may run a pass */
+    excursion *only;     /* of a pass through one function: what that is; else NULL */
 } pass;
 
 /* Collects the places under the outputs, and finds which of them are wanted. False: out of memory. */

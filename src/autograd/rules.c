@@ -16,6 +16,14 @@
 /* --- the rows of ops.def -------------------------------------------------------------------------------------------
  */
 
+/* A slope that changes with x at a kink only: its own gradient is 0, but is there for whoever asks, as in PyTorch. */
+static const bk_tensor *bent_at(const bk_tensor *x, bk_tensor *slope)
+{
+    if (!slope || !grad_enabled() || !tensor_tracked(x))
+        return slope;
+    return bk_where(bk_ones(0, NULL, BK_BOOL), slope, bk_sign(x));
+}
+
 /* y x^(y - 1), and 0 where y is 0. Of a number that is known: its power may cost less than pow. The base under a mask
  * is made 1: what is only masked afterwards comes back in the second derivative. */
 static const bk_tensor *power_gradient(const bk_tensor *g, const bk_tensor *x, const bk_tensor *y)

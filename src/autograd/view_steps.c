@@ -6,6 +6,8 @@
  * be told apart (x[0:1, 1:] from x[0, None, 1:]) is shown in the fewest steps. */
 #include "autograd/view_steps.h"
 
+#include <string.h>
+
 #include "core/handle.h"
 
 enum { FAR = 200, WIDTH = BK_MAX_NDIM + 1 };
@@ -87,24 +89,141 @@ static void measure(distances *d)
         }
 }
 
-int view_steps(const node *place, view_op out[static MAX_VIEW_STEPS])
+/* One of the functions, as it was called: on dimension `dim` of what was there by then. */
+typedef struct view_step {
+    view_op op;
+    int dim, of_whole; /* -1: of none */
+    int64_t start, step, size;
+} view_step;
+
+static view_step step_of_change(const distances *d, const change *c, int i, int j)
 {
+    view_step s = { .op = c->op, .dim = i - c->of_view, .of_whole = j - 1, .step = 1, .size = 1 };
+    if (c->op == VIEW_unsqueeze)
+        s.of_whole = -1;
+    if (c->op == VIEW_slice) {
+        int64_t by = d->whole->strides[j - 1];
+        s.size = d->view->sizes[i - 1];
+        s.step = by && s.size > 1 ? d->view->strides[i - 1] / by : 1;
+    }
+    return s;
+}
+
+/* The steps, the last first; how many, 1 for whatever is no index. */
+static int find_steps(const node *place, view_step out[static MAX_VIEW_STEPS])
+{
+    out[0] = (view_step){ .of_whole = -1 };
     if (place->op != OP_view || place_is_copy(place))
         return 1;
-    distances d = { .view = place->layout,
-                    .whole = place->attr.region.layout,
-                    .last = (view_op)(place->attr.region.tape >> REGION_OP_SHIFT) };
+    distances d = { .view = place->layout, .whole = place->attr.region.layout };
+    d.last = (view_op)(place->attr.region.tape >> REGION_OP_SHIFT);
     int i = d.view->ndim, j = d.whole->ndim, n = 0;
-    out[0] = d.last;
+    out[0].op = d.last;
     measure(&d);
     if (d.ended[i][j] >= FAR)
         return 1;
     while (i || j) {
         const change *c = best_change(&d, i, j, n == 0);
         if (c->op != VIEW_alias)
-            out[n++] = c->op;
+            out[n++] = step_of_change(&d, c, i, j);
         i -= c->of_view;
         j -= c->of_whole;
     }
     return n;
+}
+
+int view_steps(const node *place, view_op out[static MAX_VIEW_STEPS])
+{
+    view_step steps[MAX_VIEW_STEPS];
+    int n = find_steps(place, steps);
+    for (int k = 0; k < n; k++)
+        out[k] = steps[k].op;
+    return n;
+}
+
+/* --- gradients ------------------------------------------------------------------------------------------------------
+ */
+
+/* Where each cut begins: the offset is a sum over their strides, of which the largest has the first share. */
+static void find_starts(const node *place, view_step *steps, int n)
+{
+    const layout *whole = place->attr.region.layout;
+    int64_t left = place->attr.region.offset;
+    for (int done = 0; done < n; done++) {
+        view_step *next = NULL;
+        for (int k = 0; k < n; k++) {
+            bool later = steps[k].of_whole < 0 || steps[k].start >= 0;
+            if (!later && (!next || whole->strides[steps[k].of_whole] > whole->strides[next->of_whole]))
+                next = &steps[k];
+        }
+        if (!next)
+            return;
+        int64_t stride = whole->strides[next->of_whole], most = whole->sizes[next->of_whole] - 1;
+        most -= next->size > 0 ? (next->size - 1) * next->step : 0;
+        next->start = stride && left / stride < most ? left / stride : stride && most > 0 ? most : 0;
+        left -= next->start * stride;
+    }
+}
+
+static int find_calls(const node *place, view_step steps[static MAX_VIEW_STEPS])
+{
+    int n = find_steps(place, steps);
+    for (int k = 0; k < n; k++)
+        steps[k].start = -1;
+    find_starts(place, steps, n);
+    return n;
+}
+
+void view_step_numbers(const node *place, int step, int64_t out[static 4])
+{
+    view_step steps[MAX_VIEW_STEPS];
+    find_calls(place, steps);
+    const view_step *s = &steps[step];
+    int64_t end = s->start + (s->size ? (s->size - 1) * s->step + 1 : 0);
+    int64_t whole = s->of_whole < 0 ? 0 : place->attr.region.layout->sizes[s->of_whole];
+    out[0] = s->dim;
+    out[1] = s->start;
+    out[2] = end + s->step - 1 >= whole ? INT64_MAX : end;
+    out[3] = s->step;
+}
+
+int view_step_sizes(const node *place, int step, int64_t out[static BK_MAX_NDIM])
+{
+    view_step steps[MAX_VIEW_STEPS];
+    const layout *whole = place->attr.region.layout;
+    int n = find_steps(place, steps), ndim = whole->ndim;
+    memcpy(out, whole->sizes, (size_t)ndim * sizeof *out);
+    for (int k = n - 1; k > step; k--) {
+        const view_step *s = &steps[k];
+        int more = s->op == VIEW_unsqueeze, less = s->op == VIEW_select;
+        memmove(out + s->dim + more, out + s->dim + less, (size_t)(ndim - s->dim - less) * sizeof *out);
+        ndim += more - less;
+        if (!less)
+            out[s->dim] = s->size;
+    }
+    return ndim;
+}
+
+static bk_tensor *take_step(const view_step *s, bk_tensor *t)
+{
+    switch (s->op) {
+    case VIEW_select: return bk_select(t, s->dim, s->start);
+    case VIEW_unsqueeze: return bk_unsqueeze(t, s->dim);
+    default: return bk_slice(t, s->dim, s->start, s->start + (s->size ? (s->size - 1) * s->step + 1 : 0), s->step);
+    }
+}
+
+bk_tensor *view_step_gradient(const node *place, int step, bk_tensor *g)
+{
+    view_step steps[MAX_VIEW_STEPS];
+    const layout *whole = place->attr.region.layout;
+    int n = find_calls(place, steps);
+    bk_tensor *before = bk_zeros(whole->ndim, whole->sizes, tensor_dtype(g));
+    for (int k = n - 1; before && k > step; k--)
+        before = take_step(&steps[k], before);
+    if (!before || steps[step].op == VIEW_unsqueeze)
+        return before ? bk_reshape(g, before->layout->ndim, before->layout->sizes) : NULL;
+    bk_tensor *all = bk_zeros(before->layout->ndim, before->layout->sizes, tensor_dtype(g));
+    bk_tensor *part = all ? take_step(&steps[step], all) : NULL;
+    return part && bk_copy_(part, g) == 0 ? all : NULL;
 }

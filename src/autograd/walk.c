@@ -216,6 +216,8 @@ static void leaves_in_turn(pass *p)
 /* Whether the walk stops at n. */
 static bool is_end(const pass *p, const node *n)
 {
+    if (p->only)
+        return excursion_ends(p->only, n);
     for (int i = 0; p->call->inputs_are_ends && i < p->call->input_count; i++)
         if (p->inputs[i] == n)
             return true;
@@ -251,7 +253,7 @@ static void find_wanted(pass *p)
 {
     if (!p->call->inputs) {
         for (int i = 0; i < p->count; i++)
-            p->steps[i].leads = p->steps[i].wanted = true;
+            p->steps[i].leads = p->steps[i].wanted = !p->only || !is_end(p, p->steps[i].node);
         return;
     }
     for (int i = 0; i < p->call->input_count; i++)

@@ -241,6 +241,11 @@ extern int tangent_leaves;
 /* A result behind a view of it that nobody else sees, as a tensor of its own: what is written to it in place goes to
  * its own place on the tape, not to that of a base. NULL stays NULL. */
 bk_tensor *tensor_as_own(bk_tensor *view);
+/* The same of what is a view of something inside in PyTorch, too: off the tape, where nobody can tell but by asking. */
+static inline bk_tensor *tensor_as_own_taped(bk_tensor *view)
+{
+    return view && tensor_tracked(view) ? tensor_as_own(view) : view;
+}
 /* What t, a view, is a view of, or another handle for it when that is gone. */
 bk_tensor *tensor_base(const bk_tensor *t);
 /* The track of t, made when it has none. */

@@ -63,7 +63,7 @@ static bk_tensor *roll(const bk_tensor *t, int count, const int64_t *shifts, int
         return error_null(BK_RUNTIME_ERROR, "`shifts` required");
     if (dim_count == 0 && count == 1) {
         bk_tensor *flat = roll_one(bk_reshape(t, 1, (int64_t[]){ -1 }), shifts[0], 0);
-        return flat ? bk_view(flat, t->layout->ndim, t->layout->sizes) : NULL;
+        return flat ? tensor_as_own(bk_view(flat, t->layout->ndim, t->layout->sizes)) : NULL;
     }
     if (dim_count != count)
         return error_null(BK_RUNTIME_ERROR, "shifts and dimensions must align. shifts: %d, dims:%d", count, dim_count);

@@ -534,15 +534,22 @@ static bool join(sum *s, int i, int j)
 
 static bk_tensor *evaluate(sum *s)
 {
+    bool joined = s->count > 1;
     while (s->count > 1) {
         int pair[2];
         choose_pair(s, pair);
         if (!join(s, pair[0], pair[1]))
             return NULL;
     }
+    const bk_tensor *before = s->parts[0].t;
     if (!drop(&s->parts[0], s->output_set))
         return NULL;
-    return arrange(&s->parts[0], s->output, s->output_count);
+    bk_tensor *result = arrange(&s->parts[0], s->output, s->output_count);
+    if (!result || (!joined && s->parts[0].t == before)) /* a view of the operand */
+        return result;
+    if (s->parts[0].contracted)
+        return tensor_as_own_taped(result);
+    return result->layout == s->parts[0].t->layout ? tensor_same(s->parts[0].t) : tensor_as_own(result);
 }
 
 bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count)
@@ -558,7 +565,7 @@ bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count)
     sum s = { .parts = mem_alloc_zero((size_t)count * sizeof(part)) };
     term *terms = mem_alloc_zero((size_t)count * sizeof *terms);
     if (s.parts && terms && read_equation(&s, equation, tensors, count, terms))
-        result = count > 1 ? tensor_as_own(evaluate(&s)) : evaluate(&s);
+        result = evaluate(&s);
     mem_free(s.parts);
     mem_free(terms);
     result = scope_return(result);

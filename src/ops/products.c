@@ -500,7 +500,7 @@ static bk_tensor *tensordot(const bk_tensor *a, const bk_tensor *b, int count, c
             sizes[ndim++] = b->layout->sizes[d];
     uint64_t start = next_sequence;
     bk_tensor *c = bk_mm(as_matrix(a, count, da, set_a, true), as_matrix(b, count, db, set_b, false));
-    bk_tensor *result = tensor_as_own(bk_view(c, ndim, sizes));
+    bk_tensor *result = tensor_as_own_taped(bk_view(c, ndim, sizes));
     if (ndim)
         return result;
     return named_dot(result, count, (const bk_tensor *[]){ a, b }, (const int *const[]){ da, db }, start);

@@ -96,7 +96,7 @@ static bk_tensor *interpolate(const bk_tensor *sorted, bk_tensor *ranks, bk_quan
 static bk_tensor *arrange(bk_tensor *r, const quantiles *s)
 {
     if (!r || s->q->layout->ndim == 0)
-        return r ? made_by(bk_squeeze(r, -1), VIEW_squeeze_own) : NULL;
+        return r ? tensor_as_own(made_by(bk_squeeze(r, -1), VIEW_squeeze_own)) : NULL;
     static int row;
     uint64_t start = next_sequence;
     int order[BK_MAX_NDIM], last = r->layout->ndim - 1;

@@ -1,5 +1,8 @@
 """Custom functions and checkpoints, each use of them in PyTorch and in brisk: what it returns, or how it refuses."""
 
+import re as regular
+import warnings
+
 import pytest
 
 from tests.torch.gradient_programs import checkpointing, collection, compare, function, inside, leaf, shown_name, tried
@@ -163,6 +166,20 @@ def anomalies_are_named(m):
         out.append(tried(lambda: x.sqrt().sum().backward()))
     m.autograd.set_detect_anomaly(False)
     return out
+
+
+@program
+def an_anomaly_in_a_higher_derivative_names_what_it_was_recorded_for(m):
+    x = m.tensor([0.0], requires_grad=True)
+    told = []
+    with warnings.catch_warnings(record=True) as caught, m.autograd.set_detect_anomaly(True):
+        warnings.simplefilter("always")
+        (g,) = m.autograd.grad(x.sqrt().exp().sum(), x, create_graph=True)
+        told.append(tried(lambda: (g * 0).sum().backward()))
+    for one in caught:
+        named = r"(?:Error detected in|induced by) \w+|line \d+, in an_anomaly.*\n.*\n"
+        told += regular.findall(named, str(one.message))
+    return told
 
 
 @program

@@ -30,7 +30,7 @@ torch.where(x != 0, 1 / x, x) | x.sqrt()[x > 0] | x.remainder(1.0) | x.fmod(2.0)
 x.nan_to_num() | x.square() | x.exp() | x.tanh() | x.lerp(x * 2, 0.0) | x.heaviside(torch.ones(()))
 torch.div(x, 0, rounding_mode="trunc") | torch.div(x, x, rounding_mode="trunc") | torch.div(1, x, rounding_mode="trunc")
 torch.div(x, 0, rounding_mode="floor") | torch.div(x, x, rounding_mode="floor") | torch.div(1, x, rounding_mode="floor")
-(x * 1).div_(0, rounding_mode="trunc")
+(x * 1).div_(0, rounding_mode="trunc") | torch.special.xlog1py(x, x.detach()) | torch.special.xlog1py(x, x + 0.25)
 """
 AT_TIES = """
 x.max() | x.min() | x.amax() | x.amin() | x.amax(1) | x.amin(0) | x.amax((0, 1)) | x.max(1)[0] | x.min(0)[0]

@@ -1024,6 +1024,13 @@ def test_a_walk_over_the_graph_of_a_model_reaches_its_parameters():
         "F.fold(T.ones(1,4,4).requires_grad_(),(3,3),2)",
         "F.max_unpool2d(*F.max_pool2d(T.ones(1,1,4,4).requires_grad_(),2,return_indices=True),2)",
         "F.affine_grid(x[None,:2],(1,1,2,2))",
+        "x.roll(1)",
+        "x[0].roll(1)",
+        "T.einsum('ij->i',x)",
+        "T.einsum('i,j->ij',x[0],x[1])",
+        "T.einsum('ij,ij->ij',x,x)",
+        "x.quantile(0.5,dim=0)",
+        "F.adaptive_max_pool1d(x,2)",
         "x.clone().t_()",
         "x.clone().transpose_(0,1)",
         "x.clone().unsqueeze_(0)",
@@ -1032,6 +1039,33 @@ def test_a_walk_over_the_graph_of_a_model_reaches_its_parameters():
 )
 def test_a_result_is_a_view_of_something_inside_its_function_only_where_it_is_in_pytorch(expression):
     assert shown(written_twice(SUT, expression)) == shown(written_twice(REF, expression))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "T.einsum('ij,jk->ik',x,x)",
+        "T.einsum('ij,ij->',x,x)",
+        "T.einsum('ij->ji',x)",
+        "T.einsum('ij->i',x)",
+        "T.einsum('i,j->ij',x[0],x[1])",
+        "T.tensordot(x,x,1)",
+        "T.tensordot(x,x,2)",
+        "T.inner(x,x)",
+        "x.roll(1)",
+        "x.roll(1,0)",
+        "F.unfold(x[None,None],2)",
+        "F.adaptive_max_pool1d(x,2)",
+        "x.quantile(0.5,dim=0)",
+        "x.rot90()",
+    ],
+)
+def test_off_the_tape_a_result_says_that_it_is_a_view_where_pytorch_does(expression):
+    with SUT.no_grad(), REF.no_grad():
+        ours, theirs = (
+            eval(expression, {"T": m, "F": m.nn.functional, "x": m.arange(9.0).reshape(3, 3)}) for m in (SUT, REF)
+        )
+    assert ours._is_view() == theirs._is_view()
 
 
 def written_twice(m, expression):

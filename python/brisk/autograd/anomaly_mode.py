@@ -42,23 +42,32 @@ def _check(name, gradients):
                 raise RuntimeError(f"Function '{name}' returned nan values in its {k}th output.")
 
 
-def _tell(name, line):
-    """Called when a gradient function has failed, with the line that called its forward."""
-    if line is None:
-        text = (
-            f"Error detected in {name}. No forward pass information available. Enable detect anomaly during forward "
-            "pass."
-        )
-    else:
+def _texts(chain):
+    """The warnings of a failure: of the function, and of those whose gradients it was recorded for."""
+    for k, (name, line) in enumerate(chain):
+        if line is None:
+            yield (
+                f"Error detected in {name}. No forward pass information available. Enable detect anomaly during "
+                "forward pass for more information."
+            )
+            return
         file, number, function = line
-        source = linecache.getline(file, number).strip()
-        text = (
-            f"Error detected in {name}. Traceback of forward call that caused the error:\n"
-            f'  File "{file}", line {number}, in {function}\n    {source}\n'
-        )
+        traceback = f'  File "{file}", line {number}, in {function}\n    {linecache.getline(file, number).strip()}\n'
+        if k == 0:
+            yield f"Error detected in {name}. Traceback of forward call that caused the error:\n{traceback}"
+        else:
+            yield (
+                f"\n\nPrevious calculation was induced by {name}. Traceback of forward call that induced the previous "
+                f"calculation:\n{traceback}"
+            )
+
+
+def _tell(chain):
+    """Called when a gradient function has failed, with it and what it was recorded for: names and lines."""
     _C._set_anomaly_check(None)  # what warns may compute
     try:
-        warnings.warn(text, stacklevel=3)
+        for text in _texts(chain):
+            warnings.warn(text, stacklevel=3)
     finally:
         _set(_enabled, _nan)
 

@@ -129,6 +129,11 @@ def make_dual(tensor, tangent, *, level=None):
     _check(tensor, tangent)
     if _C.is_inference_mode_enabled():  # where tensors have no tangents
         return tensor.view_as(tensor)
+    if _C._on_tape(tensor) and _duals().tangent(tensor) is not None:
+        raise RuntimeError(
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not "
+            "supported."
+        )
     return _duals().dual(tensor, tangent)
 
 

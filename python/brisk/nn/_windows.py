@@ -168,7 +168,7 @@ def _max_pool(n, input, kernel_size, stride, padding, dilation, ceil_mode, with_
     return values, places
 
 
-@looks_like("_max_pool_1d")
+@looks_like("_max_pool_1d", view=True)
 def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest element of each window."""
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
@@ -243,7 +243,7 @@ def _avg_pool(n, input, kernel_size, stride, padding, ceil_mode, count_include_p
     return sums / _covered(input, n, kernel, stride, padding, ceil_mode, count_include_pad).to(input.dtype)
 
 
-@looks_like("_avg_pool_1d")
+@looks_like("_avg_pool_1d", view=True)
 def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
     """The mean of each window."""
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
@@ -296,7 +296,7 @@ def _adaptive_avg(n, input, output_size):
     return input
 
 
-@looks_like("_adaptive_avg_pool_1d")
+@looks_like("_adaptive_avg_pool_1d", view=True)
 def adaptive_avg_pool1d(input, output_size):
     """The means of as many windows as asked for."""
     return _adaptive_avg(1, input, output_size)
@@ -335,7 +335,7 @@ def _adaptive_max(n, input, output_size, with_indices):
     return (out, _C.stack(places, -1).unflatten(-1, counts)) if with_indices else out
 
 
-@looks_like("_adaptive_max_pool_1d")
+@looks_like("_adaptive_max_pool_1d", view=True)
 def adaptive_max_pool1d(input, output_size, return_indices=False):
     """The largest elements of as many windows as asked for."""
     return _adaptive_max(1, input, output_size, return_indices)

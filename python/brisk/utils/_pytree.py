@@ -14,7 +14,7 @@ def _parts(tree):
         return list(tree.values()), lambda c: type(tree)(zip(keys, c))
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return list(tree), lambda c: type(tree)(*c)
-    if type(tree) in (list, tuple):
+    if type(tree) in (list, tuple) or (isinstance(tree, tuple) and hasattr(tree, "n_fields")):  # max(dim=0) has two
         return list(tree), type(tree)
     return None
 
