@@ -71,8 +71,8 @@ def call_chain(fn, g):
 
 
 def are_close(expression, a, b):
-    rounded = 1e-2 if "half" in expression or "float16" in expression else 1e-4
-    return SUT.allclose(a, b, rtol=rounded, atol=rounded / 10, equal_nan=True)
+    short = "half" in expression or "float16" in expression
+    return SUT.allclose(a, b, rtol=1e-2 if short else 1e-4, atol=1e-2 if short else 1e-5, equal_nan=True)
 
 
 def taken(names):
