@@ -37,6 +37,12 @@ typedef struct span {
     bool writes;
 } span;
 
+/* How many instructions of a stretch have so many columns. */
+typedef struct width {
+    int64_t columns;
+    int count;
+} width;
+
 typedef struct finder {
     planner *p;
     plan *made;
@@ -44,6 +50,7 @@ typedef struct finder {
     int count;
     plan_region open;
     int products;
+    width widths[WIDTHS];         /* of the stretch that is open */
     span before[MOST_REMEMBERED]; /* what was touched since somebody waited */
     span now[MOST_TOUCHED];       /* what an instruction touches */
     int remembered, touched;
@@ -202,29 +209,28 @@ static double work_of(const instruction *in)
     return 60 + 0.01 * (double)b->layout->numel * (double)dtype_size(b->dtype) + (tail ? 60 + tail->work_ns : 0);
 }
 
+static void count_width(finder *f, int64_t columns)
+{
+    int k = 0;
+    while (k < WIDTHS && f->widths[k].count && f->widths[k].columns != columns)
+        k++;
+    if (k < WIDTHS) {
+        f->widths[k].columns = columns;
+        f->widths[k].count++;
+    }
+}
+
 /* The least number of columns that a good part of the instructions have. */
 static int64_t width_of(const finder *f)
 {
-    struct {
-        int64_t columns;
-        int count;
-    } seen[WIDTHS] = { { 0 } };
-    int64_t width = 0;
-    for (int32_t at = f->open.first; at < f->open.end; at++) {
-        const int64_t columns = team_columns(&f->made->code[at]);
-        int k = 0;
-        while (k < WIDTHS && seen[k].count && seen[k].columns != columns)
-            k++;
-        if (k < WIDTHS) {
-            seen[k].columns = columns;
-            seen[k].count++;
-        }
+    int64_t least = 0;
+    for (int k = 0; k < WIDTHS; k++) {
+        const width *w = &f->widths[k];
+        if (w->count * 4 >= f->open.end - f->open.first && w->columns >= LEAST_WIDTH &&
+            w->columns % GEMM_COLUMNS == 0 && (!least || w->columns < least))
+            least = w->columns;
     }
-    for (int k = 0; k < WIDTHS; k++)
-        if (seen[k].count * 4 >= f->open.end - f->open.first && seen[k].columns >= LEAST_WIDTH &&
-            seen[k].columns % GEMM_COLUMNS == 0 && (!width || seen[k].columns < width))
-            width = seen[k].columns;
-    return width;
+    return least;
 }
 
 static void add_member(finder *f, instruction *in)
@@ -252,6 +258,7 @@ static void close_team(finder *f)
         report_fact(&f->p->report, FACT_TEAM, in->record, op_get(in->op)->name);
     }
     f->products = 0;
+    memset(f->widths, 0, sizeof f->widths);
     f->open = (plan_region){ 0 };
 }
 
@@ -270,6 +277,7 @@ static void visit(finder *f, int32_t at)
         f->open.first = at;
     f->open.end = at + 1;
     f->products += in->kind == DO_KERNEL;
+    count_width(f, team_columns(in));
 }
 
 bool find_teams(planner *p, plan *made)
