@@ -604,7 +604,8 @@ static bool copy_key(plan *made, const plan_key *key)
     if (!made->text || !made->key.bits || !made->key.leaf)
         return false;
     memcpy(made->key.bits, key->bits, records);
-    memcpy(made->key.leaf, key->leaf, leaves * sizeof(leaf_key));
+    if (leaves) /* the log may have no table of them yet */
+        memcpy(made->key.leaf, key->leaf, leaves * sizeof(leaf_key));
     return true;
 }
 
