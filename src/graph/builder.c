@@ -604,8 +604,7 @@ static bool copy_key(plan *made, const plan_key *key)
     if (!made->text || !made->key.bits || !made->key.leaf)
         return false;
     memcpy(made->key.bits, key->bits, records);
-    if (leaves) /* the log may have no table of them yet */
-        memcpy(made->key.leaf, key->leaf, leaves * sizeof(leaf_key));
+    memcpy(made->key.leaf, key->leaf, leaves * sizeof(leaf_key));
     return true;
 }
 

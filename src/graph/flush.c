@@ -43,8 +43,8 @@ static bool reserve(const op_log *log)
             return false;
         scratch.capacity = log->capacity;
     }
-    if (log->leaf_capacity > scratch.leaf_capacity) {
-        if (!resize(&scratch.leaves, sizeof(leaf_key), log->leaf_capacity))
+    if (log->leaf_capacity > scratch.leaf_capacity || !scratch.leaves) { /* there may be none: keys are copied */
+        if (!resize(&scratch.leaves, sizeof(leaf_key), log->leaf_capacity + 1))
             return false;
         scratch.leaf_capacity = log->leaf_capacity;
     }
