@@ -132,6 +132,14 @@ static int find_steps(const node *place, view_step out[static MAX_VIEW_STEPS])
     return n;
 }
 
+bool view_is_part(const node *place)
+{
+    view_op op = place->op == OP_view && !place_is_copy(place) ? (view_op)(place->attr.region.tape >> REGION_OP_SHIFT)
+                                                               : VIEW_view;
+    return op == VIEW_split || op == VIEW_split_sizes || op == VIEW_unsafe_split || op == VIEW_unsafe_split_sizes ||
+           op == VIEW_unbind;
+}
+
 int view_steps(const node *place, view_op out[static MAX_VIEW_STEPS])
 {
     view_step steps[MAX_VIEW_STEPS];

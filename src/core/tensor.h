@@ -64,6 +64,8 @@ enum {
     X(slice, "SliceBackward0")                                                                                         \
     X(split, "SplitBackward0")                                                                                         \
     X(split_sizes, "SplitWithSizesBackward0")                                                                          \
+    X(unsafe_split, "UnsafeSplitBackward0")                                                                            \
+    X(unsafe_split_sizes, "UnsafeSplitWithSizesBackward0")                                                             \
     X(squeeze, "SqueezeBackward0")                                                                                     \
     X(squeeze_dim, "SqueezeBackward1")                                                                                 \
     X(squeeze_dims, "SqueezeBackward2")                                                                                \
