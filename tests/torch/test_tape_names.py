@@ -468,6 +468,21 @@ LIKE_PYTORCH = [
 
 # the same all the way down: what PyTorch has several functions for, or others than the call is made of
 TREES_LIKE_PYTORCH = [
+    "x[0,None,1:]",
+    "x[0:1,1:]",
+    "x[0:1,None,1:2]",
+    "x[0,None,1,None]",
+    "x[None,0:1,None,0]",
+    "x[0,1,None]",
+    "x[...,0:1,None]",
+    "x[None,...,1:2]",
+    "R(1,2,1,3)[0,None,0:1,0]",
+    "R(1,2,1,3)[0,:,None,0,1:]",
+    "R(2,1,2,1,2,1,2)[0,...,None,0:1]",
+    "x[0,None,i]",
+    "x[0:1,None,i]",
+    "(x*1)[0][None,1:]",
+    "x.expand(2,3,3)[0,None,1:]",
     "F.conv1d(R(1,2,5),R(3,2,4),padding='same')",
     "F.conv1d(R(1,2,5),R(3,2,4),R(3),padding='same')",
     "F.conv2d(R(1,2,5,5),R(3,2,4,4),R(3),padding='same')",
