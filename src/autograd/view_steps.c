@@ -1,9 +1,9 @@
 /* view_steps.c: an index is taken apart into selects, slices and new dimensions, when somebody looks at it.
  *
- * The place of a view has its sizes and strides and those of what it is a view of, and knows what was done last and (its
- * span) what was done to the first eight dimensions: each is dropped (select), made (unsqueeze) or cut (slice), in one
- * step, or stays. Of a longer index, or a view by other means, it is the shortest way from one list of dimensions to the
- * other. */
+ * The place of a view has its sizes and strides and those of what it is a view of, and knows what was done last and
+ * (its span) what was done to the first eight dimensions: each is dropped (select), made (unsqueeze) or cut (slice), in
+ * one step, or stays. Of a longer index, or a view by other means, it is the shortest way from one list of dimensions
+ * to the other. */
 #include "autograd/view_steps.h"
 
 #include <string.h>

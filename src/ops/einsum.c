@@ -570,13 +570,15 @@ static bool is_product(const sum *s, const term *terms, bk_tensor *const *tensor
             sets[i] |= bit(label[d]);
         }
     }
-    made[0] = made[1] = 0;
-    for (int label = 0; label < LABELS; label++) {
-        bool summed = !(s->output_set & bit(label)), in[2] = { sets[0] & bit(label), sets[1] & bit(label) };
-        if (summed && (in[0] != in[1] || (in[0] && s->size[label] == 1)))
+    if ((sets[0] ^ sets[1]) & ~s->output_set)
+        return false;
+    for (label_set summed = sets[0] & ~s->output_set; summed; summed &= summed - 1)
+        if (s->size[first_of(summed)] == 1)
             return false;
-        made[0] += in[1] && !in[0];
-        made[1] += in[0] && !in[1];
+    for (int i = 0; i < 2; i++) {
+        made[i] = 0;
+        for (label_set alone = sets[!i] & ~sets[i]; alone; alone &= alone - 1)
+            made[i]++;
     }
     return true;
 }
@@ -601,10 +603,12 @@ static bk_tensor *shown_product(bk_tensor *t, const sum *s, const term *terms, b
     const part *p = &s->parts[0];
     if (!t || !p->contracted || !is_product(s, terms, tensors, made) || made[0] >= MOST || made[1] >= MOST)
         return t;
-    char name[48];
-    snprintf(name, sizeof name, "_einsum_%s%d%d", p->turned ? "turned_" : "", made[0], made[1]);
+    int *row = &rows[p->turned][made[0]][made[1]];
+    char name[48] = "";
+    if (!*row)
+        snprintf(name, sizeof name, "_einsum_%s%d%d", p->turned ? "turned_" : "", made[0], made[1]);
     const bk_tensor *of[] = { tensors[p->turned], tensors[!p->turned] };
-    return composed_as(t, name, &rows[p->turned][made[0]][made[1]], start, of, 2);
+    return composed_as(t, name, row, start, of, 2);
 }
 
 bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count)

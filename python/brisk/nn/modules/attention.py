@@ -30,6 +30,12 @@ def _part(joined, i, size):
     return joined.narrow(-1, i * size, size)
 
 
+def _with_zeros(x, apart):
+    """(N, heads, S, D) with zeros at one place more."""
+    x = _C.cat([x, _C.zeros((*x.shape[:2], 1, x.shape[3]), dtype=x.dtype)], 2)
+    return x if apart else x.view(x.shape)
+
+
 class MultiheadAttention(Module):
     """Attention of several heads over projections of query, key and value."""
 
@@ -153,14 +159,6 @@ class MultiheadAttention(Module):
             padding = padding if padding is None else F.pad(padding, (0, 1))
         return k, v, attn_mask, padding
 
-    def _heads(self, x, part, parts, apart):
-        """(N, heads, S, E / heads) of one of the parts of x, and zeros behind them if the layer has such."""
-        if not self.add_zero_attn:
-            return _nn._heads(x, self.num_heads, part, parts, apart)
-        x = _nn._heads(x, self.num_heads, part, parts, True)
-        x = _C.cat([x, _C.zeros((*x.shape[:2], 1, x.shape[3]), dtype=x.dtype)], 2)
-        return x if apart else x.view(x.shape)
-
     def forward(
         self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True,
         is_causal=False,
@@ -186,8 +184,11 @@ class MultiheadAttention(Module):
         mask = self._mask(attn_mask, padding, batch, target, k.shape[0] + self.add_zero_attn, q.dtype)
         parts = (q is k) + (k is v) + 1
         q = _nn._heads(q, self.num_heads, 0, parts if q is k else 1, need_weights)
-        k = self._heads(k, max(parts - 2, 0), parts, need_weights)
-        v = self._heads(v, parts - 1, parts, need_weights)
+        apart = need_weights or self.add_zero_attn
+        k = _nn._heads(k, self.num_heads, max(parts - 2, 0), parts, apart)
+        v = _nn._heads(v, self.num_heads, parts - 1, parts, apart)
+        if self.add_zero_attn:
+            k, v = _with_zeros(k, need_weights), _with_zeros(v, need_weights)
         drop = self.dropout if self.training else 0.0
         weights = None
         if need_weights:
