@@ -20,14 +20,15 @@ def looks_like(function, arguments=1, first=0, view=False):
                 result = _C._as_own(result)
             if not taped:
                 return result
-            one = result[0] if isinstance(result, tuple) else result
             given = args[first : first + arguments]
-            if len(given) == arguments and isinstance(one, _C.Tensor):
+            if len(given) == arguments:
                 for t in given:
                     if not isinstance(t, _C.Tensor):
                         return result
-                number = _C._composed_row(function(*args, **kwargs)) if row is None else row
-                _C._looks_like(number, start, one, given)
+                at = _C._composed_row(function(*args, **kwargs)) if row is None else row
+                for number, one in enumerate(result if isinstance(result, tuple) else (result,)):
+                    if isinstance(one, _C.Tensor):
+                        _C._looks_like(at, start, one, given, number)
             return result
 
         return call

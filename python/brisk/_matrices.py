@@ -53,9 +53,14 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False,
         "of the inputs.\nX = torch.triangular_solve(B, A).solution\nshould be replaced with\n"
         "X = torch.linalg.solve_triangular(A, B)."
     )
-    matrix, upper = (A.mT, not upper) if transpose else (A, upper)
-    x = _C._linalg_solve_triangular(matrix, input, upper=upper, unitriangular=unitriangular)
+    x = _triangular_solution(input, A, upper, transpose, unitriangular)
     return _fill("triangular_solve", out, _TriangularSolve(x, A.clone()))
+
+
+@looks_like("_triangular_solve", 2)
+def _triangular_solution(input, A, upper, transpose, unitriangular):
+    matrix, upper = (A.mT, not upper) if transpose else (A, upper)
+    return _C._linalg_solve_triangular(matrix, input, upper=upper, unitriangular=unitriangular)
 
 
 def pinverse(input, rcond=1e-15):

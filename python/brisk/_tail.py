@@ -194,12 +194,12 @@ def dsplit(input, indices_or_sections=None, *, indices=None, sections=None):
 
 def unsafe_split(input, split_size, dim=0):
     """split."""
-    return input.split(split_size, dim)
+    return _C._unsafe_split(input, split_size, dim)
 
 
 def unsafe_chunk(input, chunks, dim=0):
     """chunk."""
-    return input.chunk(chunks, dim)
+    return _C._unsafe_chunk(input, chunks, dim)
 
 
 @looks_like("narrow_copy")
@@ -288,10 +288,13 @@ def frexp(input, *, out=None):
     return _fill("frexp", out, _Frexp(mantissa, exponent.to(_C.int32)))
 
 
-@looks_like("ldexp")
 def ldexp(input, other, *, out=None):
     """input * 2 ** other"""
-    other = other if isinstance(other, Tensor) else _C.tensor(other)
+    return _fill("ldexp", out, _ldexp(input, other if isinstance(other, Tensor) else _C.tensor(other)))
+
+
+@looks_like("ldexp", 2)
+def _ldexp(input, other):
     if input.is_floating_point() and not other.is_floating_point():
         if other.dtype == _C.bool:
             raise NotImplementedError("\"ldexp_cpu\" not implemented for 'Bool'")
@@ -300,7 +303,7 @@ def ldexp(input, other, *, out=None):
         result = input * _C.pow(2.0, other)
     like = _C.empty_like(input, dtype=result.dtype)  # PyTorch makes room for the result first
     alike = like.shape != result.shape or like.stride() == result.stride()
-    return _fill("ldexp", out, result if alike else like.copy_(result))
+    return result if alike else like.copy_(result)
 
 
 @looks_like("mvlgamma")

@@ -278,8 +278,15 @@ def _permutation(pivots, n):
 
 def lu(A, *, pivot=True, out=None):
     """P, L and U with P L U = A."""
-    LU, pivots = lu_factor(A, pivot=pivot)
-    return _fill("linalg_lu", out, _Lu(*_lu_unpack(LU, pivots)))
+    _check_pivot("lu", pivot)
+    L, U, P = _lu(A)
+    return _fill("linalg_lu", out, _Lu(P, L, U))
+
+
+@_looks_like("_lu")
+def _lu(A):
+    P, L, U = _lu_unpack(*_C._linalg_lu_factor(A))
+    return L, U, P  # those that have gradients come first in PyTorch's function
 
 
 def _lu_unpack(LU, pivots):

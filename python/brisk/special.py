@@ -43,7 +43,6 @@ from brisk._C import (  # noqa: F401
     logit,
     logsumexp,
     polygamma,
-    round,
     sinc,
     softmax,
     xlogy,
@@ -126,9 +125,16 @@ def _both(input, other):
     return x, y
 
 
+round = _looks_like("_round_decimals")(_C.round)
+_zeta_to_number = _looks_like("_zeta_to_number")(_C._zeta)
+_zeta_of_number = _looks_like("_zeta_of_number", first=1)(_C._zeta)
+
+
 def zeta(input, other, *, out=None):
     """The Hurwitz zeta function: the sum of (q + k)^-x over all k >= 0."""
-    return _fill("special_zeta", out, _C._zeta(*_both(input, other)))
+    tensors = [isinstance(t, _C.Tensor) for t in (input, other)]
+    sums = _C._zeta if all(tensors) else _zeta_to_number if tensors[0] else _zeta_of_number
+    return _fill("special_zeta", out, sums(*_both(input, other)))
 
 
 @_looks_like("xlog1py", 2)

@@ -83,13 +83,14 @@ static bool read_row(int row, const overload *o, shown_row *out)
     *out = (shown_row){ .row = (int16_t)row, .ndim = -1 };
     for (; *c && !strchr("*=>:", *c); c++) {
         const int k = *c >= 'a' ? *c - 'a' : *c - '0';
-        if (*c == '^' || *c == '+')
+        if (strchr("^+!%", *c))
             continue;
         if (*c == '~' || k >= o->n || o->params[k].type != ARG_TENSOR)
             return false;
         out->may_miss |= (uint8_t)((*c >= 'a') << out->count);
         out->argument[out->count++] = (uint8_t)k;
     }
+    out->list = *c == '*';
     if (*c == ':')
         out->ndim = (int8_t)(c[1] - '0');
     return true;
@@ -121,6 +122,9 @@ static inline bool row_fits(const shown_row *row, const arg *args, uint8_t *reac
             return false;
         *reached |= (uint8_t)((t && tensor_tracked(t)) << i);
     }
+    while (row->list && *reached < UINT8_MAX && *reached < args[0].tensors.n &&
+           !tensor_tracked(args[0].tensors.v[*reached]))
+        ++*reached;
     return row->ndim < 0 || args[0].tensor->layout->ndim == row->ndim;
 }
 

@@ -82,10 +82,15 @@ static PyObject *conv_by_name(const arg *a, int n)
     bool same = !strcmp(a[4].s, "same");
     if (!same && strcmp(a[4].s, "valid"))
         return PyErr_Format(PyExc_RuntimeError, "Invalid padding string: '%s'", a[4].s);
+    static const char *const names[] = { "_conv_same", "_conv_same_alone" };
+    static int rows[2];
+    const uint64_t start = next_sequence;
     bk_scope_push();
     const bk_tensor *x = a[0].tensor;
+    bool uneven = false;
     for (int i = 0; i < n && same; i++) {
         int64_t total = dilation[i] * (bk_sizes(a[1].tensor)[2 + i] - 1);
+        uneven |= total % 2;
         pads[2 * (n - 1 - i)] = total / 2;
         pads[2 * (n - 1 - i) + 1] = total - total / 2;
         if (stride[i] != 1) {
@@ -96,7 +101,10 @@ static PyObject *conv_by_name(const arg *a, int n)
     }
     if (same && bk_ndim(x) > n)
         x = bk_pad(x, n, pads, 0);
-    return py_wrap(scope_return(bk_conv(x, a[1].tensor, a[2].tensor, stride, none, dilation, a[6].i)));
+    bk_tensor *t = bk_conv(x, a[1].tensor, a[2].tensor, stride, none, dilation, a[6].i);
+    const bk_tensor *of[] = { a[1].tensor, a[0].tensor, a[2].tensor };
+    const int alone = bk_ndim(a[0].tensor) == n + 1;
+    return py_wrap(scope_return(uneven ? composed_as(t, names[alone], &rows[alone], start, of, 3) : t));
 }
 
 static PyObject *conv_transpose(const arg *a, int n)

@@ -262,9 +262,27 @@ static PyObject *py_randint_like(const arg *a) { return randint_like(&a[0], a[1]
 /* --- by the elements of tensors --------------------------------------------------------------------------------------
  */
 
+/* What was drawn, on the tape of the tensors (or NULL) that it was drawn for: they get gradients of zero. Steals it. */
+static bk_tensor *drawn_for(bk_tensor *drawn, const bk_tensor *first, const bk_tensor *second)
+{
+    const bk_tensor *of[] = { second, first };
+    bk_tensor *never = NULL;
+    for (int i = 0; drawn && grad_enabled() && i < 2; i++) {
+        if (!of[i] || !tensor_tracked(of[i]))
+            continue;
+        never = never ? never : bk_scalar(0, BK_BOOL);
+        bk_tensor *t = never ? bk_where(never, of[i], drawn) : NULL;
+        bk_release(drawn);
+        drawn = t;
+    }
+    bk_release(never);
+    return drawn;
+}
+
 static PyObject *py_normal_tensors(const arg *a)
 {
-    return py_out(bk_normal(a[0].tensor, a[1].tensor, chosen(&a[2])), &a[3]);
+    bk_tensor *t = bk_normal(a[0].tensor, a[1].tensor, chosen(&a[2]));
+    return py_out(a[3].given ? t : drawn_for(t, a[0].tensor, a[1].tensor), &a[3]);
 }
 
 /* Numbers of one deviation around each mean. */
@@ -278,7 +296,7 @@ static PyObject *py_normal_mean(const arg *a)
         bk_set_grad_enabled(grad);
     }
     bk_release(t);
-    return py_out(sum, &a[3]);
+    return py_out(a[3].given ? sum : drawn_for(sum, a[0].tensor, NULL), &a[3]);
 }
 
 static PyObject *py_normal_std(const arg *a)
@@ -286,7 +304,7 @@ static PyObject *py_normal_std(const arg *a)
     bk_tensor *mean = bk_scalar(a[0].d, tensor_dtype(a[1].tensor));
     bk_tensor *t = mean ? bk_normal(mean, a[1].tensor, chosen(&a[2])) : NULL;
     bk_release(mean);
-    return py_out(t, &a[3]);
+    return py_out(a[3].given ? t : drawn_for(t, a[1].tensor, NULL), &a[3]);
 }
 
 static PyObject *py_normal_size(const arg *a)
@@ -301,7 +319,11 @@ static PyObject *py_normal_size(const arg *a)
     return options_apply(t, a + 5, &a[4]);
 }
 
-static PyObject *py_bernoulli(const arg *a) { return py_out(bk_bernoulli(a[0].tensor, chosen(&a[1])), &a[2]); }
+static PyObject *py_bernoulli(const arg *a)
+{
+    bk_tensor *t = bk_bernoulli(a[0].tensor, chosen(&a[1]));
+    return py_out(a[2].given ? t : drawn_for(t, a[0].tensor, NULL), &a[2]);
+}
 
 static PyObject *py_bernoulli_p(const arg *a)
 {
@@ -339,7 +361,10 @@ static PyObject *py_standard_gamma_grad(const arg *a)
     return py_wrap(bk_standard_gamma_grad(a[0].tensor, a[1].tensor));
 }
 static PyObject *py_binomial(const arg *a) { return py_wrap(bk_binomial(a[0].tensor, a[1].tensor, chosen(&a[2]))); }
-static PyObject *py_poisson(const arg *a) { return py_wrap(bk_poisson(a[0].tensor, chosen(&a[1]))); }
+static PyObject *py_poisson(const arg *a)
+{
+    return py_wrap(drawn_for(bk_poisson(a[0].tensor, chosen(&a[1])), a[0].tensor, NULL));
+}
 
 static PyObject *py_multinomial(const arg *a)
 {

@@ -379,6 +379,20 @@ static PyObject *py_chunk(const arg *a)
     return r;
 }
 
+/* As parts of which PyTorch does not know that they share memory. */
+static PyObject *as_unsafe(PyObject *views)
+{
+    for (Py_ssize_t k = 0; views && k < PyTuple_GET_SIZE(views); k++) {
+        bk_tensor *t = ((py_tensor *)PyTuple_GET_ITEM(views, k))->t;
+        t->made_by = t->made_by == VIEW_split ? VIEW_unsafe_split : VIEW_unsafe_split_sizes;
+    }
+    return views;
+}
+
+static PyObject *py_unsafe_split(const arg *a) { return as_unsafe(py_split(a)); }
+static PyObject *py_unsafe_split_sizes(const arg *a) { return as_unsafe(py_split_sizes(a)); }
+static PyObject *py_unsafe_chunk(const arg *a) { return as_unsafe(py_chunk(a)); }
+
 static PyObject *py_tensor_split(const arg *a)
 {
     const bk_tensor *t = a[0].tensor;
@@ -649,6 +663,9 @@ const binding shape_rows[] = {
     { BOTH, "split(Tensor self, Object split_size, int dim=0)", py_split_sizes, NULL },
     { BOTH, "split_with_sizes(Tensor self, Object split_sizes, int dim=0)", py_split_sizes, NULL },
     { BOTH, "chunk(Tensor self, int chunks, int dim=0)", py_chunk, NULL },
+    { AS_FUNCTION, "_unsafe_split(Tensor self, int split_size, int dim=0)", py_unsafe_split, NULL },
+    { AS_FUNCTION, "_unsafe_split(Tensor self, Object split_sizes, int dim=0)", py_unsafe_split_sizes, NULL },
+    { AS_FUNCTION, "_unsafe_chunk(Tensor self, int chunks, int dim=0)", py_unsafe_chunk, NULL },
     { BOTH, "tensor_split(Tensor self, int sections, int dim=0)", py_tensor_split, NULL },
     { BOTH, "tensor_split(Tensor self, Object indices, int dim=0)", py_tensor_split_at, NULL },
     { BOTH, "unbind(Tensor self, int dim=0)", py_unbind, NULL },

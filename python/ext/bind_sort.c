@@ -61,7 +61,10 @@ static PyObject *py_median_dim(const arg *a)
 
 static PyObject *py_nanmedian_dim(const arg *a)
 {
+    static int row;
+    const uint64_t start = next_sequence;
     bk_tensor *places = NULL, *values = bk_nanmedian_dim(a[0].tensor, (int)a[1].i, a[2].b, &places);
+    composed_as(values, "_nanmedian_dim", &row, start, (const bk_tensor *[]){ a[0].tensor }, 1);
     return py_return_two(RETURN_NANMEDIAN, values, places, &a[3]);
 }
 

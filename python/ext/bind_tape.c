@@ -385,8 +385,8 @@ static PyObject *py_set_anomaly_check(const arg *a)
 /* The row of a function of composed.def; -1: it has none. */
 static PyObject *py_composed_row(const arg *a) { return PyLong_FromLong(composed_find(a[0].s)); }
 
-/* (row, position, result, arguments): the result looks like that of a function of composed.def, called when the tape
- * was at the position, with these arguments where it has numbers. */
+/* (row, position, result, arguments, number): the result looks like that of a function of composed.def, called when the
+ * tape was at the position, with these arguments where it has numbers; which of several it is. */
 static PyObject *py_looks_like(const arg *a)
 {
     int row = (int)a[0].i;
@@ -394,7 +394,7 @@ static PyObject *py_looks_like(const arg *a)
     for (int i = 0; row >= 0 && i < a[3].tensors.n; i++)
         reached |= (uint8_t)(bk_requires_grad(a[3].tensors.v[i]) << i);
     if (row >= 0 && bk_requires_grad(a[2].tensor))
-        composed_mark(a[2].tensor, row, (uint64_t)a[1].i, reached);
+        composed_mark(a[2].tensor, row, (uint64_t)a[1].i, (uint8_t)(reached | a[4].i << COMPOSED_OUTPUT_SHIFT));
     return Py_NewRef(a[2].object);
 }
 
@@ -451,7 +451,8 @@ const binding tape_rows[] = {
     { AS_FUNCTION, "_take_tangents(bool on)", py_take_tangents, NULL },
     { AS_FUNCTION, "_placed_at(Tensor self, Tensor place)", py_placed_at, NULL },
     { AS_FUNCTION, "_composed_row(str function)", py_composed_row, NULL },
-    { AS_FUNCTION, "_looks_like(int row, int position, Tensor result, Tensor[] arguments)", py_looks_like, NULL },
+    { AS_FUNCTION, "_looks_like(int row, int position, Tensor result, Tensor[] arguments, int number=0)", py_looks_like,
+      NULL },
     { AS_FUNCTION, "_tape_ends(Tensor[] tensors, int position)", py_tape_ends, NULL },
     { AS_FUNCTION, "_as_own(Tensor self)", py_as_own, NULL },
     { AS_FUNCTION, "_set_without_derivative(Tensor self, Tensor[] inputs)", py_set_without_derivative, NULL },

@@ -137,14 +137,6 @@ static PyObject *step_new(node *place, int step, const char *name)
 
 static PyObject *grad_fn_new(node *place, const char *name) { return step_new(place, 0, name); }
 
-/* Whether a view is one of several made at once. */
-static bool is_part(const node *place)
-{
-    view_op op = place->op == OP_view && !place_is_copy(place) ? (view_op)(place->attr.region.tape >> REGION_OP_SHIFT)
-                                                               : VIEW_view;
-    return op == VIEW_split || op == VIEW_split_sizes || op == VIEW_unbind;
-}
-
 /* A result of a custom function leads to the call; *number is which one it is. Of a determinant's two, the second has a
  * gradient. */
 static node *function_at(node *place, int *number)
@@ -154,7 +146,7 @@ static node *function_at(node *place, int *number)
         place = place->edge[0];
     *number = place->op == OP_output ? (int)place->attr.i[0]
               : place->composed      ? composed_output(place)
-              : is_part(place)       ? (int)place->span
+              : view_is_part(place)  ? (int)place->span
                                      : place->op == OP_logabsdet;
     return place->op == OP_output ? place->edge[0] : place;
 }

@@ -38,6 +38,7 @@ typedef struct param {
 typedef struct shown_row {
     int16_t row;
     int8_t ndim; /* of argument 0; -1: any */
+    bool list;   /* argument 0 is one */
     uint8_t count, may_miss;
     uint8_t argument[8];
 } shown_row;

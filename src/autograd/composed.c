@@ -8,6 +8,7 @@
 
 #include "autograd/function.h"
 #include "autograd/product_steps.h"
+#include "autograd/view_steps.h"
 #include "core/handle.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -18,7 +19,7 @@ const composed composed_rows[] = {
 #include "autograd/composed.def"
 #undef X
 };
-static const char FLAGS[] = "~^+:=#>"; /* what may follow the numbers of a row's arguments */
+static const char FLAGS[] = "~^+!%:=#>"; /* what may follow the numbers of a row's arguments */
 const int composed_count = sizeof composed_rows / sizeof *composed_rows;
 
 int composed_find(const char *function)
@@ -37,10 +38,24 @@ static node *inside_write(const node *base, uint64_t start)
     return written ? base->edge[1] : NULL;
 }
 
+static bool has_flag(const composed *row, char flag)
+{
+    const char *flags = row->arguments + strcspn(row->arguments, FLAGS);
+    const char *found = strchr(flags, flag);
+    return found && found < flags + strcspn(flags, ":=#>");
+}
+
+/* Whether it has a name already that stays. */
+static bool is_named(const node *place, uint64_t start)
+{
+    return place->composed && place->sequence - place->span >= start &&
+           has_flag(&composed_rows[place->composed - 1], '!');
+}
+
 static void mark(node *place, int number, uint64_t start, uint8_t reached)
 {
     if (place && place->op != OP_leaf && place->op != OP_output && place->op != OP_function &&
-        place->sequence >= start) { /* a function in another one: the outer one's name stays */
+        place->sequence >= start && !is_named(place, start)) { /* of a function in another one the outer one is shown */
         place->composed = (uint16_t)(number + 1);
         place->reached = reached;
         place->span = (uint32_t)(place->sequence - start);
@@ -160,9 +175,16 @@ static bool find_outside(const node *place, bool all, trail *found, trail *by)
 {
     trail work = { 0 }, seen = { 0 };
     uint64_t start = place->sequence - place->span;
-    bool views = composed_shows_views(place), good = push_edge(&work, NULL, (node *)place);
+    bool views = composed_shows_views(place), list = row_of(place)->arguments[0] == '*';
+    bool good = push_edge(&work, NULL, (node *)place);
+    for (int k = 0; good && list && k < place->reached; k++)
+        good = trail_push(found, NULL) && (!by || trail_push(by, NULL));
     while (good && work.count) {
         node *n = work.v[--work.count], *from = work.v[--work.count];
+        if (!n) { /* of a list: one that no gradient goes to */
+            good = trail_push(found, NULL) && (!by || trail_push(by, from));
+            continue;
+        }
         bool inside = n->op != OP_leaf && n->sequence >= start && !(views && n != place && composed_shows(n));
         if (n->flags & NODE_MARK)
             continue;
@@ -173,7 +195,7 @@ static bool find_outside(const node *place, bool all, trail *found, trail *by)
         int count = n->op == OP_function ? function_inputs(n) : MAX_INPUTS;
         node *const *edges = n->op == OP_function ? function_edges(n) : n->edge;
         for (int k = inside ? count - 1 : -1; good && k >= 0; k--)
-            good = !edges[k] || push_edge(&work, n, edges[k]);
+            good = (!edges[k] && !(list && k == 1 && n->op == OP_update)) || push_edge(&work, n, edges[k]);
     }
     trail_unmark(&seen);
     trail_free(&work);
@@ -569,10 +591,21 @@ static node *nearest(const node *place, int row)
     return found;
 }
 
+/* Which of several parts a place is made of. */
+static int part_of(const node *place)
+{
+    while (place && place->op != OP_leaf && place->op != OP_function && !view_is_part(place))
+        place = place->edge[0];
+    return place && view_is_part(place) ? (int)place->span : 0;
+}
+
 int composed_output(const node *place)
 {
     const composed *row = row_of(place);
-    return row && strcspn(row->arguments, FLAGS) <= COMPOSED_OUTPUT_SHIFT ? place->reached >> COMPOSED_OUTPUT_SHIFT : 0;
+    if (row && has_flag(row, '%'))
+        return part_of(place);
+    const bool several = row && row->arguments[0] != '*' && strcspn(row->arguments, FLAGS) <= COMPOSED_OUTPUT_SHIFT;
+    return several ? place->reached >> COMPOSED_OUTPUT_SHIFT : 0;
 }
 
 node *composed_function(node *place, int *number)

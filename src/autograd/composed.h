@@ -18,7 +18,8 @@ extern const int composed_count;
 /* The first row of a function; -1: it has none. */
 int composed_find(const char *function);
 /* t is what a call of row `number` gave, which began when next_sequence was `start`; reached: a bit for each of the
- * row's arguments that requires gradients, and (of up to six) which of several results it is. */
+ * row's arguments that requires gradients, and (of up to six) which of several results it is; of a list, how many are
+ * before the first that requires gradients. */
 enum { COMPOSED_OUTPUT_SHIFT = 6 };
 void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached);
 /* The write of a part that was written to: the op inside of it, or what the base has become. */

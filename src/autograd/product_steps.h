@@ -8,7 +8,8 @@ enum { STEPS_ROOM = 512 };
 
 /* kind: the word of a row of composed.def, which says what the first factor was: "vector" or "matrix", times a stack;
  * "stack": times another; "rows": a stack times a vector or a matrix that wants no gradient. "attention": of queries,
- * keys and values; then "+mask" and "+dropout" where it has these.
+ * keys and values; then "+mask" and "+dropout" where it has these. "einsum": of two factors; then what einsum_steps
+ * reads.
  * The name of the product's own function. */
 const char *product_name(const char *kind, const node *place);
 /* Writes the steps below it, in the language of composed.def. of: the factors' layouts, NULL where no gradient goes. */

@@ -1,9 +1,9 @@
 /* view_steps.c: an index is taken apart into selects, slices and new dimensions, when somebody looks at it.
  *
- * The place of a view has its sizes and strides and those of what it is a view of, and knows what was done last. What
- * was done before is the shortest way from one list of dimensions to the other: a dimension is dropped (select), made
- * (unsqueeze) or cut (slice), each in one step, or stays. So nothing is kept for it while a program runs; what cannot
- * be told apart (x[0:1, 1:] from x[0, None, 1:]) is shown in the fewest steps. */
+ * The place of a view has its sizes and strides and those of what it is a view of, and knows what was done last and
+ * (its span) what was done to the first eight dimensions: each is dropped (select), made (unsqueeze) or cut (slice), in
+ * one step, or stays. Of a longer index, or a view by other means, it is the shortest way from one list of dimensions
+ * to the other. */
 #include "autograd/view_steps.h"
 
 #include <string.h>
@@ -18,10 +18,10 @@ typedef struct change {
     int of_view, of_whole;
 } change;
 static const change changes[] = {
-    { VIEW_alias, 1, 1 },
-    { VIEW_slice, 1, 1 },
-    { VIEW_select, 0, 1 },
-    { VIEW_unsqueeze, 1, 0 },
+    [INDEX_KEEP] = { VIEW_alias, 1, 1 },
+    [INDEX_SLICE] = { VIEW_slice, 1, 1 },
+    [INDEX_SELECT] = { VIEW_select, 0, 1 },
+    [INDEX_NEW] = { VIEW_unsqueeze, 1, 0 },
 };
 enum { CHANGES = sizeof changes / sizeof *changes };
 
@@ -109,6 +109,24 @@ static view_step step_of_change(const distances *d, const change *c, int i, int 
     return s;
 }
 
+/* The steps as the index was written, the last first; 0: they are not known. */
+static int written_steps(const distances *d, uint32_t left, view_step out[static MAX_VIEW_STEPS])
+{
+    int i = 0, j = 0, n = 0;
+    for (; i < d->view->ndim || j < d->whole->ndim; left >>= INDEX_BITS) {
+        const change *c = &changes[left & ((1U << INDEX_BITS) - 1)];
+        i += c->of_view;
+        j += c->of_whole;
+        if (i > d->view->ndim || j > d->whole->ndim || !fits(d, c, i, j))
+            return 0;
+        if (c->op != VIEW_alias) {
+            memmove(out + 1, out, (size_t)n++ * sizeof *out);
+            out[0] = step_of_change(d, c, i, j);
+        }
+    }
+    return !left && n && out[0].op == d->last ? n : 0;
+}
+
 /* The steps, the last first; how many, 1 for whatever is no index. */
 static int find_steps(const node *place, view_step out[static MAX_VIEW_STEPS])
 {
@@ -117,8 +135,10 @@ static int find_steps(const node *place, view_step out[static MAX_VIEW_STEPS])
         return 1;
     distances d = { .view = place->layout, .whole = place->attr.region.layout };
     d.last = (view_op)(place->attr.region.tape >> REGION_OP_SHIFT);
-    int i = d.view->ndim, j = d.whole->ndim, n = 0;
-    out[0].op = d.last;
+    int i = d.view->ndim, j = d.whole->ndim, n = place->composed ? 0 : written_steps(&d, place->span, out);
+    if (n)
+        return n;
+    out[0] = (view_step){ .op = d.last, .of_whole = -1 };
     measure(&d);
     if (d.ended[i][j] >= FAR)
         return 1;
@@ -130,6 +150,14 @@ static int find_steps(const node *place, view_step out[static MAX_VIEW_STEPS])
         j -= c->of_whole;
     }
     return n;
+}
+
+bool view_is_part(const node *place)
+{
+    view_op op = place->op == OP_view && !place_is_copy(place) ? (view_op)(place->attr.region.tape >> REGION_OP_SHIFT)
+                                                               : VIEW_view;
+    return op == VIEW_split || op == VIEW_split_sizes || op == VIEW_unsafe_split || op == VIEW_unsafe_split_sizes ||
+           op == VIEW_unbind;
 }
 
 int view_steps(const node *place, view_op out[static MAX_VIEW_STEPS])

@@ -64,6 +64,8 @@ enum {
     X(slice, "SliceBackward0")                                                                                         \
     X(split, "SplitBackward0")                                                                                         \
     X(split_sizes, "SplitWithSizesBackward0")                                                                          \
+    X(unsafe_split, "UnsafeSplitBackward0")                                                                            \
+    X(unsafe_split_sizes, "UnsafeSplitWithSizesBackward0")                                                             \
     X(squeeze, "SqueezeBackward0")                                                                                     \
     X(squeeze_dim, "SqueezeBackward1")                                                                                 \
     X(squeeze_dims, "SqueezeBackward2")                                                                                \
@@ -85,11 +87,14 @@ typedef enum view_op {
 #undef VIEW_OP
 } view_op;
 
+/* What an index did to dimensions, the first in the lowest bits; 0 for all that were not told. */
+enum { INDEX_KEEP, INDEX_SLICE, INDEX_SELECT, INDEX_NEW, INDEX_BITS = 2 };
+
 struct bk_tensor {
     int32_t refs;
     uint8_t flags;
     uint8_t made_by; /* view_op, of a view */
-    uint16_t part;   /* of one of several views made at once: which */
+    uint16_t part;   /* of one of several views made at once: which; of an index: INDEX_... of each dimension */
     cell *cell;
     track *track; /* NULL: on no tape and not shared with a differentiable view */
     const layout *layout;

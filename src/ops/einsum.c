@@ -8,8 +8,10 @@
  * Invariant: a part holds only labels that the output or another part still has, once `drop` has seen it. */
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "autograd/composed.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -32,7 +34,7 @@ typedef struct part {
     const bk_tensor *t;
     int8_t label[BK_MAX_NDIM]; /* of each dimension */
     label_set set;
-    bool contracted;
+    bool contracted, turned; /* by a product of matrices; of which the second operand was the first factor */
 } part;
 
 typedef struct sum {
@@ -44,6 +46,7 @@ typedef struct sum {
     int ellipsis; /* dimensions under the longest one */
     part *parts;
     int count;
+    int dims; /* of an operand that is alone, one for each label */
 } sum;
 
 static label_set bit(int label) { return (label_set)1 << label; }
@@ -264,6 +267,7 @@ static bool make_part(sum *s, const bk_tensor *t, const term *written, int opera
         p->set |= bit(label[d]);
         stride[at] += l->strides[d];
     }
+    s->dims = n;
     const layout *once = layout_get(n, size, stride);
     p->t = once == l ? tensor_same(t) : once ? made_by(tensor_view_of(t, once, t->offset), VIEW_permute) : NULL;
     return p->t != NULL;
@@ -484,7 +488,7 @@ static bool contract(const sum *s, const part *a, const part *b, label_set keep,
     axes rows = axes_of(s, a->set & ~b->set), columns = axes_of(s, b->set & ~a->set);
     if (rows.count && columns.count &&
         s->position[(int)rows.labels[0]] > s->position[(int)columns.labels[columns.count - 1]])
-        return contract(s, b, a, keep, out); /* the output's own order */
+        return out->turned = true, contract(s, b, a, keep, out); /* the output's own order */
     const bk_tensor *x = as_matrices(s, a, batch, rows, inner), *y = as_matrices(s, b, batch, inner, columns);
     if (!x || !y || !check_product_dtype(x, y))
         return false;
@@ -552,6 +556,61 @@ static bk_tensor *evaluate(sum *s)
     return result->layout == s->parts[0].t->layout ? tensor_same(s->parts[0].t) : tensor_as_own(result);
 }
 
+/* Whether two operands are multiplied as matrices to PyTorch, too, without sums before: labels that are summed over are
+ * both operands', and no label is twice in one. made[]: how many dimensions PyTorch makes in each operand. */
+static bool is_product(const sum *s, const term *terms, bk_tensor *const *tensors, int made[static 2])
+{
+    label_set sets[2] = { 0 };
+    for (int i = 0; i < 2; i++) {
+        int8_t label[BK_MAX_NDIM];
+        spread_labels(&terms[i], tensors[i]->layout->ndim, label);
+        for (int d = 0; d < tensors[i]->layout->ndim; d++) {
+            if (sets[i] & bit(label[d]) || tensors[i]->layout->sizes[d] != s->size[(int)label[d]])
+                return false;
+            sets[i] |= bit(label[d]);
+        }
+    }
+    if ((sets[0] ^ sets[1]) & ~s->output_set)
+        return false;
+    for (label_set summed = sets[0] & ~s->output_set; summed; summed &= summed - 1)
+        if (s->size[first_of(summed)] == 1)
+            return false;
+    for (int i = 0; i < 2; i++) {
+        made[i] = 0;
+        for (label_set alone = sets[!i] & ~sets[i]; alone; alone &= alone - 1)
+            made[i]++;
+    }
+    return true;
+}
+
+/* PyTorch puts the dimensions that it sums over last. */
+static bk_tensor *shown_sum(bk_tensor *t, const sum *s, const term *terms, bk_tensor *const *tensors, uint64_t start)
+{
+    static int row;
+    (void)terms;
+    const bk_tensor *x = tensors[0];
+    const bool summed = x->layout->ndim == s->dims && s->dims > s->output_count; /* no label is there twice */
+    return summed ? composed_as(t, "_einsum_sum", &row, start, &x, 1) : t;
+}
+
+/* Under the name of PyTorch's functions for it. */
+static bk_tensor *shown_product(bk_tensor *t, const sum *s, const term *terms, bk_tensor *const *tensors,
+                                uint64_t start)
+{
+    enum { MOST = 4 };
+    static int rows[2][MOST][MOST];
+    int made[2];
+    const part *p = &s->parts[0];
+    if (!t || !p->contracted || !is_product(s, terms, tensors, made) || made[0] >= MOST || made[1] >= MOST)
+        return t;
+    int *row = &rows[p->turned][made[0]][made[1]];
+    char name[48] = "";
+    if (!*row)
+        snprintf(name, sizeof name, "_einsum_%s%d%d", p->turned ? "turned_" : "", made[0], made[1]);
+    const bk_tensor *of[] = { tensors[p->turned], tensors[!p->turned] };
+    return composed_as(t, name, row, start, of, 2);
+}
+
 bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count)
 {
     if (count < 1)
@@ -561,11 +620,14 @@ bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count)
             return NULL;
     lock_take();
     bk_scope_push();
+    const uint64_t start = next_sequence;
     bk_tensor *result = NULL;
     sum s = { .parts = mem_alloc_zero((size_t)count * sizeof(part)) };
     term *terms = mem_alloc_zero((size_t)count * sizeof *terms);
     if (s.parts && terms && read_equation(&s, equation, tensors, count, terms))
         result = evaluate(&s);
+    if (result && count <= 2 && tensor_tracked(result))
+        result = (count == 1 ? shown_sum : shown_product)(result, &s, terms, tensors, start);
     mem_free(s.parts);
     mem_free(terms);
     result = scope_return(result);

@@ -270,7 +270,9 @@ static bool share_batch(const bk_tensor **a, const bk_tensor **b)
 static bk_tensor *factor_and_solve(const bk_tensor *a, const bk_tensor *b, bool transposed, const char *checked)
 {
     operand in;
+    bool grad = grad_set_enabled(false); /* the solution's edge leads to a, whose place is made below */
     bk_tensor *pivots, *lu = lu_record(a, &pivots);
+    grad_set_enabled(grad);
     if (!lu || (checked && !check_regular(lu, checked, false)) || !tensor_read(a, &in))
         return NULL;
     return lu_solve_record(lu, pivots, b, transposed, in.edge);

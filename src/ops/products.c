@@ -367,6 +367,16 @@ static bk_tensor *identity_like(const bk_tensor *t)
     return bk_clone(bk_expand(eye, l->ndim, l->sizes));
 }
 
+/* As a tensor that was written over: t gets a gradient, of zeros. */
+static bk_tensor *power_of_none(const bk_tensor *t)
+{
+    bk_tensor *one = identity_like(t);
+    if (!one || !grad_enabled() || !tensor_tracked(t))
+        return one;
+    bk_tensor *copy = bk_clone(t);
+    return copy && bk_copy_(copy, one) == 0 ? copy : NULL;
+}
+
 static bk_tensor *power(const bk_tensor *t, int64_t n)
 {
     if (n == 3) /* in PyTorch's order */
@@ -396,7 +406,7 @@ bk_tensor *bk_matrix_power(const bk_tensor *t, int64_t n)
     if (n < 0)
         return error_null(BK_NOT_IMPLEMENTED, "linalg.matrix_power: negative powers need an inverse");
     bk_scope_push();
-    return scope_return(n ? power(t, n) : identity_like(t));
+    return scope_return(n ? power(t, n) : power_of_none(t));
 }
 
 /* --- contractions

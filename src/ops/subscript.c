@@ -28,7 +28,9 @@ typedef struct subscript {
     const layout *from;
     int ndim, at; /* dimensions made so far; the next of `from` */
     int64_t sizes[ITEM_ROOM], strides[ITEM_ROOM], offset;
-    view_op last; /* what PyTorch would have done last to make the view */
+    view_op last;     /* what PyTorch would have done last to make the view */
+    int items;        /* dimensions kept, cut, dropped and made so far */
+    uint64_t changes; /* INDEX_... of each, the first lowest */
     pick picks[ITEM_ROOM];
     int pick_count;
 } subscript;
@@ -49,9 +51,11 @@ static int dims_used(const bk_index *item)
 /* --- the view
  * ------------------------------------------------------------------------------------------------------------ */
 
+static void note_change(subscript *s, int item, uint64_t change) { s->changes |= change << INDEX_BITS * item; }
+
 static int keep_dims(subscript *s, int count)
 {
-    for (; count > 0; count--, s->at++) {
+    for (; count > 0; count--, s->at++, s->items++) {
         if (s->ndim == ITEM_ROOM || s->at >= s->from->ndim)
             return error_int(BK_INDEX_ERROR, "too many indices for tensor of dimension %d", s->from->ndim);
         s->sizes[s->ndim] = s->from->sizes[s->at];
@@ -68,6 +72,7 @@ static int insert_dim(subscript *s)
     s->sizes[s->ndim] = 1;
     s->strides[s->ndim++] = s->at < l->ndim ? l->sizes[s->at] * l->strides[s->at] : 1;
     s->last = VIEW_unsqueeze;
+    note_change(s, s->items++, INDEX_NEW);
     return 0;
 }
 
@@ -83,6 +88,7 @@ static int take_int(subscript *s, int64_t index)
                          (long long)index, s->at, (long long)size);
     s->offset += (index < 0 ? index + size : index) * l->strides[s->at++];
     s->last = VIEW_select;
+    note_change(s, s->items++, INDEX_SELECT);
     return 0;
 }
 
@@ -108,8 +114,10 @@ static int take_slice(subscript *s, const bk_index *item)
     s->sizes[s->ndim - 1] = (last - first + item->step - 1) / item->step;
     s->strides[s->ndim - 1] = stride * item->step;
     s->offset += first * stride;
-    if (first > 0 || last < size || item->step != 1)
+    if (first > 0 || last < size || item->step != 1) {
         s->last = VIEW_slice;
+        note_change(s, s->items - 1, INDEX_SLICE);
+    }
     return 0;
 }
 
@@ -190,7 +198,8 @@ static bk_tensor *open_view(subscript *s, const bk_tensor *x, const bk_index *it
     if (keep_dims(s, s->from->ndim - s->at) < 0)
         return NULL;
     const layout *l = layout_get(s->ndim, s->sizes, s->strides);
-    bk_tensor *v = l ? made_by(tensor_view_of(x, l, x->offset + s->offset), s->last) : NULL;
+    const int64_t known = s->changes > UINT16_MAX ? 0 : (int64_t)s->changes;
+    bk_tensor *v = l ? made_as_part(tensor_view_of(x, l, x->offset + s->offset), s->last, known) : NULL;
     subscript again;
     return v && tensor_shares(x) ? apart_close(v, open_view(&again, apart_open(x), items, count)) : v;
 }

@@ -75,7 +75,7 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     code = _code(reduction, size_average, reduce)
     _warn_about_sizes(input, target)
     if weight is not None:
-        return _weighted(_nn._mse_loss(input, target, 0), input, weight, code)
+        return _weighted((input - target) ** 2, input, weight, code)
     return _nn._mse_loss(input, target, code)
 
 
@@ -92,7 +92,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     """The size of the difference, rounded off below beta."""
     code = _code(reduction, size_average, reduce)
     _warn_about_sizes(input, target)
-    return _nn._smooth_l1_loss(input, target, beta, code)
+    return _nn._smooth_l1_loss(input, target, beta, code) if beta != 0 else _nn._l1_loss(input, target, code)
 
 
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):

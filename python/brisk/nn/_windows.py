@@ -275,8 +275,8 @@ def _adaptive_sizes(input, n, output_size):
 
 
 def _means_row(n, input, output_size):
-    one = n > 1 and all(s == 1 for s in _adaptive_sizes(input, n, output_size))
-    return "" if one else f"_adaptive_avg_pool_{n}d"
+    one = all(s == 1 for s in _adaptive_sizes(input, n, output_size))
+    return f"_adaptive_avg_pool_{n}d" if not one else "_mean_pool_1d" if n == 1 else ""
 
 
 def _adaptive_avg(n, input, output_size):
@@ -296,7 +296,7 @@ def _adaptive_avg(n, input, output_size):
     return input
 
 
-@looks_like("_adaptive_avg_pool_1d", view=True)
+@looks_like(lambda input, output_size: _means_row(1, input, output_size), view=True)
 def adaptive_avg_pool1d(input, output_size):
     """The means of as many windows as asked for."""
     return _adaptive_avg(1, input, output_size)
@@ -370,7 +370,7 @@ def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
 
 def _lp_pool(n, input, norm_type, kernel_size, stride, ceil_mode):
     kernel = _each(kernel_size, n)
-    mean = _avg_pool(n, input.pow(norm_type), kernel, stride, 0, ceil_mode, True, None)
+    mean = (avg_pool1d, avg_pool2d, avg_pool3d)[n - 1](input.pow(norm_type), kernel, stride, 0, ceil_mode)
     total = (mean.sign() * _nn.relu(mean.abs())) * math.prod(kernel)
     return total.pow(1.0 / norm_type)
 
@@ -402,6 +402,7 @@ def _max_unpool(n, input, indices, kernel_size, stride, padding, output_size):
     return flat.scatter(-1, indices.flatten(first), input.flatten(first)).unflatten(-1, output_size)
 
 
+@looks_like("max_unpool1d", view=True)
 def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Puts the elements back where max_pool1d found them, among zeros."""
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
@@ -413,18 +414,23 @@ def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_siz
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
+@looks_like("max_unpool3d")
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Puts the elements back where max_pool3d found them, among zeros."""
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
+
+
+@looks_like(lambda square, size: "_channel_means_1d" if square.dim() == 3 else "_channel_means", view=True)
+def _channel_means(square, size):
+    lanes = _nn._pad_constant(square.transpose(1, -1), [size // 2, (size - 1) // 2], 0.0)
+    return lanes.unfold(-1, size, 1).mean(-1).transpose(1, -1)
 
 
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     """Divides by the squares of neighbouring channels."""
     if input.dim() < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
-    square = (input * input).transpose(1, -1)
-    square = _nn._pad_constant(square, [size // 2, (size - 1) // 2], 0.0).unfold(-1, size, 1).mean(-1)
-    return input / (square.transpose(1, -1) * alpha + k).pow(beta)
+    return input / (_channel_means(input * input, size) * alpha + k).pow(beta)
 
 
 # --- folding ---------------------------------------------------------------------------------------------------------

@@ -124,6 +124,7 @@ def _embedding(weight, input, padding_idx, scale_grad_by_freq):
     if scale_grad_by_freq:
         counts = _C.bincount(input.reshape(-1), minlength=weight.shape[0])[input].unsqueeze(-1).to(weight.dtype)
         rows = _ByFrequency.apply(rows, counts)
+        rows = _C._as_own(rows.view_as(rows))  # a record, which can have a name
     if padding_idx is not None:
         rows = _C.where((input == padding_idx % weight.shape[0]).unsqueeze(-1), rows.detach(), rows)
     return _C._looks_like(_EMBEDDING, start, rows, (weight,)) if _C.is_grad_enabled() else rows

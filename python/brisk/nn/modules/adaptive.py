@@ -71,20 +71,21 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 continue
             inside = F.log_softmax(self.tail[i](input.index_select(0, rows)), 1)
             relative = (target.index_select(0, rows) - low).unsqueeze(1)
-            tails = tails.index_add(0, rows, inside.gather(1, relative).squeeze(1))
+            tails = tails.index_copy(0, rows, inside.gather(1, relative).squeeze(1))
             at = at.index_fill(0, rows, self.shortlist_size + i)
-        output = head.gather(1, at.unsqueeze(1)).squeeze(1) + tails
+        output = tails + head.gather(1, at.unsqueeze(1)).squeeze()
         loss = (-output).mean()
         return _Result(output.squeeze(0) if alone else output, loss)
 
     def log_prob(self, input):
         """The log probabilities of all classes."""
         head = F.log_softmax(self.head(input), 1)
-        parts = [head[:, : self.shortlist_size]]
+        out = _C.empty((head.shape[0], self.n_classes), dtype=head.dtype)
+        out[:, : self.shortlist_size] = head[:, : self.shortlist_size]
         for i in range(self.n_clusters):
             inside = F.log_softmax(self.tail[i](input), 1)
-            parts.append(inside + head[:, self.shortlist_size + i].unsqueeze(1))
-        return _C.cat(parts, 1)
+            out[:, self.cutoffs[i] : self.cutoffs[i + 1]] = inside + head[:, self.shortlist_size + i].unsqueeze(1)
+        return out
 
     def predict(self, input):
         """The most probable classes."""

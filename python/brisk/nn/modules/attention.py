@@ -4,6 +4,7 @@ import math
 
 from brisk import _C
 from brisk._C import _nn
+from brisk._composed import looks_like
 from brisk.nn import functional as F
 from brisk.nn import init
 from brisk.nn.modules.linear import NonDynamicallyQuantizableLinear
@@ -22,6 +23,17 @@ def _as_added(mask, dtype, name):
     if not mask.is_floating_point():
         raise AssertionError(f"only bool and floating types of {name} are supported")
     return mask
+
+
+@looks_like("_projected_part", view=True)
+def _part(joined, i, size):
+    return joined.narrow(-1, i * size, size)
+
+
+def _with_zeros(x, apart):
+    """(N, heads, S, D) with zeros at one place more."""
+    x = _C.cat([x, _C.zeros((*x.shape[:2], 1, x.shape[3]), dtype=x.dtype)], 2)
+    return x if apart else x.view(x.shape)
 
 
 class MultiheadAttention(Module):
@@ -90,8 +102,8 @@ class MultiheadAttention(Module):
                 b, bias = (None, None) if bias is None else bias.split([first, 2 * first])
                 q = [F.linear(query, w, b)]
             joined, parts = F.linear(key, weight, bias), 3 - len(q)
-            apart = self.bias_k is not None or self.add_zero_attn
-            return q + (list(joined.chunk(parts, -1)) if apart else [joined] * parts)
+            apart = self.bias_k is not None
+            return q + ([_part(joined, i, self.embed_dim) for i in range(parts)] if apart else [joined] * parts)
         if self._qkv_same_embed_dim:
             weights = self.in_proj_weight.chunk(3)
         else:
@@ -138,16 +150,11 @@ class MultiheadAttention(Module):
             return padding if attn_mask is None else attn_mask + padding
         return attn_mask
 
-    def _with_extra_keys(self, k, v, attn_mask, padding):
-        """Keys and values of a learnt place and of zeros, which no mask hides."""
-        more = []
+    def _with_learnt_key(self, k, v, attn_mask, padding):
+        """With the key and value of a learnt place; masks hide neither it nor the zeros that may follow."""
         if self.bias_k is not None:
-            more.append((self.bias_k.expand(1, *k.shape[1:]), self.bias_v.expand(1, *v.shape[1:])))
-        if self.add_zero_attn:
-            zeros = _C.zeros((1, *k.shape[1:]), dtype=k.dtype)
-            more.append((zeros, zeros))
-        for extra_k, extra_v in more:
-            k, v = _C.cat([k, extra_k]), _C.cat([v, extra_v])
+            k, v = (_C.cat([t, b.repeat(1, t.shape[1], 1)]) for t, b in ((k, self.bias_k), (v, self.bias_v)))
+        for _ in range((self.bias_k is not None) + self.add_zero_attn):
             attn_mask = attn_mask if attn_mask is None else F.pad(attn_mask, (0, 1))
             padding = padding if padding is None else F.pad(padding, (0, 1))
         return k, v, attn_mask, padding
@@ -173,12 +180,15 @@ class MultiheadAttention(Module):
         q, k, v = self._projected(query, key, value)
         attn_mask = _as_added(attn_mask, q.dtype, "attn_mask")
         padding = _as_added(key_padding_mask, q.dtype, "key_padding_mask")
-        k, v, attn_mask, padding = self._with_extra_keys(k, v, attn_mask, padding)
-        mask = self._mask(attn_mask, padding, batch, target, k.shape[0], q.dtype)
+        k, v, attn_mask, padding = self._with_learnt_key(k, v, attn_mask, padding)
+        mask = self._mask(attn_mask, padding, batch, target, k.shape[0] + self.add_zero_attn, q.dtype)
         parts = (q is k) + (k is v) + 1
         q = _nn._heads(q, self.num_heads, 0, parts if q is k else 1, need_weights)
-        k = _nn._heads(k, self.num_heads, max(parts - 2, 0), parts, need_weights)
-        v = _nn._heads(v, self.num_heads, parts - 1, parts, need_weights)
+        apart = need_weights or self.add_zero_attn
+        k = _nn._heads(k, self.num_heads, max(parts - 2, 0), parts, apart)
+        v = _nn._heads(v, self.num_heads, parts - 1, parts, apart)
+        if self.add_zero_attn:
+            k, v = _with_zeros(k, need_weights), _with_zeros(v, need_weights)
         drop = self.dropout if self.training else 0.0
         weights = None
         if need_weights:

@@ -48,12 +48,15 @@ class _SpectralNorm(Module):
         self.dim, self.eps = dim if dim >= 0 else dim + ndim, eps
         if ndim > 1:
             self.n_power_iterations = n_power_iterations
-            matrix = as_matrix(weight, self.dim)
+            matrix = self._matrix(weight)
             h, w = matrix.size()
             u, v = weight.new_empty(h).normal_(0, 1), weight.new_empty(w).normal_(0, 1)
             self.register_buffer("_u", F.normalize(u, dim=0, eps=self.eps))
             self.register_buffer("_v", F.normalize(v, dim=0, eps=self.eps))
             self._power_method(matrix.detach(), 15)
+
+    def _matrix(self, weight):
+        return weight if weight.ndim == 2 and self.dim == 0 else as_matrix(weight, self.dim)
 
     @no_grad()
     def _power_method(self, matrix, n_power_iterations):
@@ -64,11 +67,11 @@ class _SpectralNorm(Module):
     def forward(self, weight):
         if weight.ndim == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
-        matrix = as_matrix(weight, self.dim)
+        matrix = self._matrix(weight)
         if self.training:
             self._power_method(matrix.detach(), self.n_power_iterations)
         u, v = self._u.clone(), self._v.clone()
-        return weight / _C.dot(u, _C.mv(matrix, v))
+        return weight / _C.vdot(u, _C.mv(matrix, v))
 
     def right_inverse(self, value):
         return value

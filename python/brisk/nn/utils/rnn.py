@@ -164,13 +164,12 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
         raise RuntimeError(f'padding_side should be either "right" or "left", but got {padding_side}')
     first = sequences[0]
     longest = max(s.shape[0] for s in sequences)
-    out = _C.full((len(sequences), longest, *first.shape[1:]), padding_value, dtype=first.dtype)
+    sizes = (len(sequences), longest) if batch_first else (longest, len(sequences))
+    out = _C.full((*sizes, *first.shape[1:]), padding_value, dtype=first.dtype)
     for i, s in enumerate(sequences):
-        if padding_side == "right":
-            out[i, : s.shape[0]] = s
-        else:
-            out[i, longest - s.shape[0] :] = s
-    return out if batch_first else out.transpose(0, 1).contiguous()
+        part = slice(s.shape[0]) if padding_side == "right" else slice(longest - s.shape[0], None)
+        out[(i, part) if batch_first else (part, i)] = s
+    return out
 
 
 def unpad_sequence(padded_sequences, lengths, batch_first=False):
