@@ -79,14 +79,15 @@ bk_tensor *bk_l1_loss(const bk_tensor *x, const bk_tensor *target, bk_reduction 
     return leave(reduced(bk_abs(bk_sub(x, target)), reduction));
 }
 
-/* c (d - c / 2) with c = min(d, bound): half the square of d below the bound, and its tangent from there on. Said with
- * a minimum, an infinite d has the gradient of the tangent. */
+/* c (d - c / 2) with c = d cut at both bounds: half the square of d between them, and its tangent from there on. Said
+ * with a cut, an infinite d has the gradient of the tangent; hardtanh's is flat at the bounds, as second derivatives
+ * are. */
 static bk_tensor *bent_square(const bk_tensor *x, const bk_tensor *target, double bound, const char *kernel)
 {
-    bk_tensor *d = bk_abs(bk_sub(x, target));
+    bk_tensor *d = bk_sub(x, target);
     if (!check_kernel(d, kernel))
         return NULL;
-    bk_tensor *c = ew_with(EW_clamp_max, d, number_float(bound));
+    bk_tensor *c = bk_hardtanh(d, -bound, bound);
     return bk_mul(c, bk_sub(d, times(c, 0.5)));
 }
 
