@@ -63,6 +63,15 @@ void tensor_count_write(bk_tensor *t)
     lock_give();
 }
 
+bk_tensor *tensor_finished(bk_tensor *t)
+{
+    if (t) {
+        handle_forget_edge(t); /* it was that of the version before */
+        t->cell->version = t->made_version = 0;
+    }
+    return t;
+}
+
 void cell_move(cell *c, node *value, bool counts)
 {
     cell_forget(c, counts);
