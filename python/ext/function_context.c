@@ -1,6 +1,7 @@
 /* function_context.c: what the ctx of a custom function holds: what forward has said to it, and what it has saved.
  *
- * A ctx is an instance of the user's class; it lives as long as the call's place on the tape.
+ * A ctx is an instance of the class that goes with the user's (F: FBackward); it lives as long as the call's place on
+ * the tape.
  *
  * Invariant: a ctx never holds its own outputs with their places on the tape, which would be a cycle through nodes that
  * no collector sees. A saved output is kept as plain memory and gets a place again when it is asked for.
@@ -395,10 +396,10 @@ static int refuse_to_go_on(void *data, bk_tensor *const *output_grads, int outpu
 /* The value at a place that refuses a gradient: only a second derivative sends one there. */
 static PyObject *guarded(const context *c, const saved_one *s)
 {
-    bk_function fn = { .name = Py_TYPE(c)->tp_name,
+    bk_function fn = { .name = context_function(c)->tp_name,
                        .backward = refuse_to_go_on,
                        .free = drop_type,
-                       .data = Py_NewRef((PyObject *)Py_TYPE(c)) };
+                       .data = Py_NewRef((PyObject *)context_function(c)) };
     lock_take();
     bk_tensor *t = tensor_at(s->value, NULL);
     if (t && function_beside(c->call, &fn, t) < 0) {

@@ -15,6 +15,7 @@
 #include "core/handle.h"
 #include "core/lock.h"
 #include "core/memory.h"
+#include "function_context.h"
 #include "gil.h"
 #include "ops/elementwise.h"
 
@@ -369,7 +370,7 @@ static PyObject *grad_fn_requires_grad(PyObject *self, void *unused)
 /* The user's backward, called with the gradients alone. */
 static PyObject *applied_backward(PyObject *ctx)
 {
-    PyObject *backward = PyObject_GetAttrString((PyObject *)Py_TYPE(ctx), "backward");
+    PyObject *backward = PyObject_GetAttrString((PyObject *)context_function((context *)ctx), "backward");
     PyObject *bound = backward ? PyMethod_New(backward, ctx) : NULL;
     Py_XDECREF(backward);
     return bound;
