@@ -526,7 +526,8 @@ def a_ctx_is_no_instance_of_its_function(m):
             return tried(lambda: g * ctx.factor) and g * Twice.factor
 
     x = leaf(m)
-    Twice.apply(x).sum().backward()
+    y = Twice.apply(x)
+    y.sum().backward()
     first, second = seen
     base = m.autograd.function.BackwardCFunction
     context = m.autograd.function.FunctionCtx
@@ -535,6 +536,8 @@ def a_ctx_is_no_instance_of_its_function(m):
         names, first is second is Twice._backward_cls, first._forward_cls is Twice, issubclass(first, base),
         issubclass(first, context), issubclass(first, m.autograd.Function), issubclass(Twice, context),
         [hasattr(first, k) for k in ("forward", "backward", "factor", "save_for_forward", "mark_dirty")], x.grad,
+        isinstance(y.grad_fn, first), isinstance(y.grad_fn, m.autograd.graph.Node), repr(type(y.grad_fn)),
+        isinstance(y.sum().grad_fn, base), repr(type(y.sum().grad_fn)),
     )  # fmt: skip
 
 
