@@ -215,9 +215,7 @@ static PyObject *py_increment_version(const arg *a)
 
 static PyObject *py_finished(const arg *a)
 {
-    lock_take();
     tensor_finished(a[0].tensor);
-    lock_give();
     return Py_NewRef(a[0].object);
 }
 

@@ -442,6 +442,13 @@ static PyObject *get_saved_tensors(PyObject *self, void *unused)
     return all;
 }
 
+/* What the forward that is still running has said so far. */
+static PyObject *get_to_save(PyObject *self, void *unused)
+{
+    const context *c = (context *)self;
+    return c->saved && !c->forward_done ? get_saved_tensors(self, unused) : Py_NewRef(Py_None);
+}
+
 /* --- what users see of it
  * ---------------------------------------------------------------------------------------------- */
 
@@ -457,6 +464,7 @@ PyMethodDef context_methods[] = {
 
 PyGetSetDef context_attributes[] = {
     { "saved_tensors", get_saved_tensors, NULL, "What save_for_backward was given.", NULL },
+    { "to_save", get_to_save, NULL, "The same until forward is done, then None.", NULL },
     { "needs_input_grad", get_needs_input_grad, set_needs_input_grad, "For each input, whether it wants a gradient.",
       NULL },
     { "dirty_tensors", get_marked, NULL, "What mark_dirty was given, or None.", (void *)1 },

@@ -68,10 +68,12 @@ void tensor_count_write(bk_tensor *t)
 
 bk_tensor *tensor_finished(bk_tensor *t)
 {
-    if (t) {
-        handle_forget_edge(t); /* it was that of the version before */
-        t->cell->version = t->made_version = 0;
-    }
+    if (!t)
+        return NULL;
+    lock_take();
+    handle_forget_edge(t); /* it was that of the version before */
+    t->cell->version = t->made_version = 0;
+    lock_give();
     return t;
 }
 

@@ -510,7 +510,7 @@ def vjp_for_backward(m):
 
 @program
 def a_ctx_is_no_instance_of_its_function(m):
-    seen = []
+    seen, said = [], []
 
     class Twice(m.autograd.Function):
         factor = 2
@@ -518,6 +518,9 @@ def a_ctx_is_no_instance_of_its_function(m):
         @staticmethod
         def forward(ctx, a):
             seen.append(type(ctx))
+            before = ctx.to_save
+            ctx.save_for_backward(a, None)
+            said.append((before, ctx.to_save))
             return a * ctx._forward_cls.factor
 
         @staticmethod
@@ -537,7 +540,7 @@ def a_ctx_is_no_instance_of_its_function(m):
         issubclass(first, context), issubclass(first, m.autograd.Function), issubclass(Twice, context),
         [hasattr(first, k) for k in ("forward", "backward", "factor", "save_for_forward", "mark_dirty")], x.grad,
         isinstance(y.grad_fn, first), isinstance(y.grad_fn, m.autograd.graph.Node), repr(type(y.grad_fn)),
-        isinstance(y.sum().grad_fn, base), repr(type(y.sum().grad_fn)),
+        isinstance(y.sum().grad_fn, base), repr(type(y.sum().grad_fn)), said, y.grad_fn.to_save,
     )  # fmt: skip
 
 
