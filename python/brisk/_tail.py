@@ -211,7 +211,7 @@ def narrow_copy(input, dim, start, length):
 def _scattered(input, view_of, src):
     result = input.clone()
     view_of(result).copy_(src)
-    return result
+    return _C._finished(result)
 
 
 @looks_like("select_scatter", 2)

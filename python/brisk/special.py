@@ -79,7 +79,10 @@ def _floating(x):
 def entr(input, *, out=None):
     """-x log(x): 0 at 0, and minus infinity below."""
     x = _floating(input)
-    inside = -_C.xlogy(x, x.clamp(min=0))
+    zero = x == 0
+    above = _C.where(zero, 1, x)
+    at_0 = _C.where(zero, x + 0, 1).sqrt()  # 0, not -0, with an infinite slope
+    inside = _C.where(zero, at_0, -above * above.log())
     return _fill("special_entr", out, _C.where(x < 0, _C.full_like(x, -math.inf), inside))
 
 

@@ -33,6 +33,7 @@ static unsigned int version_of(const PyTypeObject *type)
  * costs more than recording an op. */
 typedef struct apply_method {
     PyObject_HEAD PyObject *type;
+    PyTypeObject *ctx_type; /* what Class._backward_cls was at the first call; NULL: there was none */
     vectorcallfunc vectorcall;
     /* The functions behind the static methods of the class, as long as its version says that they are what they were:
      * until then the class holds them. */
@@ -42,6 +43,8 @@ typedef struct apply_method {
     context *spare; /* owned, linked by `next` */
 } apply_method;
 enum { MOST_SPARES = 1024 };
+
+PyTypeObject *context_function(const context *c) { return (PyTypeObject *)((apply_method *)c->home)->type; }
 
 /* A method of the user's class, as the class would give it: its metaclass has nothing of these names. */
 static PyObject *method_lookup(PyTypeObject *type, user_method which, apply_method *home)
@@ -101,7 +104,7 @@ static PyObject *call_users_backward(context *c, bk_tensor *const *grads)
         if (!(argv[n] = gradient_in(m, m->taped ? grads[n - 2] : NULL, c->materialize)))
             break;
     }
-    PyObject *function = n == all ? method_of(Py_TYPE(c), BACKWARD, (apply_method *)c->home) : NULL;
+    PyObject *function = n == all ? method_of(context_function(c), BACKWARD, (apply_method *)c->home) : NULL;
     if (function) {
         result = call(function, argv + 1, (size_t)(n - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET);
         Py_DECREF(function);
@@ -116,7 +119,7 @@ static PyObject *call_users_backward(context *c, bk_tensor *const *grads)
 static int refuse_gradient(const context *c, int i, const char *why)
 {
     PyErr_Format(PyExc_RuntimeError, "Function %sBackward returned an invalid gradient at index %d - %s",
-                 Py_TYPE(c)->tp_name, i, why);
+                 context_function(c)->tp_name, i, why);
     return -1;
 }
 
@@ -192,13 +195,13 @@ static int check_count(const context *c, PyObject *const *results, Py_ssize_t n)
     if (!good)
         PyErr_Format(PyExc_RuntimeError,
                      "function %sBackward returned an incorrect number of gradients (expected %d, got %zd)",
-                     Py_TYPE(c)->tp_name, c->input_count, n);
+                     context_function(c)->tp_name, c->input_count, n);
     for (int i = 0; good && i < c->input_count; i++)
         if (!c->inputs[i].layout && results[i] != Py_None) {
             PyErr_Format(PyExc_RuntimeError,
                          "function %sBackward returned a gradient different than None at position %d, but the "
                          "corresponding forward input was not a Variable",
-                         Py_TYPE(c)->tp_name, i + 1);
+                         context_function(c)->tp_name, i + 1);
             good = false;
         }
     return good ? 0 : -1;
@@ -242,7 +245,7 @@ PyObject *py_function_context(const node *call) { return function_data(call, on_
 static bool is_spare(const context *c, const apply_method *home)
 {
     const PyTypeObject *type = Py_TYPE(c);
-    return home && !c->weak && (PyObject *)type == home->type && !type->tp_finalize && !type->tp_del &&
+    return home && !c->weak && type == home->ctx_type && !type->tp_finalize && !type->tp_del &&
            type->tp_basicsize == sizeof(context) && home->spares < MOST_SPARES;
 }
 
@@ -285,13 +288,24 @@ static void let_go(void *data)
     busy = false;
 }
 
-static context *context_take(apply_method *home, PyTypeObject *type)
+static bool find_ctx_type(apply_method *home)
+{
+    PyObject *found = PyObject_GetAttrString(home->type, "_backward_cls");
+    if (found && !(PyType_Check(found) && PyType_IsSubtype((PyTypeObject *)found, context_type))) {
+        PyErr_Format(PyExc_TypeError, "%R is no type of a ctx", found);
+        Py_CLEAR(found);
+    }
+    home->ctx_type = (PyTypeObject *)found;
+    return found;
+}
+
+static context *context_take(apply_method *home)
 {
     context *c = home->spare;
-    if (c && (PyObject *)type == home->type) {
+    if (c) {
         home->spare = c->next;
         home->spares--;
-    } else if (!(c = context_new(type))) {
+    } else if ((!home->ctx_type && !find_ctx_type(home)) || !(c = context_new(home->ctx_type))) {
         return NULL;
     }
     c->home = Py_NewRef((PyObject *)home);
@@ -394,7 +408,7 @@ static inline PyObject *call_with(PyObject *function, PyObject *first, arguments
  * arguments as a tuple. */
 static PyObject *call_users_forward(context *c, PyObject *setup, arguments args, PyObject *all)
 {
-    PyObject *forward = method_of(Py_TYPE(c), FORWARD, (apply_method *)c->home), *out = NULL;
+    PyObject *forward = method_of(context_function(c), FORWARD, (apply_method *)c->home), *out = NULL;
     bool was = grad_set_enabled(false);
     if (forward)
         out = setup ? call(forward, args.item, (size_t)args.count) : call_with(forward, (PyObject *)c, args);
@@ -471,7 +485,7 @@ static int record(context *c, arguments args, PyObject *const *outputs, PyObject
         placed[k] = c->outputs[k].taped ? bk_retain(handle_of(outputs[k])) : NULL;
     }
     bk_function fn = {
-        .name = Py_TYPE(c)->tp_name, .backward = on_backward, .free = on_free, .data = Py_NewRef((PyObject *)c)
+        .name = context_function(c)->tp_name, .backward = on_backward, .free = on_free, .data = Py_NewRef((PyObject *)c)
     };
     int status = function_record(&fn, on_free_saved, in, tensors, placed, same, count, &c->call);
     if (status < 0)
@@ -538,7 +552,7 @@ static PyObject *wrap_plain(context *c, arguments args, PyObject *result)
         if (c->inputs[i].layout)
             in[tensors++] = handle_of(args.item[i]);
     bk_function fn = {
-        .name = Py_TYPE(c)->tp_name, .backward = on_backward, .free = on_free, .data = Py_NewRef((PyObject *)c)
+        .name = context_function(c)->tp_name, .backward = on_backward, .free = on_free, .data = Py_NewRef((PyObject *)c)
     };
     if (function_record(&fn, on_free_saved, in, tensors, &placed, NULL, 1, &c->call) < 0)
         return py_raise();
@@ -616,9 +630,9 @@ static __attribute__((noinline)) PyObject *with_tangents(context *c, arguments a
     return duals;
 }
 
-static PyObject *apply_bound(apply_method *home, PyTypeObject *type, PyObject *setup, arguments args, PyObject *all)
+static PyObject *apply_bound(apply_method *home, PyObject *setup, arguments args, PyObject *all)
 {
-    context *c = context_take(home, type);
+    context *c = context_take(home);
     if (!c)
         return NULL;
     PyObject *answer = NULL, *result = NULL;
@@ -663,12 +677,12 @@ static PyObject *apply(apply_method *home, PyObject *type, PyObject *const *args
         PyObject *all = by_position(type, args, n, names, own_setup);
         if (all)
             answer = apply_bound(
-                home, (PyTypeObject *)type, own_setup ? setup : NULL,
+                home, own_setup ? setup : NULL,
                 (arguments){ .item = ((PyTupleObject *)all)->ob_item, .count = (int)PyTuple_GET_SIZE(all) }, all);
         Py_XDECREF(all);
     } else {
         arguments given = { args, (int)n, flagged & PY_VECTORCALL_ARGUMENTS_OFFSET };
-        answer = apply_bound(home, (PyTypeObject *)type, NULL, given, NULL);
+        answer = apply_bound(home, NULL, given, NULL);
     }
     Py_DECREF(setup);
     return answer;
@@ -705,6 +719,7 @@ static int apply_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(((apply_method *)self)->type);
+    Py_VISIT(((apply_method *)self)->ctx_type);
     for (context *c = ((apply_method *)self)->spare; c; c = c->next)
         Py_VISIT((PyObject *)c);
     return 0;
@@ -721,6 +736,7 @@ static int apply_clear(PyObject *self)
         spare = c->next;
         Py_DECREF(c);
     }
+    Py_CLEAR(m->ctx_type);
     Py_CLEAR(m->type);
     return 0;
 }

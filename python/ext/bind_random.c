@@ -316,7 +316,7 @@ static PyObject *py_normal_size(const arg *a)
         bk_release(t);
         t = NULL;
     }
-    return options_apply(t, a + 5, &a[4]);
+    return options_apply(tensor_finished(t), a + 5, &a[4]);
 }
 
 static PyObject *py_bernoulli(const arg *a)

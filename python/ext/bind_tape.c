@@ -213,6 +213,12 @@ static PyObject *py_increment_version(const arg *a)
     Py_RETURN_NONE;
 }
 
+static PyObject *py_finished(const arg *a)
+{
+    tensor_finished(a[0].tensor);
+    return Py_NewRef(a[0].object);
+}
+
 static PyObject *py_pass_number(const arg *a)
 {
     (void)a;
@@ -444,6 +450,7 @@ const binding tape_rows[] = {
     { AS_FUNCTION, "_for_tangents(Tensor leaf)", py_for_tangents, NULL },
     { AS_FUNCTION, "_stand_in(Tensor self)", py_stand_in_for, NULL },
     { AS_FUNCTION, "_increment_version(Tensor self)", py_increment_version, NULL },
+    { AS_FUNCTION, "_finished(Tensor self)", py_finished, NULL },
     { AS_FUNCTION, "_pass_number()", py_pass_number, NULL },
     { AS_FUNCTION, "_pass_reaches(Tensor self)", py_pass_reaches, NULL },
     { AS_FUNCTION, "_tape_position()", py_tape_position, NULL },

@@ -1,6 +1,7 @@
 /* function_context.c: what the ctx of a custom function holds: what forward has said to it, and what it has saved.
  *
- * A ctx is an instance of the user's class; it lives as long as the call's place on the tape.
+ * A ctx is an instance of the class that goes with the user's (F: FBackward); it lives as long as the call's place on
+ * the tape.
  *
  * Invariant: a ctx never holds its own outputs with their places on the tape, which would be a cycle through nodes that
  * no collector sees. A saved output is kept as plain memory and gets a place again when it is asked for.
@@ -395,10 +396,10 @@ static int refuse_to_go_on(void *data, bk_tensor *const *output_grads, int outpu
 /* The value at a place that refuses a gradient: only a second derivative sends one there. */
 static PyObject *guarded(const context *c, const saved_one *s)
 {
-    bk_function fn = { .name = Py_TYPE(c)->tp_name,
+    bk_function fn = { .name = context_function(c)->tp_name,
                        .backward = refuse_to_go_on,
                        .free = drop_type,
-                       .data = Py_NewRef((PyObject *)Py_TYPE(c)) };
+                       .data = Py_NewRef((PyObject *)context_function(c)) };
     lock_take();
     bk_tensor *t = tensor_at(s->value, NULL);
     if (t && function_beside(c->call, &fn, t) < 0) {
@@ -441,6 +442,13 @@ static PyObject *get_saved_tensors(PyObject *self, void *unused)
     return all;
 }
 
+/* What the forward that is still running has said so far. */
+static PyObject *get_to_save(PyObject *self, void *unused)
+{
+    const context *c = (context *)self;
+    return c->saved && !c->forward_done ? get_saved_tensors(self, unused) : Py_NewRef(Py_None);
+}
+
 /* --- what users see of it
  * ---------------------------------------------------------------------------------------------- */
 
@@ -456,6 +464,7 @@ PyMethodDef context_methods[] = {
 
 PyGetSetDef context_attributes[] = {
     { "saved_tensors", get_saved_tensors, NULL, "What save_for_backward was given.", NULL },
+    { "to_save", get_to_save, NULL, "The same until forward is done, then None.", NULL },
     { "needs_input_grad", get_needs_input_grad, set_needs_input_grad, "For each input, whether it wants a gradient.",
       NULL },
     { "dirty_tensors", get_marked, NULL, "What mark_dirty was given, or None.", (void *)1 },

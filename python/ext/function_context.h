@@ -63,6 +63,7 @@ void context_drop_saved(context *c);
 
 /* A new ctx, and one that is to be as new again. */
 context *context_new(PyTypeObject *type);
+PyTypeObject *context_function(const context *c); /* the user's class, whose call it belongs to. Borrowed. */
 void context_renew(context *c);
 
 /* What the type of a ctx is made of, but for apply. */

@@ -15,6 +15,7 @@
 #include "core/handle.h"
 #include "core/lock.h"
 #include "core/memory.h"
+#include "function_context.h"
 #include "gil.h"
 #include "ops/elementwise.h"
 
@@ -47,10 +48,12 @@ static PyGetSetDef leaf_attributes[] = {
     { NULL, NULL, NULL, NULL, NULL },
 };
 
-/* To PyTorch's users these are built in: messages have the bare name. */
-static int type_renamed(PyObject *type, const char *name)
+static const char BUILT_IN[] = "builtins"; /* to PyTorch's users ops are: messages have the bare name */
+static const char CUSTOM[] = "torch.autograd.function";
+
+static int type_renamed(PyObject *type, const char *name, const char *in)
 {
-    PyObject *own = PyUnicode_FromString(name), *module = PyUnicode_FromString("builtins");
+    PyObject *own = PyUnicode_FromString(name), *module = PyUnicode_FromString(in);
     bool good = own && module && PyObject_SetAttrString(type, "__name__", own) == 0 &&
                 PyObject_SetAttrString(type, "__module__", module) == 0;
     Py_XDECREF(own);
@@ -59,7 +62,7 @@ static int type_renamed(PyObject *type, const char *name)
 }
 
 /* The type of this name, made at the first call. Borrowed. */
-static PyTypeObject *type_named(const char *name, bool leaf)
+static PyTypeObject *type_named(const char *name, bool leaf, const char *module)
 {
     PyObject *type = PyDict_GetItemString(types, name);
     if (type)
@@ -69,7 +72,7 @@ static PyTypeObject *type_named(const char *name, bool leaf)
     PyType_Spec spec = { dotted ? PyUnicode_AsUTF8(dotted) : NULL, sizeof(grad_fn), 0,
                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots };
     type = spec.name ? PyType_FromSpecWithBases(&spec, (PyObject *)node_type) : NULL;
-    if (!type || type_renamed(type, name) < 0 || PyDict_SetItemString(types, name, type) < 0) {
+    if (!type || type_renamed(type, name, module) < 0 || PyDict_SetItemString(types, name, type) < 0) {
         Py_XDECREF(type);
         return NULL;
     }
@@ -88,14 +91,14 @@ static bool is_own_function(const node *place)
 static PyTypeObject *type_of(const node *place, const char *name)
 {
     if (place->op != OP_function)
-        return type_named(name ? name : place_grad_name(place), place->op == OP_leaf);
+        return type_named(name ? name : place_grad_name(place), place->op == OP_leaf, BUILT_IN);
     char backward[200];
     const char *own = function_name(place);
     if (is_own_function(place))
-        return type_named(own + 1, false);
+        return type_named(own + 1, false, BUILT_IN);
     bool python = py_function_context(place); /* else it is a C program's, under the name it gave */
     snprintf(backward, sizeof backward, "%s%s", own, python ? "Backward" : "");
-    return type_named(backward, false);
+    return type_named(backward, false, python ? CUSTOM : BUILT_IN);
 }
 
 static PyObject *object_at(node *place, int step)
@@ -349,6 +352,15 @@ static PyObject *grad_fn_sequence(PyObject *self, PyObject *unused)
     return PyLong_FromUnsignedLongLong(n->op == OP_leaf ? UINT64_MAX : n->sequence);
 }
 
+/* In PyTorch the function is the ctx: isinstance shall say so. */
+static PyObject *grad_fn_class(PyObject *self, void *unused)
+{
+    (void)unused;
+    const node *n = ((grad_fn *)self)->place;
+    PyObject *ctx = n->op == OP_function && !is_own_function(n) ? py_function_context(n) : NULL;
+    return Py_NewRef((PyObject *)Py_TYPE(ctx ? ctx : self));
+}
+
 static PyObject *grad_fn_requires_grad(PyObject *self, void *unused)
 {
     (void)self, (void)unused;
@@ -361,7 +373,7 @@ static PyObject *grad_fn_requires_grad(PyObject *self, void *unused)
 /* The user's backward, called with the gradients alone. */
 static PyObject *applied_backward(PyObject *ctx)
 {
-    PyObject *backward = PyObject_GetAttrString((PyObject *)Py_TYPE(ctx), "backward");
+    PyObject *backward = PyObject_GetAttrString((PyObject *)context_function((context *)ctx), "backward");
     PyObject *bound = backward ? PyMethod_New(backward, ctx) : NULL;
     Py_XDECREF(backward);
     return bound;
@@ -446,6 +458,7 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef attributes[] = {
+    { "__class__", grad_fn_class, NULL, NULL, NULL },
     { "_row", grad_fn_row, NULL, NULL, NULL },
     { "metadata", grad_fn_metadata, NULL, "A dict for whoever looks at the graph.", NULL },
     { "next_functions", grad_fn_next, NULL, "Where the gradients of the inputs go.", NULL },

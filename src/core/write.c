@@ -27,14 +27,17 @@ int tensor_check_write(const bk_tensor *t)
                            "memory location. Please clone() the tensor before performing the operation.");
 }
 
+static int refuse_inference(void)
+{
+    return error_int(BK_RUNTIME_ERROR, "Inplace update to inference tensor outside InferenceMode is not allowed."
+                                       "You can make a clone to get a normal tensor before doing inplace update."
+                                       "See https://github.com/pytorch/rfcs/pull/17 for more details.");
+}
+
 int tensor_check_leaf(const bk_tensor *t)
 {
-    if (t->flags & TENSOR_INFERENCE && !inference_enabled())
-        return error_int(BK_RUNTIME_ERROR, "Inplace update to inference tensor outside InferenceMode is not allowed."
-                                           "You can make a clone to get a normal tensor before doing inplace update."
-                                           "See https://github.com/pytorch/rfcs/pull/17 for more details.");
     if (!(grad_enabled() && grad_mode() && tensor_tracked(t) && t->track->requires_grad && !t->track->place))
-        return 0;
+        return t->flags & TENSOR_INFERENCE && !inference_enabled() ? refuse_inference() : 0;
     if (tensor_rejoin((bk_tensor *)t))
         return tensor_check_leaf(t);
     return error_int(BK_RUNTIME_ERROR, "a %sleaf Variable that requires grad is being used in an in-place operation.",
@@ -61,6 +64,17 @@ void tensor_count_write(bk_tensor *t)
     next_sequence++; /* later than all that was recorded */
     count_write(t);
     lock_give();
+}
+
+bk_tensor *tensor_finished(bk_tensor *t)
+{
+    if (!t)
+        return NULL;
+    lock_take();
+    handle_forget_edge(t); /* it was that of the version before */
+    t->cell->version = t->made_version = 0;
+    lock_give();
+    return t;
 }
 
 void cell_move(cell *c, node *value, bool counts)

@@ -60,7 +60,7 @@ bk_tensor *bk_pad(const bk_tensor *x, int pairs, const int64_t *pads, double val
         int64_t low = pads[2 * i] > 0 ? pads[2 * i] : 0;
         place = bk_slice(place, dim, low, low + kept->layout->sizes[dim], 1);
     }
-    return scope_return(place && bk_copy_(place, kept) == 0 ? out : NULL);
+    return scope_return(place && bk_copy_(place, kept) == 0 ? tensor_finished(out) : NULL);
 }
 
 /* pads[] as bk_pad takes it, last dimension first, from the same amount on both sides. */

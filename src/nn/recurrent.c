@@ -242,7 +242,7 @@ static bk_tensor *run_steps(bk_rnn_kind kind, sequence *s, course *h, course *c,
         k += done;
     }
     tensor_written_by(s->outputs, WRITE_cat);
-    return s->outputs;
+    return tensor_finished(s->outputs);
 }
 
 /* Both biases in one, where the gates are nothing but the sum of both shares: then no step has a bias to add, and none

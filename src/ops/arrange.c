@@ -296,7 +296,7 @@ bk_tensor *bk_diag_embed(const bk_tensor *t, int64_t offset, int dim1, int dim2)
         sizes[d] = d == a || d == b ? length : l->sizes[from++];
     bk_scope_push();
     bk_tensor *r = bk_zeros(n, sizes, tensor_dtype(t)), *diagonal = bk_diagonal(r, offset, a, b);
-    return scope_return(diagonal && bk_copy_(diagonal, t) == 0 ? r : NULL);
+    return scope_return(diagonal && bk_copy_(diagonal, t) == 0 ? tensor_finished(r) : NULL);
 }
 
 bk_tensor *bk_diag(const bk_tensor *t, int64_t offset)
@@ -342,7 +342,7 @@ bk_tensor *bk_block_diag(bk_tensor *const *tensors, int count)
         row += rows;
         column += columns;
     }
-    return scope_return(r);
+    return scope_return(tensor_finished(r));
 }
 
 /* --- coordinates

@@ -729,7 +729,7 @@ static bk_tensor *row_major_copy(const bk_tensor *t)
 static bk_tensor *changed(bk_tensor *copy, int status)
 {
     if (status == 0 || !copy)
-        return copy;
+        return tensor_finished(copy);
     scope_drop(copy);
     return NULL;
 }

@@ -174,7 +174,7 @@ bk_tensor *bk_cat(bk_tensor *const *tensors, int count, int dim)
     bk_scope_push();
     int at = 0;
     const layout *l = joint_layout(tensors, count, dim, &at);
-    bk_tensor *t = scope_return(join(tensors, count, at, l, WRITE_cat));
+    bk_tensor *t = scope_return(tensor_finished(join(tensors, count, at, l, WRITE_cat)));
     lock_give();
     return t;
 }
@@ -233,7 +233,7 @@ bk_tensor *bk_stack(bk_tensor *const *tensors, int count, int dim)
         i++;
     if (i == count)
         t = join(raised, count, at, stacked_layout(tensors, raised, count, at), WRITE_stack);
-    t = scope_return(t);
+    t = scope_return(tensor_finished(t));
     lock_give();
     return t;
 }

@@ -179,7 +179,7 @@ bk_tensor *bk_masked_scatter(const bk_tensor *t, const bk_tensor *mask, const bk
     const layout *l = tensor_read(t, &in[0]) && tensor_read(mask, &in[1]) ? operands_broadcast(in, 2) : NULL;
     bk_tensor *wide = l ? bk_expand(t, l->ndim, l->sizes) : NULL;
     bk_tensor *c = wide ? copy_as(wide, l, tensor_dtype(t)) : NULL;
-    c = scope_return(c && scatter_masked(c, mask, source) == 0 ? c : NULL);
+    c = scope_return(c && scatter_masked(c, mask, source) == 0 ? tensor_finished(c) : NULL);
     lock_give();
     return c;
 }

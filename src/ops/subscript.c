@@ -567,5 +567,5 @@ bk_tensor *bk_index_put(const bk_tensor *t, bk_tensor *const *indices, int count
         scope_drop(c);
         return NULL;
     }
-    return c;
+    return tensor_finished(c);
 }

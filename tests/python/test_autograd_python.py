@@ -258,7 +258,7 @@ def test_the_finalizer_of_a_ctx_runs_when_its_call_is_over(torch):
 
     x = torch.ones(3, requires_grad=True)
     Last.apply(x).sum().backward()
-    Last.__del__ = lambda ctx: gone.append(ctx.number)
+    Last._backward_cls.__del__ = lambda ctx: gone.append(ctx.number)
     for n in (1, 2):
         y = Last.apply(torch.ones(n, requires_grad=True))
         assert len(gone) == n - 1

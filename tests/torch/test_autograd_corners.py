@@ -104,6 +104,11 @@ def thrown(decorate):
         found.append(stop.value)
     return found, closed
 
+def tied():
+    layers = T.nn.Sequential(T.nn.Linear(2, 2), T.nn.Linear(2, 2))
+    layers[1].weight = layers[0].weight
+    return layers
+
 def with_hook(m, x):
     m.register_full_backward_hook(lambda m, inputs, outputs: None)
     y = m(x)
@@ -173,6 +178,14 @@ T.func.vmap(lambda a: 3)(x)
 T.func.vmap(lambda a: (a, a), out_dims=(0, 0, 0))(x.detach())
 T.func.functional_call(linear, {"x": x, "weight": T.zeros(2, 2), "bias": T.ones(2)}, (x.detach(),)).tolist()
 T.func.functional_call(linear, {"x": x}, (x.detach(),), strict=True)
+T.func.functional_call(tied(), {"0.weight": T.zeros(2, 2), "1.weight": T.ones(2, 2)}, (x.detach(),))
+T.func.vjp(lambda a: None, x.detach())
+T.func.jvp(lambda a: (), (x.detach(),), (x.detach(),))
+T.func.jacrev(lambda a: 3)(x.detach())
+T.func.jacrev(lambda a: None)(x.detach())
+T.func.jacfwd(lambda a: (a, 3))(x.detach())
+T.func.jacrev(lambda a: a, has_aux=True)(x.detach())
+T.func.hessian(lambda a: "a")(x.detach())
 after_change(lambda w: w * w, lambda w: setattr(w, "data", T.ones(1, 3)))
 after_change(lambda w: w[:, :2] * w[:, 1:], lambda w: setattr(w, "data", T.ones(1, 3)))
 after_change(lambda w: w[:, :2] * w[:, 1:], grown)

@@ -508,6 +508,42 @@ def vjp_for_backward(m):
     return x.grad
 
 
+@program
+def a_ctx_is_no_instance_of_its_function(m):
+    seen, said = [], []
+
+    class Twice(m.autograd.Function):
+        factor = 2
+
+        @staticmethod
+        def forward(ctx, a):
+            seen.append(type(ctx))
+            before = ctx.to_save
+            ctx.save_for_backward(a, None)
+            said.append((before, ctx.to_save))
+            return a * ctx._forward_cls.factor
+
+        @staticmethod
+        def backward(ctx, g):
+            seen.append(type(ctx))
+            return tried(lambda: g * ctx.factor) and g * Twice.factor
+
+    x = leaf(m)
+    y = Twice.apply(x)
+    y.sum().backward()
+    first, second = seen
+    base = m.autograd.function.BackwardCFunction
+    context = m.autograd.function.FunctionCtx
+    names = first.__name__, first.__qualname__, first.__module__, repr(first), [k.__name__ for k in first.__mro__[:2]]
+    return (
+        names, first is second is Twice._backward_cls, first._forward_cls is Twice, issubclass(first, base),
+        issubclass(first, context), issubclass(first, m.autograd.Function), issubclass(Twice, context),
+        [hasattr(first, k) for k in ("forward", "backward", "factor", "save_for_forward", "mark_dirty")], x.grad,
+        isinstance(y.grad_fn, first), isinstance(y.grad_fn, m.autograd.graph.Node), repr(type(y.grad_fn)),
+        isinstance(y.sum().grad_fn, base), repr(type(y.sum().grad_fn)), said, y.grad_fn.to_save,
+    )  # fmt: skip
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("fn", PROGRAMS, ids=shown_name)
 def test_custom_functions_and_checkpoints_as_in_pytorch(fn):

@@ -31,6 +31,9 @@ x.nan_to_num() | x.square() | x.exp() | x.tanh() | x.lerp(x * 2, 0.0) | x.heavis
 torch.div(x, 0, rounding_mode="trunc") | torch.div(x, x, rounding_mode="trunc") | torch.div(1, x, rounding_mode="trunc")
 torch.div(x, 0, rounding_mode="floor") | torch.div(x, x, rounding_mode="floor") | torch.div(1, x, rounding_mode="floor")
 (x * 1).div_(0, rounding_mode="trunc") | torch.special.xlog1py(x, x.detach()) | torch.special.xlog1py(x, x + 0.25)
+torch.special.entr(x) | torch.nn.functional.huber_loss(x, x.detach() * 0, reduction="none")
+torch.nn.functional.smooth_l1_loss(x, x.detach() * 0)
+torch.nn.functional.smooth_l1_loss(x, x.detach() - 0.5, beta=0.5)
 """
 AT_TIES = """
 x.max() | x.min() | x.amax() | x.amin() | x.amax(1) | x.amin(0) | x.amax((0, 1)) | x.max(1)[0] | x.min(0)[0]
@@ -57,6 +60,7 @@ SECOND_DIFFERS = {
     "x.acos()": False,
     "x.atanh()": False,
     "x.logit()": False,
+    "torch.special.entr(x)": False,
     "torch.nn.functional.elu(x)": False,
     "torch.nn.functional.selu(x)": False,
     "torch.nn.functional.celu(x)": False,

@@ -237,7 +237,9 @@ def inference_mode(m):
     with m.inference_mode():
         z = x * 2
         v = x[0:1]
+        asking = m.ones(2).requires_grad_()
     return [
+        tried(lambda: asking.add_(1)),
         z.is_inference(),
         z.requires_grad,
         tried(lambda: z.requires_grad_()),

@@ -171,6 +171,35 @@ def versions_count_the_writes(m):
 
 
 @program
+def what_a_function_wrote_while_making_its_result_is_not_counted(m):
+    x, at = m.ones(2, 3), m.tensor([[0, 1, 1]])
+    row, f = m.tensor([0]), m.nn.functional
+    made = [
+        m.cat([x, x]), m.stack([x, x]), m.stack([x, x], 1), f.pad(x, (1, 1)), x.scatter(0, at, x),
+        x.index_put((row,), x[0]), x.scatter_add(0, at, x), x.scatter_reduce(0, at, x, "mean"),
+        x.index_add(0, row, x[:1]), x.masked_scatter(x > 1, x), x.index_fill(0, row, 1.0),
+        x.select_scatter(x[0], 0, 0), m.diag_embed(x), m.block_diag(x, x), x.roll(1),
+        m.normal(0.0, 1.0, (2,)), m.nn.GRU(3, 3)(x)[0], m.func.vmap(lambda t: t * 2)(x),
+    ]  # fmt: skip
+    counts = [t._version for t in made]
+    made[0][0].add_(1)
+    made[3].mul_(2)
+    return counts, [t._version for t in made]
+
+
+@program
+def a_joined_tensor_is_written_to_as_any_other(m):
+    a, b = leaf(m, 3), leaf(m, 3)
+    y = m.cat([a, b])
+    v = y[1:4]
+    v.mul_(3)
+    z = v.exp()
+    y.add_(1)
+    (z.sum() + (y * y).sum()).backward()
+    return a.grad, b.grad, y, v._version
+
+
+@program
 def the_words_of_the_version_error(m):
     w = leaf(m, 3)
     y = (w * w).sum()

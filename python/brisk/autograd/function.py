@@ -10,7 +10,37 @@ from brisk.autograd.grad_mode import no_grad
 
 __all__ = ["Function", "FunctionCtx", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
 
-FunctionCtx = _C._FunctionBase
+
+class FunctionCtx(_C._FunctionBase):
+    """What a forward and its backward share: it belongs to one call."""
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object: it belongs to a tape")
+
+    @property
+    def saved_variables(self):
+        """An old name of saved_tensors."""
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
+
+    def maybe_clear_saved_tensors(self):
+        """Saved tensors go with the tape."""
+
+    def save_for_forward(self, *tensors):
+        """Keeps tensors for jvp's saved_tensors."""
+        self._saved_for_forward = tensors
+
+    def mark_shared_storage(self, *pairs):
+        raise NotImplementedError("mark_shared_storage is not needed: aliasing is known")
+
+
+class BackwardCFunction(FunctionCtx):
+    """The type of every ctx; that of a function F is FBackward."""
+
+
+def _ctx_type(cls):
+    names = {"_forward_cls": cls, "__module__": "torch.autograd.function"}
+    return type(cls.__name__ + "Backward", (BackwardCFunction,), names)
 
 
 def _both(ctx, *grads):
@@ -48,6 +78,7 @@ class Function(FunctionCtx):
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
+        cls._backward_cls = _ctx_type(cls)
         if isinstance(cls.apply, _C._Apply):  # bound once, unless the user has a method of that name
             cls.apply = cls.apply
         if cls.vjp is not Function.vjp:  # another name for backward
@@ -59,9 +90,6 @@ class Function(FunctionCtx):
             "function with static forward method. (Example: "
             "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
         )
-
-    def __reduce_ex__(self, protocol):
-        raise TypeError(f"cannot pickle '{type(self).__name__}' object: it belongs to a tape")
 
     @staticmethod
     def forward(*args, **kwargs):
@@ -83,12 +111,6 @@ class Function(FunctionCtx):
 
     vjp = backward
 
-    @property
-    def saved_variables(self):
-        """An old name of saved_tensors."""
-        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
-        return self.saved_tensors
-
     @staticmethod
     def jvp(ctx, *grad_inputs):
         """The tangents of the outputs from those of the inputs. Without one, forward mode differentiates backward."""
@@ -103,15 +125,8 @@ class Function(FunctionCtx):
             "generate_vmap_rule=True."
         )
 
-    def maybe_clear_saved_tensors(self):
-        """Saved tensors go with the tape."""
 
-    def save_for_forward(self, *tensors):
-        """Keeps tensors for jvp's saved_tensors."""
-        self._saved_for_forward = tensors
-
-    def mark_shared_storage(self, *pairs):
-        raise NotImplementedError("mark_shared_storage is not needed: aliasing is known")
+Function._backward_cls = _ctx_type(Function)
 
 
 @functools.lru_cache(maxsize=256)
@@ -139,11 +154,12 @@ def _by_position(cls, has_setup, args, kwargs):
 
 def _with_tangents(ctx, args, outputs, materialize):
     """The outputs of a call with the tangents that the function's own jvp gives them; or the outputs as they are."""
-    if type(ctx).jvp is Function.jvp:
+    jvp = ctx._forward_cls.jvp
+    if jvp is Function.jvp:
         return outputs
     from brisk.autograd.forward_ad import with_jvp
 
-    return with_jvp(type(ctx).jvp, ctx, args, outputs, materialize)
+    return with_jvp(jvp, ctx, args, outputs, materialize)
 
 
 _C._function_setup(Function.setup_context, _by_position, _with_tangents)

@@ -36,7 +36,8 @@ def _with_ties(tensors, module_tensors):
         for other in names.get(id(module_tensors.get(name)), [name]):
             if other in tensors and tensors[other] is not t:
                 raise ValueError(
-                    f"functional_call got multiple values for keys {sorted([name, other])}, which are tied."
+                    f"functional_call got multiple values for keys {sorted([name, other])}, which are tied. "
+                    "Consider using tie_weights=False"
                 )
             full[other] = t
     return full

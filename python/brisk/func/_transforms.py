@@ -136,6 +136,8 @@ def grad(func, argnums=0, has_aux=False):
 
 def _tensors(tree, caller):
     leaves, structure = tree_flatten(tree)
+    if leaves in ([], [None]):
+        raise RuntimeError(f"{caller}: Expected f to be a function that has non-empty output (got output = {leaves})")
     for t in leaves:
         if not isinstance(t, Tensor):
             raise RuntimeError(f"{caller}: expected f(*primals) to return only tensors, got unsupported type {type(t)}")
@@ -266,6 +268,7 @@ def linearize(func, *primals):
 
 def _jacobian(func, argnums, has_aux, caller, blocks, forward=False):
     """A function that returns func's Jacobian; blocks(level, outputs) gives it by output and place."""
+    through = "jvp(f, primals, tangents)" if forward else "vjp(f, *primals)"  # what PyTorch calls it by
 
     @functools.wraps(func, updated=())
     def wrapper(*args, **kwargs):
@@ -274,8 +277,8 @@ def _jacobian(func, argnums, has_aux, caller, blocks, forward=False):
         if forward:
             level.for_tangents()
         with derivative():
-            out, aux = _parted(inside(func, *_replaced(args, places, level.arguments), **kwargs), has_aux, caller)
-            outputs, structure = _tensors(out, caller)
+            out, aux = _parted(inside(func, *_replaced(args, places, level.arguments), **kwargs), has_aux, through)
+            outputs, structure = _tensors(out, through)
             if not forward:
                 _check_floats(outputs)
             rows = [_as_argnums(argnums, tree_unflatten(row, level.structure)) for row in blocks(level, outputs)]
