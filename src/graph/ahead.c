@@ -75,6 +75,7 @@ static struct {
 } ahead;
 
 bool ahead_eagerly;
+int64_t ahead_most_rows = INT64_MAX;
 
 ahead_counts ahead_count(void) { return ahead.counts; }
 
@@ -231,7 +232,8 @@ static bool run_pieces(const instruction *in, const binding *bound, int64_t piec
     const int64_t rows = in->kernel.out.layout->sizes[0];
     for (int64_t at = 0, end; at < rows; at = end) {
         end = at + piece < rows ? at + piece : rows;
-        if (atomic_load_explicit(&ahead.stop, memory_order_relaxed) || run_rows_of(in, bound, at, end) < 0)
+        if (atomic_load_explicit(&ahead.stop, memory_order_relaxed) || at >= ahead_most_rows ||
+            run_rows_of(in, bound, at, end) < 0)
             return false;
         atomic_store_explicit(&ahead.rows, end, memory_order_relaxed);
     }

@@ -25,6 +25,7 @@ typedef struct ahead_counts {
     int64_t halfway;            /* taken in the middle of a product */
 } ahead_counts;
 ahead_counts ahead_count(void);
-extern bool ahead_eagerly; /* of short plans too, and the flush waits until the worker has done all that it may */
+extern bool ahead_eagerly;      /* of short plans too, and the flush waits until the worker has done all that it may */
+extern int64_t ahead_most_rows; /* after which the worker leaves a long product to the flush */
 
 #endif
