@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 
+from tests.torch.compare import REF, SUT
 from tests.torch.gradient_programs import checkpointing, collection, compare, function, inside, leaf, shown_name, tried
 
 PROGRAMS, program = collection()
@@ -548,3 +549,25 @@ def a_ctx_is_no_instance_of_its_function(m):
 @pytest.mark.parametrize("fn", PROGRAMS, ids=shown_name)
 def test_custom_functions_and_checkpoints_as_in_pytorch(fn):
     compare(fn)
+
+
+def test_mark_shared_storage_of_old_programs_warns_and_does_nothing():
+    def program(m):
+        class Square(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                y = x * x
+                ctx.mark_shared_storage((x, y))
+                ctx.save_for_backward(x)
+                return y
+
+            @staticmethod
+            def backward(ctx, g):
+                return 2 * ctx.saved_tensors[0] * g
+
+        x = m.tensor([1.0, 2.0], requires_grad=True)
+        with pytest.warns(FutureWarning, match="Tensors with shared storages are automatically tracked"):
+            Square.apply(x).sum().backward()
+        return x.grad.tolist()
+
+    assert program(SUT) == program(REF) == [2.0, 4.0]

@@ -5,7 +5,8 @@ import math
 import pytest
 
 from tests.torch.compare import REF, SUT, Raised, check_same, outcome
-from tests.torch.test_tape_names import LIKE_PYTORCH, TREES_LIKE_PYTORCH, written
+from tests.torch.tape_rows import LIKE_PYTORCH, TREES_LIKE_PYTORCH
+from tests.torch.test_tape_names import written
 
 # PyTorch's take a gradient for each of several results there, or it is a custom function's, or there is none
 NOT_CALLED = ("svd", "checkpoint", "zeta(x,")

@@ -31,7 +31,13 @@ class FunctionCtx(_C._FunctionBase):
         self._saved_for_forward = tensors
 
     def mark_shared_storage(self, *pairs):
-        raise NotImplementedError("mark_shared_storage is not needed: aliasing is known")
+        """Of old programs: which tensors share memory is known."""
+        warnings.warn(
+            "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked. "
+            "Note that calls to `set_()` are not tracked",
+            FutureWarning,
+            stacklevel=2,
+        )
 
 
 class BackwardCFunction(FunctionCtx):
