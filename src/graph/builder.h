@@ -115,6 +115,12 @@ typedef struct slab {
     int64_t bytes;
 } slab;
 
+/* Records that one pass or another looks for, in the log's order. */
+typedef struct record_list {
+    int32_t *at;
+    int count;
+} record_list;
+
 /* Values are numbered: records first, then leaves. */
 typedef struct planner {
     const op_log *log;
@@ -122,11 +128,12 @@ typedef struct planner {
     const plan_key *key;   /* what is planned: the log rewritten */
     const int32_t *origin; /* per record: that of the log; NULL: each itself */
     value *values;
-    int32_t *next_member; /* per record: the next of its group */
-    int32_t *same;        /* per record: the first record that computes the same, mostly itself */
-    int32_t *same_leaf;   /* per leaf */
-    int32_t *uses;        /* per record: how many records read it, one more if it outlives the plan */
-    home *homes;          /* per record */
+    int32_t *next_member;                  /* per record: the next of its group */
+    int32_t *same;                         /* per record: the first record that computes the same, mostly itself */
+    int32_t *same_leaf;                    /* per leaf */
+    int32_t *uses;                         /* per record: how many records read it, one more if it outlives the plan */
+    record_list additions, updates, casts; /* that are computed */
+    home *homes;                           /* per record */
     slab *slabs;
     int slab_count, slab_capacity;
     fill *fills;

@@ -86,8 +86,7 @@ static bool look_at(planner *p, int32_t i)
 bool find_fills(planner *p)
 {
     bool good = true;
-    for (int32_t i = 0; good && rewrites_done & REWRITE_fills && i < p->key->records; i++)
-        if (p->key->bits[i] & RECORD_NEEDED && p->same[i] == i && p->key->record[i].op == OP_update)
-            good = look_at(p, i);
+    for (int k = 0; good && rewrites_done & REWRITE_fills && k < p->updates.count; k++)
+        good = look_at(p, p->updates.at[k]);
     return good;
 }

@@ -215,17 +215,17 @@ bool find_homes(planner *p)
         return false;
     if (!(rewrites_done & REWRITE_placement))
         return true;
-    for (int32_t i = 0; i < p->key->records; i++)
-        if (p->key->bits[i] & RECORD_NEEDED && p->same[i] == i && p->key->record[i].op == OP_update)
-            settle_in_stack(p, i);
+    for (int k = 0; k < p->updates.count; k++)
+        settle_in_stack(p, p->updates.at[k]);
     bool good = true;
-    for (int32_t i = 0; good && i < p->key->records; i++)
-        if (p->sums[i].role == SUM_END)
-            for (int k = 0; good && k < p->key->record[p->sums[i].terms].inputs; k++)
-                good = settle_stretch(p, i, k);
-    for (int32_t i = 0; i < p->key->records; i++)
-        if (p->key->bits[i] & RECORD_NEEDED && p->same[i] == i && p->key->record[i].op == OP_update)
-            wait_for_update(p, i);
+    for (int a = 0; a < p->additions.count; a++) {
+        const sum_part *s = &p->sums[p->additions.at[a]];
+        if (s->role == SUM_END)
+            for (int k = 0; good && k < p->key->record[s->terms].inputs; k++)
+                good = settle_stretch(p, p->additions.at[a], k);
+    }
+    for (int k = 0; k < p->updates.count; k++)
+        wait_for_update(p, p->updates.at[k]);
     find_orders(p);
     return good;
 }

@@ -61,9 +61,8 @@ static bool turned_strides(const layout *base, const layout *seen, const layout 
 /* Copy i of a view of a source: rows stay rows, or writing them would cost more than the copy. */
 static void find_order(planner *p, int32_t i)
 {
-    const record_key *key = &p->key->record[i];
     const value *x = &p->values[i];
-    const int32_t v = key->op == OP_cast ? input_of(p, i, 0) : p->key->records;
+    const int32_t v = input_of(p, i, 0);
     if (v >= p->key->records || p->key->record[v].op != OP_view || !is_made_once(p, v) || p->homes[v].waits)
         return;
     const int32_t from = input_of(p, v, 0);
@@ -86,9 +85,8 @@ static void find_order(planner *p, int32_t i)
 
 void find_orders(planner *p)
 {
-    for (int32_t i = 0; rewrites_done & REWRITE_orders && i < p->key->records; i++)
-        if (p->key->bits[i] & RECORD_NEEDED && p->same[i] == i)
-            find_order(p, i);
+    for (int k = 0; rewrites_done & REWRITE_orders && k < p->casts.count; k++)
+        find_order(p, p->casts.at[k]);
 }
 
 const layout *source_layout(const planner *p, int32_t i, const layout *l)

@@ -832,14 +832,28 @@ static void find_last_uses(planner *p)
     }
 }
 
+/* To the list of its op, if there is one. */
+static void list_record(planner *p, int32_t i)
+{
+    const int op = p->key->record[i].op;
+    record_list *l = op == EW_add ? &p->additions : op == OP_update ? &p->updates : op == OP_cast ? &p->casts : NULL;
+    if (l)
+        l->at[l->count++] = i;
+}
+
 static bool count_uses(planner *p)
 {
-    p->uses = desk_take_zero((size_t)p->key->records * sizeof *p->uses);
-    if (!p->uses)
+    const size_t records = (size_t)p->key->records;
+    p->uses = desk_take_zero(records * sizeof *p->uses);
+    p->additions.at = desk_take(records * sizeof *p->additions.at);
+    p->updates.at = desk_take(records * sizeof *p->updates.at);
+    p->casts.at = desk_take(records * sizeof *p->casts.at);
+    if (!p->uses || !p->additions.at || !p->updates.at || !p->casts.at)
         return false;
     for (int i = 0; i < p->key->records; i++) {
         if (!(p->key->bits[i] & RECORD_NEEDED) || p->same[i] != i)
             continue;
+        list_record(p, i);
         for (int k = 0; k < p->key->record[i].inputs; k++) {
             int32_t v = input_of(p, i, k);
             if (v < p->key->records)

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "graph/desk.h"
+#include "graph/kernels.h"
 
 enum {
     MOST_ROWS = 256, /* more are better off finished row by row */
@@ -46,9 +47,10 @@ static void read_columns(mark *m, int32_t low, int32_t high)
     m->column_uses++;
 }
 
+/* Product v. */
 static bool is_free_to_join(const rewriter *w, int32_t v)
 {
-    if (w->key->record[v].op != OP_matmul || is_kept(w, v) || w->layouts[v]->ndim != 2)
+    if (is_kept(w, v) || w->layouts[v]->ndim != 2)
         return false;
     const layout *l = w->layouts[v], *b = layout_of(w, value_of(w, v, 1));
     return b->ndim == 2 && !(w->key->record[v].attr.product.turned & 1) && l->sizes[0] >= 1 && l->sizes[1] > 1 &&
@@ -62,7 +64,13 @@ static void count_reads(rewriter *w)
         const record_key *key = &w->key->record[i];
         if (!is_needed(w, i))
             continue;
-        w->marks[i].product = is_free_to_join(w, i);
+        if (key->op == OP_matmul && is_free_to_join(w, i)) {
+            w->marks[i].product = true;
+            w->products[--w->first_product] = i;
+        }
+        if (key->op == EW_add)
+            w->additions[--w->first_addition] = i;
+        w->indexes |= op_get(key->op)->run == run_index_get || op_get(key->op)->run == run_index_put;
         w->largest = w->layouts[i]->numel > w->largest ? w->layouts[i]->numel : w->largest;
         for (int k = 0; k < key->inputs; k++) {
             if (key->in[k] < 0)
@@ -131,8 +139,7 @@ static bool goes_with(const rewriter *w, int32_t first, int32_t i)
 /* Product i, if it shares its first factor with earlier ones. */
 static bool look_for_columns(rewriter *w, int32_t i)
 {
-    if (!is_free_product(w, i) || w->marks[i].uses != w->marks[i].elementwise_uses ||
-        w->layouts[i]->sizes[0] > MOST_ROWS)
+    if (w->marks[i].uses != w->marks[i].elementwise_uses || w->layouts[i]->sizes[0] > MOST_ROWS)
         return true;
     int32_t *open = &w->open[value_of(w, i, 0)], weight = value_of(w, i, 1);
     int32_t alone = *open < 0 ? -1 - *open : -1;
@@ -178,7 +185,7 @@ static void extend(rewriter *w, int32_t i, int32_t before, int32_t term, int len
 static void look_for_sum(rewriter *w, int32_t i)
 {
     const layout *l = w->layouts[i];
-    if (w->key->record[i].op != EW_add || l != l->plain || l->ndim != 2)
+    if (l != l->plain || l->ndim != 2)
         return;
     int32_t x = value_of(w, i, 0), y = value_of(w, i, 1);
     if (x == y || layout_of(w, x) != l || layout_of(w, y) != l)
@@ -327,16 +334,15 @@ bool is_narrow(const rewriter *w, int32_t i)
 /* Finds out what is to be done; *any: whether there is something. */
 static bool decide(rewriter *w, bool *any)
 {
-    for (int32_t i = 0; i < w->key->records; i++) {
-        if (!is_needed(w, i))
-            continue;
-        if (rewrites_done & REWRITE_joins && !look_for_columns(w, i))
+    const int32_t end = w->key->records;
+    for (int32_t k = w->first_product; rewrites_done & REWRITE_joins && k < end; k++)
+        if (!look_for_columns(w, w->products[k]))
             return false;
-        if (rewrites_done & REWRITE_added)
-            look_for_sum(w, i);
-    }
+    for (int32_t k = w->first_addition; rewrites_done & REWRITE_added && k < end; k++)
+        look_for_sum(w, w->additions[k]);
     /* the longest sums: what a later addition continues is no end */
-    for (int32_t i = w->key->records - 1; i >= 0; i--) {
+    for (int32_t k = end - 1; k >= w->first_addition; k--) {
+        const int32_t i = w->additions[k];
         if (w->marks[i].length < 2 || w->marks[i].role)
             continue;
         for (int32_t v = i; w->marks[v].length > 1; v = w->marks[v].before)
@@ -344,8 +350,8 @@ static bool decide(rewriter *w, bool *any)
         if (!settle_sum(w, i))
             return false;
     }
-    for (int32_t i = 0; i < w->key->records; i++)
-        w->marks[i].role = ROLE_NONE;
+    for (int32_t k = w->first_addition; k < end; k++)
+        w->marks[w->additions[k]].role = ROLE_NONE;
     for (int s = 0; s < w->set_count; s++)
         if (w->sets[s].count > 1 && !find_joined(w, &w->sets[s]))
             return false;
@@ -354,11 +360,13 @@ static bool decide(rewriter *w, bool *any)
             take_set(w, s);
             *any = true;
         }
-    for (int32_t i = 0; i < w->key->records; i++)
-        if (is_needed(w, i) && !w->marks[i].role && is_free_product(w, i) && is_narrow(w, i)) {
-            w->marks[i].role = ROLE_NARROW;
+    for (int32_t k = w->first_product; k < end; k++) {
+        mark *m = &w->marks[w->products[k]];
+        if (!m->role && is_narrow(w, w->products[k])) {
+            m->role = ROLE_NARROW;
             *any = true;
         }
+    }
     bool good = !(rewrites_done & REWRITE_rows) || find_runs(w);
     *any |= w->run_count > 0;
     if (good && rewrites_done & REWRITE_lookups) {
@@ -385,7 +393,10 @@ static bool rewriter_init(rewriter *w)
     w->marks = desk_take_zero(records * sizeof *w->marks);
     w->same_leaf = desk_take(leaves * sizeof *w->same_leaf);
     w->open = desk_take_zero((records + leaves) * sizeof *w->open);
-    return w->marks && w->same_leaf && w->open && share_leaves(w->key, w->same_leaf);
+    w->products = desk_take(records * sizeof *w->products);
+    w->additions = desk_take(records * sizeof *w->additions);
+    w->first_product = w->first_addition = w->key->records;
+    return w->marks && w->same_leaf && w->open && w->products && w->additions && share_leaves(w->key, w->same_leaf);
 }
 
 bool rewrite(rewritten *out, const op_log *log, const plan_key *key, plan_report *report)

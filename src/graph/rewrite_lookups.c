@@ -304,19 +304,10 @@ static void look_at_sum(rewriter *w, int32_t i)
     drop_read(w, value_of(w, i, 0));
 }
 
-/* Whether there is anything to look for. */
-static bool has_lookups(const rewriter *w)
-{
-    for (int32_t i = 0; i < w->key->records; i++)
-        if (is_needed(w, i) && (is_lookup(w, i) || op_get(w->key->record[i].op)->run == run_index_put))
-            return true;
-    return false;
-}
-
 bool find_lookups(rewriter *w)
 {
     const int32_t records = w->key->records;
-    const bool any = has_lookups(w);
+    const bool any = w->indexes;
     w->lookups = desk_take((any ? MOST_LOOKUPS : 1) * sizeof *w->lookups);
     w->places = desk_take((any ? MOST_LOOKUPS : 1) * sizeof *w->places);
     int32_t *reader = desk_take((any ? (size_t)records : 1) * sizeof *reader);

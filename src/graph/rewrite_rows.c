@@ -155,15 +155,16 @@ static bool look_at(rewriter *w, int32_t i)
 
 bool find_runs(rewriter *w)
 {
-    for (int32_t i = 0; i < w->key->records; i++) {
+    for (int32_t k = w->first_product; k < w->key->records; k++) {
+        const int32_t i = w->products[k];
         const mark *m = &w->marks[i];
         bool whole = m->role == ROLE_NONE || (m->role == ROLE_COLUMNS && w->sets[m->set - 1].first == i);
-        if (is_needed(w, i) && whole && w->key->record[i].op == OP_matmul && is_free_product(w, i) && !look_at(w, i))
+        if (whole && !look_at(w, i))
             return false;
     }
     bool any = false;
-    for (int32_t i = 0; i < w->key->records; i++) {
-        mark *m = &w->marks[i];
+    for (int32_t k = w->first_product; k < w->key->records; k++) {
+        mark *m = &w->marks[w->products[k]];
         if (m->run && w->runs[m->run - 1].count < SHORTEST_RUN)
             m->run = 0;
         any |= m->run > 0;

@@ -105,8 +105,11 @@ typedef struct rewriter {
     const op_log *log;
     mark *marks;
     int32_t *same_leaf;
-    int64_t largest; /* elements of a record */
-    int32_t *open;   /* per value: 1 + the latest set of products that read it first; of a single product, -1 - it */
+    int64_t largest;               /* elements of a record */
+    bool indexes;                  /* whether some are looked up, or written, by an index */
+    int32_t *products, *additions; /* those that are needed, in the log's order, from the first to the log's length */
+    int32_t first_product, first_addition;
+    int32_t *open; /* per value: 1 + the latest set of products that read it first; of a single product, -1 - it */
     set *sets;
     int set_count, set_capacity;
     joined_weight *joined;

@@ -102,7 +102,7 @@ static void begin(planner *p, int32_t term)
 static void look_at(planner *p, int32_t i)
 {
     const layout *l = p->values[i].layout;
-    if (p->key->record[i].op != EW_add || l != l->plain)
+    if (l != l->plain)
         return;
     int32_t a = input_of(p, i, 0), b = input_of(p, i, 1);
     if (a == b || p->values[a].layout != l || p->values[b].layout != l)
@@ -204,13 +204,14 @@ bool find_sums(planner *p)
     p->sums = desk_take_zero((size_t)p->key->records * sizeof *p->sums);
     if (!p->sums || !(rewrites_done & REWRITE_sums))
         return p->sums != NULL;
-    for (int32_t i = 0; i < p->key->records; i++)
-        if (p->key->bits[i] & RECORD_NEEDED && p->same[i] == i)
-            look_at(p, i);
+    for (int k = 0; k < p->additions.count; k++)
+        look_at(p, p->additions.at[k]);
     for (int products = 1; products >= 0; products--) /* which are wider */
-        for (int32_t i = p->key->records - 1; i >= 0; i--)
+        for (int k = p->additions.count - 1; k >= 0; k--) {
+            const int32_t i = p->additions.at[k];
             if (p->sums[i].length >= SHORTEST && !p->sums[i].role && is_product(p, p->sums[i].term) == products)
                 settle(p, i);
+        }
     return true;
 }
 
