@@ -48,16 +48,39 @@ static bool grow(void *array, int *capacity, size_t item)
     return true;
 }
 
-static int32_t add_port(assembly *a, plan_view v, bool writes)
+/* A place among the ports, to be filled in by the caller; INT32_MIN: out of memory. */
+static int32_t new_port(assembly *a, bool writes)
 {
     if (a->port_count == a->port_capacity) {
         int capacity = a->port_capacity;
         if (!grow(&a->writes, &capacity, sizeof *a->writes) || !grow(&a->ports, &a->port_capacity, sizeof *a->ports))
             return INT32_MIN;
     }
-    a->ports[a->port_count] = v;
     a->writes[a->port_count] = writes;
     return a->port_count++;
+}
+
+static int32_t add_port(assembly *a, plan_view v, bool writes)
+{
+    const int32_t port = new_port(a, writes);
+    if (port >= 0)
+        a->ports[port] = v;
+    return port;
+}
+
+/* The memory of a value: written where it is to stand, since a view that goes through the stack is read back there
+ * before its parts have left the store buffer. */
+static int32_t add_value_port(assembly *a, const value *x, bool writes)
+{
+    const int32_t port = new_port(a, writes);
+    if (port >= 0) {
+        plan_view *to = &a->ports[port];
+        to->buffer = x->buffer;
+        to->dtype = (bk_dtype)x->dtype;
+        to->offset = x->offset;
+        to->layout = x->layout;
+    }
+    return port;
 }
 
 static bool add_step(assembly *a, ew_step what, int32_t to, int32_t x, int32_t y, int32_t z)
@@ -90,7 +113,7 @@ static bool fetch(assembly *a, int32_t v)
 {
     const value *x = &a->p->values[v];
     bk_dtype d = (bk_dtype)x->dtype, wide = register_dtype(d);
-    int32_t port = add_port(a, (plan_view){ x->buffer, d, x->offset, x->layout }, false);
+    int32_t port = add_value_port(a, x, false);
     if (port == INT32_MIN)
         return false;
     a->place[v] = port;
@@ -163,8 +186,7 @@ static bool add_member(assembly *a, int32_t i)
         in[k] = a->place[v];
     }
     const int dropped = drop_inputs(a, i, true);
-    int32_t port =
-        x->buffer >= 0 || x->sunk ? add_port(a, (plan_view){ x->buffer, d, x->offset, x->layout }, true) : INT32_MAX;
+    int32_t port = x->buffer >= 0 || x->sunk ? add_value_port(a, x, true) : INT32_MAX;
     if (x->sunk)
         note_sinks(a, i, port);
     int32_t to = port != INT32_MAX && d == wide ? port : take_register(a);

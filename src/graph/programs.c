@@ -106,16 +106,17 @@ static uint64_t hash_of(const program_text *text)
     return h;
 }
 
-static bool same_text(const program_text *a, const program_text *b)
+static bool is_text_of(const program_text *a, const known_program *known)
 {
+    const program_text *b = &known->text;
     if (a->plain != b->plain || a->port_count != b->port_count || a->step_count != b->step_count ||
         a->registers != b->registers || a->by_rows != b->by_rows || a->leader != b->leader)
         return false;
     for (int i = 0; i < a->port_count; i++)
         if (a->ports[i].layout != b->ports[i].layout || a->ports[i].dtype != b->ports[i].dtype ||
-            a->writes[i] != b->writes[i])
+            a->writes[i] != known->writes[i])
             return false;
-    return !memcmp(a->steps, b->steps, (size_t)a->step_count * sizeof *a->steps);
+    return !memcmp(a->steps, known->steps, (size_t)a->step_count * sizeof *a->steps);
 }
 
 /* To be found again. */
@@ -144,11 +145,8 @@ const ew_program *program_for(program_table *t, plan *made, const program_text *
         return make_for(t, made, text);
     uint64_t hash = hash_of(text);
     for (int k = t->bucket[hash % (sizeof t->bucket / sizeof *t->bucket)]; k; k = t->known[k - 1].next) {
-        known_program *known = &t->known[k - 1];
-        program_text other = known->text;
-        other.writes = known->writes;
-        other.steps = known->steps;
-        if (known->hash != hash || !same_text(text, &other))
+        const known_program *known = &t->known[k - 1];
+        if (known->hash != hash || !is_text_of(text, known))
             continue;
         made->programs[known->number].groups++;
         return made->programs[known->number].program;
