@@ -818,20 +818,6 @@ static bool place_leaves(planner *p)
     return true;
 }
 
-static void find_last_uses(planner *p)
-{
-    for (int i = 0; i < p->key->records; i++) {
-        if (!(p->key->bits[i] & RECORD_NEEDED) || p->same[i] != i)
-            continue;
-        int32_t at = p->sums[i].role == SUM_TERM ? p->sums[i].at : i;
-        for (int k = 0; k < p->key->record[i].inputs; k++) {
-            value *x = &p->values[input_of(p, i, k)];
-            if (x->last_use < at)
-                x->last_use = at;
-        }
-    }
-}
-
 /* To the list of its op, if there is one. */
 static void list_record(planner *p, int32_t i)
 {
@@ -841,6 +827,7 @@ static void list_record(planner *p, int32_t i)
         l->at[l->count++] = i;
 }
 
+/* Who reads what, and last; terms of sums will be read later (sums.c). */
 static bool count_uses(planner *p)
 {
     const size_t records = (size_t)p->key->records;
@@ -858,6 +845,8 @@ static bool count_uses(planner *p)
             int32_t v = input_of(p, i, k);
             if (v < p->key->records)
                 p->uses[v]++;
+            if (p->values[v].last_use < i)
+                p->values[v].last_use = i;
         }
         if (p->values[i].last_use == INT32_MAX)
             p->uses[i]++;
@@ -888,8 +877,6 @@ plan *plan_make(const op_log *log, const plan_key *key)
     plan *made = NULL;
     bool good = rewrite(&text, log, key, &p.report) && planner_init(&p, log, &text) && place_leaves(&p) &&
                 share_equal(&p) && count_uses(&p) && find_sums(&p) && find_homes(&p);
-    if (good)
-        find_last_uses(&p);
     for (int i = 0; good && i < text.key.records; i++)
         if (text.key.bits[i] & RECORD_NEEDED && p.same[i] == i)
             good = plan_record(&p, i);

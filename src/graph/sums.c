@@ -153,10 +153,13 @@ static bool ends_before(const planner *p, int32_t term, int64_t rows)
     return rows >= STRETCH_ROWS && (cut || bytes >= (known ? MOST_STRETCHES : 1) * STRETCH_BYTES);
 }
 
-static void note_factors(planner *p, int32_t term, bool cuts)
+/* What the term reads is read where it is added. */
+static void note_factors(planner *p, int32_t term, int32_t end, bool cuts)
 {
     for (int k = 0; k < p->key->record[term].inputs; k++) {
         const int32_t v = input_of(p, term, k);
+        if (p->values[v].last_use < end)
+            p->values[v].last_use = end;
         if (v < p->key->records) {
             p->sums[v].is_factor = true;
             p->sums[v].cuts |= cuts;
@@ -174,7 +177,6 @@ static void settle(planner *p, int32_t root)
     for (int32_t i = root; i >= 0; i = p->sums[i].before) {
         int32_t term = p->sums[i].term;
         const bool cuts = i != end && i != term && ends_before(p, term, rows);
-        note_factors(p, term, cuts);
         if (cuts) {
             *link = -1;
             p->sums[i].role = SUM_END;
@@ -188,6 +190,7 @@ static void settle(planner *p, int32_t root)
         if (i != term)
             for (int k = 0; k < 2; k++)
                 take_view(p, i, k);
+        note_factors(p, term, end, cuts);
         p->sums[term].role = SUM_TERM;
         p->sums[term].at = end;
         *link = term;
