@@ -44,6 +44,7 @@ def info(args):
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
         "NumPy": numpy.__version__,
         **_C.info(),
+        "to another core and back": f"{_C._distance_ns():.0f} ns",
     }
     width = max(map(len, facts))
     for name, value in facts.items():

@@ -1,6 +1,7 @@
 /* module.c: the module brisk._C. */
 #include "binds.h"
 #include "autograd/replay.h"
+#include "core/distance.h"
 #include "core/memory.h"
 #include "graph/ahead.h"
 #include "graph/plan.h"
@@ -138,10 +139,17 @@ static PyObject *log_limit(PyObject *module, PyObject *records)
     return PyLong_FromLong(before);
 }
 
+static PyObject *distance(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyFloat_FromDouble(distance_ns());
+}
+
 static PyMethodDef functions[] = {
     { "info", info, METH_NOARGS, "What this build runs on." },
     { "set_num_threads", set_num_threads, METH_O, "How many threads evaluate." },
     { "get_num_threads", get_num_threads, METH_NOARGS, "How many threads evaluate." },
+    { "_distance_ns", distance, METH_NOARGS, "What a message to another core and back takes; 0: there is none." },
     { "_plan_without", plan_without, METH_O, "Leaves rewrites out of what is planned from here on: 'teams,sums'." },
     { "_rewrites", rewrites, METH_NOARGS, "The names of all rewrites." },
     { "_plan_facts", plan_facts, METH_NOARGS, "How often each fact was found in the plans made so far." },

@@ -1,4 +1,5 @@
 /* test_threads.c: parallel loops cover their range once, whoever calls them and wherever from. */
+#include "core/distance.h"
 #include "core/threads.h"
 #include "sanitizers.h"
 #include "tap.h"
@@ -213,6 +214,18 @@ static void test_fork_during_loop(void)
     tap_ok(right && !wrong, "a fork while another thread loops");
 }
 
+static void test_distance(void)
+{
+    const int before = bk_get_num_threads();
+    bk_set_num_threads(1);
+    tap_ok(distance_ns() == 0, "alone there is nobody to ask how far he is");
+    bk_set_num_threads(2);
+    const double far = distance_ns(); /* 0 where another program holds the worker's core */
+    tap_ok(far >= 0 && far < 1e8, "a worker answers, or is not waited for");
+    tap_ok(loop_covers(1000, 7, LARGE_NS), "and works afterwards");
+    bk_set_num_threads(before);
+}
+
 int main(void)
 {
     test_coverage();
@@ -222,6 +235,7 @@ int main(void)
     test_nested();
     test_concurrent_callers();
     test_pool_changes();
+    test_distance();
     if (CAN_FORK) {
         test_fork();
         test_fork_during_loop();

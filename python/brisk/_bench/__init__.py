@@ -12,6 +12,10 @@ its second thread, and while another program held that core most calls took 8 ms
 So the share of the cores that other programs took is measured too, and a ratio taken beside more than BUSY of it is
 marked.
 
+Cores that share a cache answer each other in about 0.1 us. Others take several times as long, and a virtual machine's
+may be moved apart while it runs: then whatever meets in every step is slower, in all rounds alike. So the cores are
+asked before and after each case, and a ratio taken while they were further apart than FAR_NS is marked.
+
 The harness is checked by timing PyTorch against itself: BRISK_TEST_MODULE=torch brisk bench must give 1.
 """
 
@@ -36,6 +40,7 @@ SAME = (*OWN, "compile")  # brisk's own, torch's own
 THREADS = 2
 ROUNDS = 25
 BUSY = 0.03  # share of all cores that other programs may use during a case
+FAR_NS = 250  # from core to core and back
 PATIENCE_SECONDS = 120  # a worker that is silent for longer has hung
 
 
@@ -119,16 +124,27 @@ def cpu_seconds(workers):
     return (user + nice + system + irq + softirq + steal) / tick, ours / tick
 
 
+def core_distance(workers):
+    """From core to core and back, in nanoseconds; 0 where brisk cannot tell."""
+    try:
+        return workers[0].ask("distance", None)["ns"]
+    except WorkerError:
+        return 0
+
+
 def measure(case, workers):
     """Times one case beside whatever else the machine does: the result of `time_case` and the share others took."""
     start = time.perf_counter()
     machine_before, ours_before = cpu_seconds(workers)
+    far = core_distance(workers)
     result = time_case(case, workers)
+    result["core_ns"] = max(far, core_distance(workers))
     machine_after, ours_after = cpu_seconds(workers)
     capacity = (time.perf_counter() - start) * os.cpu_count()
     others = (machine_after - machine_before) - (ours_after - ours_before)
     result["others"] = max(0.0, others / capacity)
     result["noisy"] |= result["others"] > BUSY
+    result["far"] = result["core_ns"] > FAR_NS
     return result
 
 

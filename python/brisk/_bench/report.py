@@ -16,14 +16,15 @@ def columns(results):
 
 
 def cell(result, library):
-    """A ratio with two or three digits, after a ~ when it is noisy; nothing where the case has no twin."""
+    """A ratio with two or three digits, after a ~ when it is noisy, before a ° when the cores were far apart; nothing
+    where the case has no twin."""
     if library in result["errors"] or "brisk" in result["errors"]:
         return "failed"
     if library not in result["ratios"]:
         return ""
     ratio = result["ratios"][library]
     text = f"{ratio:.0f}x" if ratio >= 20 else f"{ratio:.1f}x" if ratio >= 3 else f"{ratio:.2f}x"
-    return f"~{text}" if result["noisy"] else text
+    return ("~" if result["noisy"] else "") + text + ("°" if result["far"] else "")
 
 
 def table(results):
@@ -60,6 +61,8 @@ def show(facts, results):
     print(", ".join(f"{name} {value}" for name, value in facts.items()))
     if any(result["noisy"] for result in results):
         print("~ is no evidence: the rounds disagreed, or other programs were busy on the machine")
+    if any(result["far"] for result in results):
+        print("° was measured while the two cores were far apart: a message took several times as long as else")
     for result in results:
         for library, error in result["errors"].items():
             print(f"{result['name']}, {library}: {error}")
@@ -78,7 +81,8 @@ def markdown(facts, results):
         "region and compared. Three columns are brisk beside itself: the forward pass alone, the layer that does what",
         "a loop does, and a first call, before which all plans were forgotten. `target` is the ratio against PyTorch",
         "that we aim at, also where we miss it. A `~` marks a ratio that is no evidence: rounds disagreed, or other",
-        "programs were busy on the machine, which slows the libraries unequally.",
+        "programs were busy on the machine, which slows the libraries unequally. A `°` marks one that was taken while",
+        "the system had the two cores far apart: a message from one to the other took several times as long as else.",
         "",
         "The machine: " + ", ".join(f"{name} {value}" for name, value in facts.items() if name != "threads") + ".",
         "",

@@ -4,6 +4,7 @@ Its first line is {"version": of the library, "cases": what there is to time}. T
 input, one JSON object per line, and answers each with one line:
     {"prepare": case}  ->  {"reps": calls that take about ROUND_SECONDS, "digest": numbers that stand for the result}
     {"time": reps}     ->  {"seconds": for one call of the body}
+    {"distance": null} ->  {"ns": for a message from core to core and back}, by brisk only
 An answer {"error": text} says why not. Between requests it is blocked on the pipe and uses no core.
 
 Run by path, not as a module of the package: the process that times PyTorch must not load brisk.
@@ -92,6 +93,9 @@ class Worker:
             return {"seconds": seconds(self.body, self.force, reps)}
         finally:
             gc.enable()
+
+    def distance(self, _):
+        return {"ns": self.module._C._distance_ns() if self.module.__name__ == "brisk" else 0}
 
 
 def describe(case):

@@ -1,0 +1,69 @@
+/* distance.c: see distance.h.
+ *
+ * Cores that share a cache answer each other in about 0.1 us, others take several times as long, and a virtual
+ * machine's may be moved from one to the other while a program runs. What meets in every step of a loop is then slower
+ * by half, though each core computes as before: a benchmark has to say which of both it saw. */
+#include "core/distance.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include "core/threads.h"
+
+enum { TRIPS = 50, SERIES = 40 };
+static const double PATIENCE_NS = 5e7; /* the worker's core may be another program's */
+
+typedef struct line {
+    _Alignas(64) atomic_int asked;
+    _Alignas(64) atomic_int answered;
+    atomic_bool stop;
+} line;
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void answer(void *arg, int64_t begin, int64_t end)
+{
+    (void)begin, (void)end;
+    line *l = arg;
+    while (!atomic_load_explicit(&l->stop, memory_order_relaxed))
+        atomic_store_explicit(&l->answered, atomic_load_explicit(&l->asked, memory_order_acquire),
+                              memory_order_release);
+}
+
+/* False: there was no answer in time. */
+static bool ask(line *l, int number, double deadline)
+{
+    atomic_store_explicit(&l->asked, number, memory_order_release);
+    for (int looks = 1; atomic_load_explicit(&l->answered, memory_order_acquire) != number; looks++)
+        if (looks % 1024 == 0) { /* a new thread begins on the core of the one that made it */
+            sched_yield();
+            if (now_ns() > deadline)
+                return false;
+        }
+    return true;
+}
+
+double distance_ns(void)
+{
+    line l = { .asked = 0 };
+    if (!threads_lend(answer, &l, &l.stop))
+        return 0;
+    const double deadline = now_ns() + PATIENCE_NS;
+    double best = 0;
+    bool good = true;
+    for (int s = 0, number = 0; good && s < SERIES; s++) {
+        const double start = now_ns();
+        for (int k = 0; good && k < TRIPS; k++)
+            good = ask(&l, ++number, deadline);
+        const double trip = (now_ns() - start) / TRIPS;
+        if (good && (!best || trip < best))
+            best = trip;
+    }
+    threads_recall();
+    return best;
+}
