@@ -22,9 +22,9 @@ def apply_permutation(tensor, permutation, dim=1):
     return tensor.index_select(dim, permutation)
 
 
-def _each(*states):
-    """The states of each layer and direction."""
-    return [None if s is None else s.unbind(0) for s in states]
+def _each(hx, *states):
+    """The states of each layer and direction, if they were given: PyTorch takes all apart at once."""
+    return states if hx is None else [None if s is None else s.unbind(0) for s in states]
 
 
 class RNNBase(Module):
@@ -221,7 +221,7 @@ class RNNBase(Module):
             data, last = self._run(_nn._rows(steps), len(counts), h, c)
             data = data.view(data.shape)
         else:
-            data, last = self._run(data, counts, *_each(h, c))
+            data, last = self._run(data, counts, *_each(hx, h, c))
         return PackedSequence(data, sizes, order, back), self._finish([_C.stack(s) for s in last], back)
 
     def forward(self, input, hx=None):
@@ -243,7 +243,7 @@ class RNNBase(Module):
         h, c = self._states(hx, batch, input, alone, None)
         whole = self._is_whole(input)
         if not whole:
-            h, c = _each(h, c)
+            h, c = _each(hx, h, c)
         data, last = self._run(_nn._rows(input), steps, h, c, not input.is_contiguous())
         output, last = _nn._steps(data, steps, batch, whole), [_C.stack(s) for s in last]
         if turned:
