@@ -1,5 +1,6 @@
 /* bind_layers.c: the layers of nn.functional, in the module brisk._C._nn. */
 #include "autograd/composed.h"
+#include "autograd/layer_steps.h"
 #include "binds.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -222,9 +223,17 @@ static int64_t *counts_from(PyObject *list, int64_t rows, int *n)
 }
 
 /* Where PyTorch has one function for a layer: an LSTM over a plain batch of float32. */
-static bool is_one_layer(const arg *a, const bk_rnn_weights *w)
+static bool is_one_layer(uint8_t about, const bk_tensor *x)
 {
-    return a[0].i == BK_LSTM && PyLong_Check(a[2].object) && !w->projection && tensor_dtype(a[1].tensor) == BK_FLOAT32;
+    return (about & (LAYER_KIND | LAYER_PACKED | LAYER_PROJECTED)) == BK_LSTM && tensor_dtype(x) == BK_FLOAT32;
+}
+
+static uint8_t about_layer(const arg *a, const bk_rnn_weights *w)
+{
+    const bool packed = !PyLong_Check(a[2].object), reversed = a[5].b, gathered = a[6].b;
+    return (uint8_t)(a[0].i | (w->input_bias ? LAYER_BIASED : 0) | (packed ? LAYER_PACKED : 0) |
+                     (reversed ? LAYER_REVERSED : 0) | (w->projection ? LAYER_PROJECTED : 0) |
+                     (gathered ? LAYER_GATHERED : 0));
 }
 
 /* out, h and c are its results; what c was cloned from comes last of its records, and stands for it. */
@@ -244,33 +253,34 @@ static void name_layer(bk_tensor *out, bk_tensor *h, bk_tensor *c, const bk_tens
 /* (output, h_n, c_n or None) */
 static PyObject *py_rnn_layer(const arg *a)
 {
-    bk_rnn_weights w = weights(a + 6);
+    bk_rnn_weights w = weights(a + 7);
     int steps;
     int64_t *counts = counts_from(a[2].object, bk_sizes(a[1].tensor)[0], &steps);
     if (!counts)
         return NULL;
     bk_tensor *h = NULL, *c = NULL;
-    uint64_t start = next_sequence;
+    const uint64_t start = next_sequence;
+    const uint8_t about = about_layer(a, &w);
     bk_tensor *out =
         bk_rnn_layer((bk_rnn_kind)a[0].i, a[1].tensor, counts, steps, a[3].tensor, a[4].tensor, &w, a[5].b, &h, &c);
     mem_free(counts);
     if (!out)
         return py_raise();
-    if (grad_enabled() && is_one_layer(a, &w)) /* in the order in which a walk comes to them */
+    if (grad_enabled() && is_one_layer(about, a[1].tensor)) /* in the order in which a walk comes to them */
         name_layer(out, h, c,
                    (const bk_tensor *[]){ a[1].tensor, w.input, w.input_bias, w.hidden_bias, a[3].tensor, w.hidden,
                                           a[4].tensor },
                    start);
+    else if (grad_enabled())
+        layer_mark(out, h, c, about, start);
     PyObject *results[] = { py_wrap(out), py_wrap(h), c ? py_wrap(c) : Py_NewRef(Py_None) };
     return Py_BuildValue("(NNN)", results[0], results[1], results[2]);
 }
 
-/* (steps, batch, features) as packed rows. unseen: PyTorch reads them as they are, or a copy. */
+/* (steps, batch, features) as packed rows, which PyTorch reads as they are, or a copy. */
 static PyObject *py_rows(const arg *a)
 {
     const int64_t *from = bk_sizes(a[0].tensor), sizes[] = { from[0] * from[1], from[2] };
-    if (!a[1].b)
-        return py_wrap(bk_reshape(a[0].tensor, 2, sizes));
     int64_t strides[BK_MAX_NDIM];
     bk_scope_push();
     bool viewed = layout_view_strides(a[0].tensor->layout, 2, sizes, strides);
@@ -278,13 +288,26 @@ static PyObject *py_rows(const arg *a)
     return py_wrap(scope_return(made_by(dense ? bk_view(dense, 2, sizes) : NULL, VIEW_unseen)));
 }
 
-/* Packed rows as (steps, batch, features). */
+/* Packed rows as (steps, batch, features). whole: PyTorch has one function for the layer. */
 static PyObject *py_steps(const arg *a)
 {
+    const bool whole = a[3].b;
     const int64_t sizes[] = { a[1].i, a[2].i, bk_sizes(a[0].tensor)[1] };
-    return py_wrap(made_by(bk_view(a[0].tensor, 3, sizes), a[4].b   ? VIEW_unseen
-                                                           : a[3].b ? VIEW_both_ways
-                                                                    : VIEW_steps));
+    bk_tensor *v = bk_view(a[0].tensor, 3, sizes);
+    if (whole)
+        v = made_by(v, VIEW_unseen);
+    else if (grad_enabled())
+        layer_mark_steps(v, a[0].tensor);
+    return py_wrap(v);
+}
+
+/* (steps, batch, features) as (batch, steps, features), which PyTorch makes of them in place. */
+static PyObject *py_turned(const arg *a)
+{
+    static int row;
+    const uint64_t start = next_sequence;
+    const bk_tensor *x = a[0].tensor;
+    return py_wrap(composed_as(bk_transpose(x, 0, 1), "transpose_", &row, start, &x, 1));
 }
 
 /* --- attention and initial values ------------------------------------------------------------------------------------
@@ -464,10 +487,12 @@ const binding layers_rows[] = {
     { AS_FUNCTION, "_rnn_step(int kind, Tensor input, Tensor h, Tensor? c, " SHARES ")", py_rnn_step, NULL },
     { AS_FUNCTION, "_rnn_cell(int kind, Object input, Object states, " SHARES ")", py_rnn_cell, NULL },
     { AS_FUNCTION,
-      "_rnn_layer(int kind, Tensor input, Object batch_sizes, Tensor h, Tensor? c, bool reverse, " SHARES ")",
+      "_rnn_layer(int kind, Tensor input, Object batch_sizes, Tensor h, Tensor? c, bool reverse, bool gathered, " SHARES
+      ")",
       py_rnn_layer, NULL },
-    { AS_FUNCTION, "_rows(Tensor steps, bool unseen)", py_rows, NULL },
-    { AS_FUNCTION, "_steps(Tensor rows, int steps, int batch, bool both_ways, bool unseen)", py_steps, NULL },
+    { AS_FUNCTION, "_rows(Tensor steps)", py_rows, NULL },
+    { AS_FUNCTION, "_steps(Tensor rows, int steps, int batch, bool whole)", py_steps, NULL },
+    { AS_FUNCTION, "_turned(Tensor steps)", py_turned, NULL },
     { AS_FUNCTION, "_lengths(Tensor x, int dim, float eps)", py_lengths, NULL },
     { AS_FUNCTION, "_distance(Tensor x1, Tensor x2, float p, float eps, bool keepdim)", py_distance, NULL },
     { AS_FUNCTION, "_plus(Tensor self, float number)", py_add_number, NULL },

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "autograd/function.h"
+#include "autograd/layer_steps.h"
 #include "autograd/product_steps.h"
 #include "autograd/view_steps.h"
 #include "core/handle.h"
@@ -153,7 +154,20 @@ const char *composed_name(const node *place)
     const composed *row = row_of(place);
     if (row && *row->name)
         return row->name;
-    return row && word_of(row) ? product_name(word_of(row), place) : NULL;
+    const char *word = row ? word_of(row) : NULL;
+    return !word ? NULL : layer_word(word) ? layer_name(word, place) : product_name(word, place);
+}
+
+bool composed_passes(const node *place)
+{
+    const composed *row = row_of(place);
+    return row && word_of(row) && layer_passes(word_of(row));
+}
+
+bool composed_joins(const node *place)
+{
+    const composed *row = row_of(place);
+    return row && word_of(row) && layer_joins(word_of(row));
 }
 
 bool composed_shows_views(const node *place) { return strchr(row_of(place)->arguments, '^'); }
@@ -253,6 +267,10 @@ int composed_edges_ranked(const node *place, node ***out, int ranks[static 8])
     const composed *row = row_of(place);
     bool list = row->arguments[0] == '*', all = list || strchr(row->arguments, '+');
     trail found = { 0 };
+    if (word_of(row) && layer_word(word_of(row))) {
+        memset(ranks, 0, 8 * sizeof *ranks);
+        return layer_edges(word_of(row), (node *)place, out);
+    }
     lock_take();
     bool good = find_outside(place, all, &found, NULL);
     lock_give();
@@ -269,9 +287,9 @@ int composed_edges_ranked(const node *place, node ***out, int ranks[static 8])
 /* --- steps: what follows > in a row ----------------------------------------------------------------------------------
  *
  * A list is of numbers of arguments (as PyTorch has them), names, - (nowhere), & with the number of a name (which is
- * met once more) and @ with the numbers of the edges to a place inside (or, with & behind, to a step of that), with
- * commas between. # and a number behind a name say which of its outputs is meant. A name leads to the list in brackets
- * behind it, or to all arguments where it has none. */
+ * met once more) and @ with the numbers of the edges to a place inside, with commas between. & and a number behind an
+ * argument or a place inside say which of its steps is meant, # and a number behind a name or that, which output. A
+ * name leads to the list in brackets behind it, or to all arguments where it has none. */
 
 static bool is_name(const char *at) { return isupper((unsigned char)*at); }
 
@@ -289,11 +307,19 @@ static const char *after_name(const char *at)
     return at;
 }
 
-/* The end of a name or of & and its number, both with the number of an output; of a path; or of another character. */
+/* Of a path or the number of an argument; at itself: it is none. */
+static const char *after_place(const char *at)
+{
+    return *at == '@' ? after_digits(at + 1) : isdigit((unsigned char)*at) ? at + 1 : at;
+}
+
+/* The end of a name or of & and its number, both with the number of an output; of a place, which may have such an &
+ * behind; or of another character. */
 static const char *after(const char *at)
 {
-    if (*at == '@')
-        return after_digits(at + 1);
+    const char *place = after_place(at);
+    if (place > at)
+        return *place == '&' ? after(place) : place;
     if (*at != '&' && !is_name(at))
         return at + 1;
     at = *at == '&' ? after_digits(at + 1) : after_name(at);
@@ -344,11 +370,12 @@ static node *edge_at(const arguments *a, const char *digit)
     return isdigit((unsigned char)*digit) && k < a->count ? a->edges[k] : NULL;
 }
 
-static const layout *layout_at(const arguments *a, int k)
+const layout *place_layout(const node *place)
 {
-    const node *place = k < a->count ? a->edges[k] : NULL;
     return !place ? NULL : place->op == OP_leaf ? ((const track *)place->extra)->layout : place->layout;
 }
+
+static const layout *layout_at(const arguments *a, int k) { return place_layout(k < a->count ? a->edges[k] : NULL); }
 
 /* "round21": of two dimensions, with one write of a part of the result to another after the one of the argument. */
 static void round_steps(const char *word, char out[static STEPS_ROOM])
@@ -372,6 +399,8 @@ static const char *steps_of(const node *place, const arguments *a, char room[sta
         return steps_in(row_of(place));
     if (strncmp(word, "round", 5) == 0)
         return round_steps(word, room), room;
+    if (layer_word(word))
+        return layer_steps(word, (node *)place, a->edges, room) ? room : NULL;
     lock_take(); /* layouts are asked for */
     product_steps(word, place, (const layout *[]){ layout_at(a, 0), layout_at(a, 1), layout_at(a, 2) }, room);
     lock_give();
@@ -388,25 +417,37 @@ static node *at_path(const node *place, const char *path)
     return (node *)place;
 }
 
+/* The place that a path or an argument is. */
+static node *place_named(const node *place, const arguments *a, const char *at)
+{
+    return *at == '@' ? at_path(place, at + 1) : edge_at(a, at);
+}
+
+/* Whether it is on the tape, or else the step of it that is meant. */
+static bool place_reaches(const node *place, const arguments *a, const char *at)
+{
+    const char *end = after_place(at);
+    const node *to = end > at ? place_named(place, a, at) : NULL;
+    return to && (*end != '&' || step_reaches(to, atoi(end + 1)));
+}
+
 /* Whether an item leads to any place: PyTorch has no function where nothing requires gradients. What is met once more
- * in it leads to no others than an item before. */
+ * was named before: a text leads to its end. */
 static bool item_reaches(const node *place, const char *steps, const arguments *a, const char *at)
 {
     bool any = false, found = false;
     for (int k = 0; k < a->count; k++)
         any |= a->edges[k] != NULL;
     for (const char *end = item_end(at); at < end && !found; at = after(at)) {
-        if (*at == '@')
-            return *after(at) != '&' || step_reaches(at_path(place, at + 1), atoi(after(at) + 1));
-        const char *again = *at == '&' ? step_at(steps, atoi(at + 1)) : at, *stop = item_end(again);
-        for (; *at == '&' && again < stop; again = after(again))
-            found |= edge_at(a, again) != NULL;
-        found |= is_name(at) ? *after(at) != '(' && any : edge_at(a, at) != NULL;
+        if (*at == '&')
+            found = item_reaches(place, steps, a, step_at(steps, atoi(at + 1)));
+        else
+            found = is_name(at) ? *after(at) != '(' && any : place_reaches(place, a, at);
     }
     return found;
 }
 
-/* The same of a step of another place, whose row has no @. */
+/* The same of a step of another place. It is asked of few: steps that are named by others lead to arguments. */
 static bool step_reaches(const node *place, int step)
 {
     char room[STEPS_ROOM];
@@ -420,17 +461,13 @@ static bool step_reaches(const node *place, int step)
 
 static composed_way way_of(const node *place, const char *steps, const char *item, const arguments *a)
 {
-    if (*item == '@') {
-        const char *end = after(item);
-        bool step = *end == '&';
-        if (step && !step_reaches(at_path(place, item + 1), atoi(end + 1)))
-            return (composed_way){ 0 };
-        return (composed_way){ step ? atoi(end + 1) : 0, step ? output_of(end) : 0, at_path(place, item + 1), -1 };
+    const char *end = after_place(item), *name = *item == '&' ? step_at(steps, atoi(item + 1)) : item;
+    if (end > item) {
+        const bool step = *end == '&', good = place_reaches(place, a, item);
+        return (composed_way){ good && step ? atoi(end + 1) : 0, good && step ? output_of(end) : 0,
+                               good ? place_named(place, a, item) : NULL, -1 };
     }
-    const char *name = *item == '&' ? step_at(steps, atoi(item + 1)) : item;
-    if (!is_name(name))
-        return (composed_way){ .place = edge_at(a, name) };
-    if (!item_reaches(place, steps, a, name))
+    if (!is_name(name) || !item_reaches(place, steps, a, name))
         return (composed_way){ 0 };
     return (composed_way){ step_number(steps, name), output_of(item), (node *)place, -1 };
 }
@@ -542,7 +579,10 @@ int composed_work(const node *place)
     a.count = composed_edges(place, &a.edges);
     const int count = (int)strcspn(row_of(place)->arguments, FLAGS);
     const char *steps = steps_of(place, &a, room);
-    int work = has_results(row_of(place)) || (steps && strchr(steps, '@')) ? -1 : working_step(place, steps, count);
+    const char *word = word_of(row_of(place));
+    const bool within = word && layer_word(word) && !layer_joins(word);
+    int work =
+        within || has_results(row_of(place)) || (steps && strchr(steps, '@')) ? -1 : working_step(place, steps, count);
     const char *at = work < 0 ? NULL : list_of(steps, work);
     for (const char *end; at && *at && *at != ')'; at = *end == ',' ? end + 1 : end) {
         end = item_end(at);

@@ -19,7 +19,7 @@ extern const int composed_count;
 int composed_find(const char *function);
 /* t is what a call of row `number` gave, which began when next_sequence was `start`; reached: a bit for each of the
  * row's arguments that requires gradients, and (of up to six) which of several results it is; of a list, how many are
- * before the first that requires gradients. */
+ * before the first that requires gradients; of a recurrent layer, LAYER_... (layer_steps.h). */
 enum { COMPOSED_OUTPUT_SHIFT = 6 };
 void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached);
 /* The write of a part that was written to: the op inside of it, or what the base has become. */
@@ -60,6 +60,11 @@ bool composed_shows(const node *n);
 bool composed_shows_views(const node *place);
 /* The name of a step that is not the result. */
 void composed_step_name(const node *place, int step, char name[static 64]);
+/* How big the value at a place is; NULL: of no place. */
+const layout *place_layout(const node *place);
+/* Whether it is no function of PyTorch's, but leads to one; whether it joins rows, and its edges have those. */
+bool composed_passes(const node *place);
+bool composed_joins(const node *place);
 /* Which of several results a place is. */
 int composed_output(const node *place);
 /* A place that is one of several results of a function with a place of its own: that, and which one it is; else

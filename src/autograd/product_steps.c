@@ -195,6 +195,14 @@ static void rows_steps(const node *place, const layout *const *of, char out[stat
         batch_steps(place, of, of[0], by_vector, out);
 }
 
+void product_by_weight(const layout *stack, bool wanted, char *out, size_t room)
+{
+    if (wanted || !stack || rows_in_one(stack))
+        snprintf(out, room, "MmBackward0(%s,TBackward0(1))", as_rows(stack, "0").text);
+    else
+        snprintf(out, room, "BmmBackward0(%s,-)", as_batch(stack, stack->sizes, 1, "ExpandBackward0(0)").text);
+}
+
 /* Queries and keys are scaled by a number each, and so are row-major or as dense as before. */
 static void attention_steps(const char *kind, const node *place, const layout *const *of, char out[static STEPS_ROOM])
 {

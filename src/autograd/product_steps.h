@@ -14,5 +14,8 @@ enum { STEPS_ROOM = 512 };
 const char *product_name(const char *kind, const node *place);
 /* Writes the steps below it, in the language of composed.def. of: the factors' layouts, NULL where no gradient goes. */
 void product_steps(const char *kind, const node *place, const layout *const *of, char out[static STEPS_ROOM]);
+/* The same of a stack, argument 0, by the transpose of a matrix, argument 1, which wants a gradient or not; without the
+ * view of the result. stack: NULL if it is row-major, or no gradient goes there. */
+void product_by_weight(const layout *stack, bool wanted, char *out, size_t room);
 
 #endif

@@ -45,10 +45,11 @@ static node *before_cast(node *edge)
     return edge;
 }
 
-/* Operands that are repeated, and what only sees rows otherwise: no functions of PyTorch's. */
+/* Operands that are repeated, what only sees rows otherwise, and copies of a layer's states: no functions of PyTorch's.
+ */
 static bool is_unseen(const node *n)
 {
-    return n->op == OP_expand ||
+    return n->op == OP_expand || composed_passes(n) ||
            (n->op == OP_view && !place_is_copy(n) && n->attr.region.tape >> REGION_OP_SHIFT == VIEW_unseen);
 }
 
@@ -306,6 +307,23 @@ static int call_composed(node *place, int step, bk_tensor *g, const composed_way
     return status;
 }
 
+/* Joined rows: each part has its own. One that no gradient goes to comes last. */
+static int call_join(bk_tensor *g, const composed_way *ways, int count, bk_tensor **grads)
+{
+    const layout *l = g->layout;
+    const int64_t size = l->sizes[l->ndim - 1];
+    bk_tensor *rows = bk_reshape(g, 2, (int64_t[]){ size ? l->numel / size : 0, size });
+    int64_t at = 0;
+    for (int k = 0; rows && k < count && ways[k].place; k++) {
+        const int64_t end = at + ways[k].place->layout->sizes[0];
+        grads[k] = scope_own(bk_slice(rows, 0, at, end, 1));
+        if (!grads[k])
+            return -1;
+        at = end;
+    }
+    return rows ? 0 : -1;
+}
+
 /* --- calling --------------------------------------------------------------------------------------------------------
  */
 
@@ -337,6 +355,8 @@ static int call_one(node *place, int step, bk_tensor *g, const composed_way *way
     g = fitted(place, step, g);
     if (!g)
         return -1;
+    if (composed_joins(place))
+        return call_join(g, ways, count, grads);
     return place->composed ? call_composed(place, step, g, ways, count, grads)
                            : call_plain(place, &g, ways, count, grads);
 }

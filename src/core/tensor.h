@@ -78,9 +78,7 @@ enum {
     X(unfold, "UnfoldBackward0")                                                                                       \
     X(unsqueeze, "UnsqueezeBackward0")                                                                                 \
     X(unsafe_view, "UnsafeViewBackward0") /* of a copy that nobody else has */                                         \
-    X(unseen, "ViewBackward0")            /* none to PyTorch */                                                        \
-    X(steps, "StackBackward0")            /* of a recurrent layer: rows here, which PyTorch stacks or joins */         \
-    X(both_ways, "CatBackward0")
+    X(unseen, "ViewBackward0")            /* none to PyTorch */
 typedef enum view_op {
 #define VIEW_OP(name, grad_name) VIEW_##name,
     VIEW_OPS(VIEW_OP)

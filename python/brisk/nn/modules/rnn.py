@@ -22,6 +22,11 @@ def apply_permutation(tensor, permutation, dim=1):
     return tensor.index_select(dim, permutation)
 
 
+def _each(hx, *states):
+    """The states of each layer and direction, if they were given: PyTorch takes all apart at once."""
+    return states if hx is None else [None if s is None else s.unbind(0) for s in states]
+
+
 class RNNBase(Module):
     """Layers of one of the modes; h_n (and c_n) hold the states at the end, one for each layer and direction."""
 
@@ -171,9 +176,10 @@ class RNNBase(Module):
         projection = values.pop() if self.proj_size else None
         return (*values, *([None] * (4 - len(values))), projection)
 
-    def _run(self, data, batch_sizes, h, c):
-        """All layers over packed rows: the output rows, and the last states. batch_sizes: of each step, or, where all
-        are the same, the number of steps."""
+    def _run(self, data, batch_sizes, h, c, gathered=False):
+        """All layers over packed rows: the output rows, and lists of last states. batch_sizes: of each step, or, where
+        all are the same, the number of steps. h and c: of each layer and direction. gathered: the rows were none
+        before."""
         kind = _MODES[self.mode][0]
         directions = 2 if self.bidirectional else 1
         last_h, last_c = [], []
@@ -182,31 +188,41 @@ class RNNBase(Module):
             for direction in range(directions):
                 k = layer * directions + direction
                 cell = None if c is None else c[k]
-                out, h_n, c_n = _nn._rnn_layer(kind, data, batch_sizes, h[k], cell, direction == 1, *self._weights(k))
+                out, h_n, c_n = _nn._rnn_layer(
+                    kind, data, batch_sizes, h[k], cell, direction == 1, gathered, *self._weights(k)
+                )
                 outputs.append(out)
                 last_h.append(h_n)
                 last_c.append(c_n)
-            data = outputs[0] if directions == 1 else _C.cat(outputs, 1)
+            data, gathered = outputs[0] if directions == 1 else _C.cat(outputs, 1), False
             if self.dropout and self.training and layer < self.num_layers - 1:
                 data = _C.dropout(data, self.dropout, True)
-        return data, _C.stack(last_h), (None if c is None else _C.stack(last_c))
+        return data, [last_h] if c is None else [last_h, last_c]
 
-    def _finish(self, h, c, back, alone):
+    def _finish(self, states, back=None, alone=False):
         """The last states as the caller gets them."""
-        states = [s for s in (h, c) if s is not None]
         if back is not None:
             states = [s.index_select(1, back) for s in states]
         if alone:
             states = [s.squeeze(1) for s in states]
         return tuple(states) if self.mode == "LSTM" else states[0]
 
+    def _is_whole(self, data):
+        """Whether a layer over a plain batch is one function to PyTorch."""
+        return self.mode == "LSTM" and not self.proj_size and data.dtype is _C.float32
+
     def _forward_packed(self, input, hx):
         data, sizes, order, back = input
         self._check_input(data, 2)
         counts = sizes.tolist()
         h, c = self._states(hx, counts[0], data, False, order)
-        data, h, c = self._run(data, counts, h, c)
-        return PackedSequence(data, sizes, order, back), self._finish(h, c, back, False)
+        if self._is_whole(data) and counts[0] == counts[-1]:  # PyTorch sees a plain batch
+            steps = data.view(len(counts), counts[0], self.input_size)
+            data, last = self._run(_nn._rows(steps), len(counts), h, c)
+            data = data.view(data.shape)
+        else:
+            data, last = self._run(data, counts, *_each(hx, h, c))
+        return PackedSequence(data, sizes, order, back), self._finish([_C.stack(s) for s in last], back)
 
     def forward(self, input, hx=None):
         """(output, last states)"""
@@ -215,24 +231,26 @@ class RNNBase(Module):
         if input.dim() not in (2, 3):
             name = "RNN" if self.mode.startswith("RNN") else self.mode
             raise ValueError(f"{name}: Expected input to be 2D or 3D, got {input.dim()}D instead")
-        alone = input.dim() == 2
+        alone, turned = input.dim() == 2, self.batch_first
         if alone:
-            input = input.unsqueeze(1)
-        elif self.batch_first:
+            input = input.unsqueeze(0 if turned else 1)
+        if turned:
             input = input.transpose(0, 1)
         self._check_input(input, 3)
         steps, batch, _ = input.shape
         if steps == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         h, c = self._states(hx, batch, input, alone, None)
-        whole = self.mode == "LSTM" and not self.proj_size and input.dtype is _C.float32  # one function to PyTorch
-        data, h, c = self._run(_nn._rows(input, whole), steps, h, c)
-        output = _nn._steps(data, steps, batch, self.bidirectional, whole)
+        whole = self._is_whole(input)
+        if not whole:
+            h, c = _each(hx, h, c)
+        data, last = self._run(_nn._rows(input), steps, h, c, not input.is_contiguous())
+        output, last = _nn._steps(data, steps, batch, whole), [_C.stack(s) for s in last]
+        if turned:
+            output = output.transpose(0, 1) if self.mode == "LSTM" else _nn._turned(output)
         if alone:
-            output = output.squeeze(1)
-        elif self.batch_first:
-            output = output.transpose(0, 1)
-        return output, self._finish(h, c, None, alone)
+            output = output.squeeze(0 if turned else 1)
+        return output, self._finish(last, None, alone)
 
 
 class RNN(RNNBase):

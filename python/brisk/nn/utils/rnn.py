@@ -86,13 +86,12 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
         counts_sorted, order = _C.sort(_C.tensor(counts), descending=True)
         counts = counts_sorted.tolist()
         input = input.index_select(0 if batch_first else 1, order)
-    if batch_first:
-        input = input.transpose(0, 1)
+    steps, batch = (input.shape[1], input.shape[0]) if batch_first else input.shape[:2]
     if input.numel() == 0:
         raise RuntimeError("Cannot pack empty tensors.")
-    if len(counts) != input.shape[1]:
+    if len(counts) != batch:
         raise RuntimeError(
-            f"Expected `len(lengths)` to be equal to batch_size, but got {len(counts)} (batch_size={input.shape[1]})"
+            f"Expected `len(lengths)` to be equal to batch_size, but got {len(counts)} (batch_size={batch})"
         )
     if counts[-1] <= 0:
         raise RuntimeError(
@@ -104,15 +103,15 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
             "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if you "
             "do not need ONNX exportability."
         )
-    if counts[0] > input.shape[0]:
-        raise RuntimeError(f"Expected a sequence of {counts[0]} steps, but the input has {input.shape[0]}")
+    if counts[0] > steps:
+        raise RuntimeError(f"Expected a sequence of {counts[0]} steps, but the input has {steps}")
     sizes = [sum(n > t for n in counts) for t in range(counts[0])]
-    return PackedSequence(_packed_rows(input, sizes), _C.tensor(sizes, dtype=_C.int64), order, None)
+    return PackedSequence(_packed_rows(input, sizes, batch_first), _C.tensor(sizes, dtype=_C.int64), order, None)
 
 
 @looks_like("_packed_rows")
-def _packed_rows(input, sizes):
-    rows, start = [], 0
+def _packed_rows(input, sizes, batch_first):
+    input, rows, start = input.transpose(0, 1) if batch_first else input, [], 0
     while start < len(sizes):  # a run of steps with as many rows each is one piece
         end = start
         while end < len(sizes) and sizes[end] == sizes[start]:
