@@ -319,9 +319,9 @@ static int check_run(const run *r)
         answer = PyObject_CallMethod(f->owner, "refuse_number", "ii", r->room, r->met);
     } else {
         PyObject *changed = changes(r);
-        answer = !changed                     ? NULL
-                 : PyList_GET_SIZE(changed)   ? PyObject_CallMethod(f->owner, "refuse_forms", "O", changed)
-                                              : Py_NewRef(Py_None);
+        answer = !changed                   ? NULL
+                 : PyList_GET_SIZE(changed) ? PyObject_CallMethod(f->owner, "refuse_forms", "O", changed)
+                                            : Py_NewRef(Py_None);
         Py_XDECREF(changed);
     }
     Py_XDECREF(answer);

@@ -96,8 +96,8 @@ PyObject *py_tensor_at(node *value, node *edge);
 PyObject *py_hook_list(node *place, int kind);
 /* The same for a list of packed values, which is kept. */
 int py_keep_packed(node *place, PyObject *list);
-/* bind_saved.c: whether some thread has a saver (saver.h); what this thread's makes of a tensor (None: nothing), and the
- * tensor again; all that was recorded for t goes to it. */
+/* bind_saved.c: whether some thread has a saver (saver.h); what this thread's makes of a tensor (None: nothing), and
+ * the tensor again; all that was recorded for t goes to it. */
 extern bool py_saved_hooks;
 PyObject *py_pack(PyObject *tensor);
 PyObject *py_unpack(PyObject *pair);

@@ -29,8 +29,8 @@ int checkpoint_look(PyObject *saver, const bk_tensor *t);
 PyObject *checkpoint_pack(PyObject *saver, const bk_tensor *t);
 /* What was taken. */
 bool is_held(PyObject *packed);
-PyObject *held_tensor(PyObject *held);                                     /* of a custom function */
-int held_slots(PyObject *held, bk_tensor *slots[static MAX_INPUTS + 1]);   /* of a place: see hook_calls.unpack */
-const node *held_constant(PyObject *held, int k);                          /* input k, a number; NULL: it is none */
+PyObject *held_tensor(PyObject *held);                                   /* of a custom function */
+int held_slots(PyObject *held, bk_tensor *slots[static MAX_INPUTS + 1]); /* of a place: see hook_calls.unpack */
+const node *held_constant(PyObject *held, int k);                        /* input k, a number; NULL: it is none */
 
 #endif

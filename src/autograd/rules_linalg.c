@@ -151,7 +151,8 @@ int grad_lu_factor(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
  * and R; the tape sees the Q that users get in the same way. */
 int grad_qr_r(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    bk_tensor *r = rule_result(n), *q = triangle_solve(r, tensor_at(n->in[0], n->edge[0]), TRIANGLE_UPPER | TRIANGLE_RIGHT);
+    bk_tensor *r = rule_result(n),
+              *q = triangle_solve(r, tensor_at(n->in[0], n->edge[0]), TRIANGLE_UPPER | TRIANGLE_RIGHT);
     bk_tensor *s = mirrored(matmul(g, false, r, true), true);
     return give(triangle_solve(r, matmul(q, false, s, false), TRIANGLE_UPPER | TRIANGLE_RIGHT | TRIANGLE_TRANSPOSED),
                 grads);

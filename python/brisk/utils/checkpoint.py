@@ -11,7 +11,7 @@ import traceback
 import warnings
 
 from brisk import _C, autograd
-from brisk._C import Tensor, _StopRecomputationError
+from brisk._C import Tensor
 from brisk.autograd import Function, backward
 from brisk.autograd.grad_mode import enable_grad, no_grad
 from brisk.utils._pytree import tree_leaves
@@ -20,6 +20,9 @@ __all__ = [
     "checkpoint", "checkpoint_sequential", "check_backward_validity", "detach_variable", "noop_context_fn",
     "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "CheckpointError",
 ]  # fmt: skip
+
+
+_StopRecomputationError = _C._StopRecomputationError  # ends a second run that has saved all that is needed
 
 
 class CheckpointError(RuntimeError):
@@ -97,7 +100,7 @@ class CheckpointFunction(Function):
 
 
 class _Inputs(Function):
-    """Keeps the tensors that a function was given, as any function keeps what it saves: a checkpoint around takes them."""
+    """Keeps the tensors that a function was given as functions keep what they save: a checkpoint around has them."""
 
     @staticmethod
     def forward(ctx, always, *tensors):
@@ -295,9 +298,7 @@ def checkpoint(
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if not use_reentrant:
-        return _without_reentrance(
-            function, preserve, context_fn, determinism_check, debug, early_stop, args, kwargs
-        )
+        return _without_reentrance(function, preserve, context_fn, determinism_check, debug, early_stop, args, kwargs)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if context_fn is not noop_context_fn or debug:
@@ -346,7 +347,7 @@ def set_checkpoint_early_stop(enable):
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled):
-    """Whether the errors of checkpoints made here tell what was recorded, whatever their `debug` says; None: they say."""
+    """Whether errors of checkpoints made here tell what was recorded, whatever their `debug` says; None: as it says."""
     global _debug
     before, _debug = _debug, enabled
     try:
