@@ -167,7 +167,10 @@ static void drop_values(node *n, uint8_t slots)
 
 static int hold_place(frame *f, node *n)
 {
-    uint8_t numbers, slots = values_of(n, &numbers);
+    uint8_t numbers, slots;
+    lock_take();
+    slots = values_of(n, &numbers);
+    lock_give();
     held *h = slots ? held_new(f) : NULL;
     if (!h)
         return slots ? -1 : 0;
@@ -197,37 +200,35 @@ static int hold_place(frame *f, node *n)
 /* --- later runs ------------------------------------------------------------------------------------------------------
  */
 
-/* The function has saved one more value. */
-static int add_found(run *r, node *value)
+/* The function has saved one more value. With the lock. */
+static void add_found(run *r, node *value)
 {
-    if (r->met < r->room) {
-        lock_take();
+    if (r->met < r->room)
         r->values[r->met] = node_retain(value);
-        lock_give();
-    } else if (r->of->done && !r->of->early_stop) { /* of one that is not done, there may be more */
-        Py_XDECREF(PyObject_CallMethod(r->of->owner, "refuse_more", NULL));
-        return -1;
-    }
     r->met++;
-    return 0;
 }
 
-static int find_values(run *r, const node *n)
+static void find_values(run *r, const node *n)
 {
-    uint8_t numbers, slots = values_of(n, &numbers);
-    int status = 0;
-    for (int k = 0; status == 0 && k <= MAX_INPUTS; k++)
+    uint8_t numbers, slots;
+    lock_take();
+    slots = values_of(n, &numbers);
+    for (int k = 0; k <= MAX_INPUTS; k++)
         if (slots >> k & 1)
-            status = add_found(r, value_of(n, k));
-    return status;
+            add_found(r, value_of(n, k));
+    lock_give();
 }
 
-static int stop_if_complete(const run *r)
+/* -1: it is to go no further: it has all that is wanted, or more than there may be. A frame that is not done may ask
+ * for what it has so far. */
+static int check_progress(const run *r)
 {
-    if (!r->of->early_stop || r->met < r->room)
-        return 0;
-    PyErr_SetNone(stop);
-    return -1;
+    const frame *f = r->of;
+    if (f->early_stop && r->met >= r->room)
+        PyErr_SetNone(stop);
+    else if (f->done && r->met > r->room)
+        Py_XDECREF(PyObject_CallMethod(f->owner, "refuse_more", NULL));
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 static void leave_list(run *r)
@@ -458,7 +459,10 @@ static int look_at_place(PyObject *saver, node *n)
     if (Py_IS_TYPE(saver, frame_type))
         return tell((frame *)saver, n, false) < 0 ? -1 : hold_place((frame *)saver, n);
     run *r = (run *)saver;
-    return tell(r->of, n, true) < 0 ? -1 : find_values(r, n);
+    if (tell(r->of, n, true) < 0)
+        return -1;
+    find_values(r, n);
+    return 0;
 }
 
 /* Views save nothing: what they are views of is looked at. */
@@ -478,7 +482,7 @@ int checkpoint_look(PyObject *saver, const bk_tensor *t)
         status = look_at_place(saver, w.v[i]);
     new_places_free(&w);
     if (status == 0 && !first)
-        status = stop_if_complete((run *)saver);
+        status = check_progress((run *)saver);
     Py_DECREF(saver);
     return status;
 }
@@ -498,12 +502,12 @@ PyObject *checkpoint_pack(PyObject *saver, const bk_tensor *t)
     operand in;
     lock_take();
     bool good = tensor_read(t, &in);
+    if (good)
+        add_found(r, in.value);
     lock_give();
     if (!good)
         return py_raise();
-    if (add_found(r, in.value) < 0 || stop_if_complete(r) < 0)
-        return NULL;
-    Py_RETURN_NONE;
+    return check_progress(r) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 /* --- types -----------------------------------------------------------------------------------------------------------

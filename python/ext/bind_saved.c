@@ -26,7 +26,7 @@ PyObject *saver_swap(PyObject *other)
 {
     PyObject *before = saver;
     lock_take();
-    if (other && !before)
+    if (!before || is_checkpoint(before))
         saving_since = next_sequence;
     savers += (other != NULL) - (before != NULL);
     py_saved_hooks = savers > 0;

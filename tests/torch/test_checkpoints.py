@@ -489,6 +489,7 @@ def hooks_for_saved_tensors_around_and_inside(m):
     hooks = m.autograd.graph.saved_tensors_hooks
     for inside in (False, True):
         x, log = leaf(m), []
+        h = x.exp()  # before, and nobody's
 
         def pack(t):
             log.append("pack")  # noqa: B023
@@ -503,7 +504,7 @@ def hooks_for_saved_tensors_around_and_inside(m):
                 return a.sin()
 
         with contextlib.nullcontext() if inside else hooks(pack, unpack):
-            y = checkpoint(m, f, x)
+            y = checkpoint(m, f, h)
         y.sum().backward()
         out.append((log, x.grad))
     return out
