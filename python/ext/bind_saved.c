@@ -1,13 +1,14 @@
 /* bind_saved.c: saved_tensors_hooks: values that gradients will read pass through Python functions.
  *
- * A built-in op saves nodes, not tensors. While hooks are active, what was recorded is looked at when its result
+ * A built-in op saves nodes, not tensors. While a thread has a saver, what was recorded is looked at when its result
  * becomes a Python object: every value that the gradient of a new place on the tape reads is packed there and then, and
  * the node lets go of it. A backward unpacks them. What custom functions save passes the same two functions
  * (bind_function.c).
  *
- * Invariant: a node has NODE_PACKED when the values that its gradient reads are in its list of packed ones. */
+ * Invariant: a node has NODE_PACKED when a saver has seen it. */
 #include "binds.h"
 #include "gil.h"
+#include "saver.h"
 
 #include "autograd/backward.h"
 #include "autograd/hooks.h"
@@ -15,15 +16,48 @@
 #include "core/memory.h"
 #include "ops/elementwise.h"
 
-bool py_saved_hooks;           /* some thread has hooks */
-static uint64_t packing_since; /* what was recorded before that is left alone */
-static PyObject *packer; /* tensor -> (packed object, function that unpacks it), or None: this thread has no hooks */
-static _Thread_local bool packing;
+bool py_saved_hooks; /* some thread has a saver */
+static int savers;   /* how many have */
+/* This thread's, of Python: tensor -> (packed object, function that unpacks it). */
+static HOT_THREAD_LOCAL PyObject *saver;
+static HOT_THREAD_LOCAL uint64_t saving_since; /* what was recorded before that is left alone */
 
-PyObject *py_pack(PyObject *tensor) { return PyObject_CallOneArg(packer, tensor); }
+PyObject *saver_swap(PyObject *other)
+{
+    PyObject *before = saver;
+    lock_take();
+    if (!before || is_checkpoint(before))
+        saving_since = next_sequence;
+    savers += (other != NULL) - (before != NULL);
+    py_saved_hooks = savers > 0;
+    lock_give();
+    saver = other;
+    return before;
+}
+
+/* What a function of Python makes of a tensor. What it computes is not packed. */
+static PyObject *call_packer(PyObject *packer, PyObject *tensor)
+{
+    PyObject *own = saver;
+    saver = NULL;
+    PyObject *pair = PyObject_CallOneArg(packer, tensor);
+    saver = own;
+    return pair;
+}
+
+PyObject *py_pack(PyObject *tensor)
+{
+    if (!saver)
+        Py_RETURN_NONE;
+    if (is_checkpoint(saver))
+        return checkpoint_pack(saver, ((py_tensor *)tensor)->t);
+    return call_packer(saver, tensor);
+}
 
 PyObject *py_unpack(PyObject *pair)
 {
+    if (is_held(pair))
+        return held_tensor(pair);
     PyObject *t = PyObject_CallOneArg(PyTuple_GET_ITEM(pair, 1), PyTuple_GET_ITEM(pair, 0));
     if (t && !py_is_tensor(t)) {
         PyErr_Format(PyExc_TypeError,
@@ -34,28 +68,23 @@ PyObject *py_unpack(PyObject *pair)
     return t;
 }
 
-/* --- packing -------------------------------------------------------------------------------------------------------
+/* --- new places ------------------------------------------------------------------------------------------------------
  */
 
-typedef struct walk {
-    node **nodes;
-    int count, capacity;
-} walk;
-
-static bool meet(walk *w, node *n)
+static bool meet(new_places *w, node *n, uint64_t since)
 {
-    if (!n || n->flags & NODE_PACKED || n->op == OP_leaf || n->sequence < packing_since)
+    if (!n || n->flags & NODE_PACKED || n->op == OP_leaf || n->sequence < since)
         return true;
     if (w->count == w->capacity) {
         int capacity = w->capacity ? 2 * w->capacity : 16;
-        node **nodes = mem_resize(w->nodes, (size_t)capacity * sizeof *nodes);
+        node **nodes = mem_resize(w->v, (size_t)capacity * sizeof *nodes);
         if (!nodes)
             return false;
-        w->nodes = nodes;
+        w->v = nodes;
         w->capacity = capacity;
     }
     n->flags |= NODE_PACKED;
-    w->nodes[w->count++] = node_retain(n);
+    w->v[w->count++] = node_retain(n);
     return true;
 }
 
@@ -65,54 +94,63 @@ static int earliest_first(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The new places under t, in the order in which they were recorded; what a custom function was given has been looked
- * at when it was made. */
-static bool find_new(walk *w, const bk_tensor *t)
+/* What a custom function was given has been looked at when it was made. */
+bool new_places_find(new_places *w, node *place, uint64_t since)
 {
     lock_take();
-    bool good = meet(w, tensor_edge(t));
+    bool good = meet(w, place, since);
     for (int i = 0; good && i < w->count; i++) {
-        const node *n = w->nodes[i];
+        const node *n = w->v[i];
         int count = n->op == OP_function ? 0 : MAX_INPUTS;
         for (int k = 0; good && k < count; k++)
-            good = meet(w, n->edge[k]);
+            good = meet(w, n->edge[k], since);
     }
     lock_give();
-    if (w->count)
-        qsort(w->nodes, (size_t)w->count, sizeof *w->nodes, earliest_first);
+    if (w->count > 1)
+        qsort(w->v, (size_t)w->count, sizeof *w->v, earliest_first);
     return good;
 }
 
-/* One value of n: 0 packed, 1 left alone, -1 failed. */
-static int pack_value(node *n, int slot, PyObject *list)
+void new_places_free(new_places *w)
+{
+    lock_take();
+    for (int i = 0; i < w->count; i++)
+        node_release(w->v[i]);
+    lock_give();
+    mem_free(w->v);
+}
+
+/* --- packing ---------------------------------------------------------------------------------------------------------
+ */
+
+/* One value of n. */
+static int pack_value(PyObject *packer, node *n, int slot, PyObject *list)
 {
     lock_take();
     bk_tensor *t = tensor_at(slot == MAX_INPUTS ? n : n->in[slot], NULL);
     lock_give();
-    PyObject *tensor = py_wrap(t), *pair = tensor ? py_pack(tensor) : NULL;
-    int status = !pair ? -1 : pair == Py_None;
-    PyObject *item = status == 0 ? Py_BuildValue("(iO)", slot, pair) : NULL;
-    if (status == 0 && (!item || PyList_Append(list, item) < 0))
-        status = -1;
+    PyObject *tensor = py_wrap(t), *pair = tensor ? call_packer(packer, tensor) : NULL;
+    PyObject *item = pair ? Py_BuildValue("(iO)", slot, pair) : NULL;
+    int status = item ? PyList_Append(list, item) : -1;
     Py_XDECREF(item);
     Py_XDECREF(pair);
     Py_XDECREF(tensor);
     return status;
 }
 
-static int pack_node(node *n)
+static int pack_node(PyObject *packer, node *n)
 {
     uint8_t needs = n->op == OP_function ? 0 : place_values_read(n);
-    PyObject *list = needs ? PyList_New(0) : NULL;
-    int status = needs && !list ? -1 : 0;
+    if (!needs)
+        return 0;
+    PyObject *list = PyList_New(0);
+    int status = list ? 0 : -1;
     for (int slot = 0; status == 0 && slot <= MAX_INPUTS; slot++)
         if (needs >> slot & 1 && (slot == MAX_INPUTS || n->in[slot]))
-            status = pack_value(n, slot, list);
-    if (status != 0 || !list || py_flush() < 0 || py_keep_packed(n, list) < 0) {
-        if (status == 1) /* another thread's hooks */
-            n->flags &= (uint8_t)~NODE_PACKED;
-        status = status == 1 || (!list && status == 0 && !PyErr_Occurred()) ? 0 : -1;
-    } else {
+            status = pack_value(packer, n, slot, list);
+    if (status == 0 && (py_flush() < 0 || py_keep_packed(n, list) < 0))
+        status = -1;
+    if (status == 0) {
         lock_take();
         for (int slot = 0; slot < MAX_INPUTS && !(n->flags & NODE_PENDING); slot++)
             if (needs >> slot & 1)
@@ -125,22 +163,23 @@ static int pack_node(node *n)
 
 int py_pack_new(const bk_tensor *t)
 {
-    walk w = { 0 };
-    if (packing || !packer || !t->track)
+    PyObject *packer = saver;
+    if (!packer || !t->track)
         return 0;
-    packing = true;
-    int status = find_new(&w, t) ? 0 : -1;
+    if (is_checkpoint(packer))
+        return checkpoint_look(packer, t);
+    new_places w = { 0 };
+    saver = NULL;
+    lock_take();
+    node *place = tensor_edge(t);
+    lock_give();
+    int status = new_places_find(&w, place, saving_since) ? 0 : -1;
     if (status < 0)
         py_raise();
-    for (int i = 0; i < w.count; i++) {
-        if (status == 0)
-            status = pack_node(w.nodes[i]);
-        lock_take();
-        node_release(w.nodes[i]);
-        lock_give();
-    }
-    mem_free(w.nodes);
-    packing = false;
+    for (int i = 0; status == 0 && i < w.count; i++)
+        status = pack_node(packer, w.v[i]);
+    new_places_free(&w);
+    saver = packer;
     return status;
 }
 
@@ -159,8 +198,9 @@ static int unpack_slot(PyObject *item, bk_tensor *slots[static MAX_INPUTS + 1])
 int py_unpack_slots(void *list, bk_tensor *slots[static MAX_INPUTS + 1])
 {
     gil_state gil = gil_take();
-    int status = 0;
-    for (Py_ssize_t i = 0; status == 0 && i < PyList_GET_SIZE((PyObject *)list); i++)
+    bool held = is_held(list);
+    int status = held ? held_slots(list, slots) : 0;
+    for (Py_ssize_t i = 0; !held && status == 0 && i < PyList_GET_SIZE((PyObject *)list); i++)
         status = unpack_slot(PyList_GET_ITEM((PyObject *)list, i), slots);
     if (status < 0)
         callback_failed();
@@ -168,19 +208,31 @@ int py_unpack_slots(void *list, bk_tensor *slots[static MAX_INPUTS + 1])
     return status;
 }
 
-/* (on, packer) */
-static PyObject *py_set_packing(const arg *a)
+/* (saver or None): the one before, or None. */
+static PyObject *py_swap_saver(const arg *a)
 {
-    Py_XSETREF(packer, Py_NewRef(a[1].object));
-    lock_take();
-    if (a[0].b && !py_saved_hooks)
-        packing_since = next_sequence;
-    py_saved_hooks = a[0].b;
-    lock_give();
+    PyObject *before = saver_swap(a[0].object && a[0].object != Py_None ? Py_NewRef(a[0].object) : NULL);
+    return before ? before : Py_NewRef(Py_None);
+}
+
+static PyObject *py_has_saver(const arg *a)
+{
+    (void)a;
+    return PyBool_FromLong(saver != NULL);
+}
+
+/* What was recorded for these tensors goes to the saver now. */
+static PyObject *py_save_new(const arg *a)
+{
+    for (int i = 0; i < a[0].tensors.n; i++)
+        if (py_pack_new(a[0].tensors.v[i]) < 0)
+            return NULL;
     Py_RETURN_NONE;
 }
 
 const binding saved_rows[] = {
-    { AS_FUNCTION, "_set_packing(bool on, Object packer)", py_set_packing, NULL },
+    { AS_FUNCTION, "_swap_saver(Object? saver)", py_swap_saver, NULL },
+    { AS_FUNCTION, "_has_saver()", py_has_saver, NULL },
+    { AS_FUNCTION, "_save_new(Tensor[] tensors)", py_save_new, NULL },
 };
 const size_t saved_row_count = sizeof saved_rows / sizeof *saved_rows;

@@ -1,4 +1,4 @@
-/* bind_tape.c: questions about the tape under some tensors, for transforms, checkpoints and anomaly mode. */
+/* bind_tape.c: questions about the tape under some tensors, for transforms and anomaly mode. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,18 +12,15 @@
 #include "core/trail.h"
 #include "lines.h"
 
-/* An end is a leaf, or what was recorded before `start`. */
-static bool is_end(const node *n, uint64_t start) { return n->op == OP_leaf || n->sequence < start; }
-
-/* All places under the tensors, up to and including the ends. The lock is held; unmark when done. */
-static bool walk_tape(trail *w, bk_tensor *const *tensors, int count, uint64_t start)
+/* All places under the tensors. The lock is held; unmark when done. */
+static bool walk_tape(trail *w, bk_tensor *const *tensors, int count)
 {
     bool good = true;
     for (int i = 0; good && i < count; i++)
         good = trail_meet(w, tensor_edge(tensors[i]));
     for (int i = 0; good && i < w->count; i++) {
         const node *n = w->v[i];
-        if (is_end(n, start))
+        if (n->op == OP_leaf)
             continue;
         int edges = n->op == OP_function ? function_inputs(n) : MAX_INPUTS;
         node *const *edge = n->op == OP_function ? function_edges(n) : n->edge;
@@ -39,7 +36,7 @@ static PyObject *py_leads_outside(const arg *a)
     trail w = { 0 };
     bool outside = false;
     lock_take();
-    bool good = walk_tape(&w, a[0].tensors.v, a[0].tensors.n, 0);
+    bool good = walk_tape(&w, a[0].tensors.v, a[0].tensors.n);
     trail_unmark(&w);
     for (int i = 0; i < w.count && !outside; i++) {
         bool own = w.v[i]->op != OP_leaf;
@@ -116,75 +113,6 @@ PyObject *py_stand_in(node *place, int number)
         t = NULL;
     }
     return py_wrap(t);
-}
-
-/* (tensors, position): where the tape under tensors that was recorded since then ends, as stand-ins. */
-static PyObject *py_tape_ends(const arg *a)
-{
-    trail w = { 0 };
-    lock_take();
-    bool good = walk_tape(&w, a[0].tensors.v, a[0].tensors.n, (uint64_t)a[1].i);
-    trail_unmark(&w);
-    PyObject *list = good ? PyList_New(0) : NULL;
-    for (int i = 0; list && i < w.count; i++) {
-        if (!is_end(w.v[i], (uint64_t)a[1].i))
-            continue;
-        PyObject *t = py_stand_in(w.v[i], 0);
-        if (!t || PyList_Append(list, t) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(t);
-    }
-    lock_give();
-    trail_free(&w);
-    return list || PyErr_Occurred() ? list : py_raise();
-}
-
-static int earliest_first(const void *a, const void *b)
-{
-    uint64_t x = (*(node *const *)a)->sequence, y = (*(node *const *)b)->sequence;
-    return x < y ? -1 : x > y;
-}
-
-/* Adds the sizes and the dtype of what the gradient of n reads to the list. */
-static int list_saved(const node *n, PyObject *list)
-{
-    uint8_t needs = n->op == OP_function || n->op == OP_leaf ? 0 : place_values_read(n);
-    for (int k = 0; k <= MAX_INPUTS; k++) {
-        const node *value = !(needs >> k & 1) ? NULL : k == MAX_INPUTS ? n : n->in[k];
-        if (!value || value->flags & NODE_CONSTANT)
-            continue;
-        PyObject *sizes = PyTuple_New(value->layout->ndim), *one = NULL;
-        for (int d = 0; sizes && d < value->layout->ndim; d++)
-            PyTuple_SET_ITEM(sizes, d, PyLong_FromLongLong(value->layout->sizes[d]));
-        if (sizes)
-            one = Py_BuildValue("(Ns)", sizes, dtypes[value->dtype].name);
-        int status = one ? PyList_Append(list, one) : -1;
-        Py_XDECREF(one);
-        if (status < 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* (tensors, position): what the gradients of what was recorded since then read, as (sizes, dtype) in its order. */
-static PyObject *py_tape_saved(const arg *a)
-{
-    trail w = { 0 };
-    PyObject *list = PyList_New(0);
-    lock_take();
-    bool good = walk_tape(&w, a[0].tensors.v, a[0].tensors.n, (uint64_t)a[1].i);
-    trail_unmark(&w);
-    if (w.count)
-        qsort(w.v, (size_t)w.count, sizeof *w.v, earliest_first);
-    for (int i = 0; list && good && i < w.count; i++)
-        if (!is_end(w.v[i], (uint64_t)a[1].i) && list_saved(w.v[i], list) < 0)
-            Py_CLEAR(list);
-    lock_give();
-    trail_free(&w);
-    if (good)
-        return list;
-    Py_XDECREF(list);
-    return py_raise();
 }
 
 /* A result that was reshaped on the way, as a tensor of its own. */
@@ -460,10 +388,8 @@ const binding tape_rows[] = {
     { AS_FUNCTION, "_composed_row(str function)", py_composed_row, NULL },
     { AS_FUNCTION, "_looks_like(int row, int position, Tensor result, Tensor[] arguments, int number=0)", py_looks_like,
       NULL },
-    { AS_FUNCTION, "_tape_ends(Tensor[] tensors, int position)", py_tape_ends, NULL },
     { AS_FUNCTION, "_as_own(Tensor self)", py_as_own, NULL },
     { AS_FUNCTION, "_set_without_derivative(Tensor self, Tensor[] inputs)", py_set_without_derivative, NULL },
-    { AS_FUNCTION, "_tape_saved(Tensor[] tensors, int position)", py_tape_saved, NULL },
     { AS_FUNCTION, "_set_anomaly_check(Object? check, Object? tell=None)", py_set_anomaly_check, NULL },
 };
 const size_t tape_row_count = sizeof tape_rows / sizeof *tape_rows;

@@ -13,6 +13,7 @@
     X(interop)                                                                                                         \
     X(autograd)                                                                                                        \
     X(saved)                                                                                                           \
+    X(checkpoint)                                                                                                      \
     X(tape)                                                                                                            \
     X(index)                                                                                                           \
     X(shape)                                                                                                           \
@@ -89,12 +90,14 @@ PyObject *py_gradient_edge(const arg *a);
 /* bind_function.c: the ctx of a custom function's call (borrowed), NULL when it is no Python function's. */
 PyObject *py_function_context(const node *call);
 PyObject *py_refuse_freed(void);
+/* function_context.c: a tensor of this value at a place on the tape; at that of a leaf which still has it, the leaf. */
+PyObject *py_tensor_at(node *value, node *edge);
 /* bind_autograd.c: the dict of the hooks of a kind (hook_kind) at a place, made at the first call. */
 PyObject *py_hook_list(node *place, int kind);
 /* The same for a list of packed values, which is kept. */
 int py_keep_packed(node *place, PyObject *list);
-/* bind_saved.c: whether some thread has hooks for saved tensors; what they make of a tensor (a pair, or None: this
- * thread has none), and the tensor again; all that was recorded for t goes through them. */
+/* bind_saved.c: whether some thread has a saver (saver.h); what this thread's makes of a tensor (None: nothing), and
+ * the tensor again; all that was recorded for t goes to it. */
 extern bool py_saved_hooks;
 PyObject *py_pack(PyObject *tensor);
 PyObject *py_unpack(PyObject *pair);
@@ -108,6 +111,7 @@ int py_saved_names(const node *n, PyObject *list);
 
 /* bind_function.c: autograd.Function */
 int function_init(PyObject *module);
+int checkpoint_init(PyObject *module); /* bind_checkpoint.c */
 
 /* repr.c */
 PyObject *py_tensor_repr(PyObject *self);

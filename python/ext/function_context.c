@@ -363,14 +363,17 @@ PyObject *py_refuse_freed(void)
     return NULL;
 }
 
-/* The tensor as it was when it was saved. */
-static PyObject *as_saved(const saved_one *s)
+PyObject *py_tensor_at(node *value, node *edge)
 {
     lock_take();
-    bk_tensor *t = tensor_at(s->value, s->edge);
+    track *leaf = edge && edge->op == OP_leaf ? edge->extra : NULL;
+    bk_tensor *t = leaf && leaf->cell && leaf->cell->value == value ? track_tensor(leaf) : tensor_at(value, edge);
     lock_give();
     return py_wrap(t);
 }
+
+/* The tensor as it was when it was saved. */
+static PyObject *as_saved(const saved_one *s) { return py_tensor_at(s->value, s->edge); }
 
 static void let_go(void *data) { Py_DECREF((PyObject *)data); }
 static void drop_type(void *data) { release_with_gil(let_go, data); }

@@ -4,6 +4,7 @@
  * gradient reads, and numbers that the record, its layout or that of its input tell. Records without a row have the
  * names of their operands. What is composed of several records has none: its parts are others than PyTorch's. */
 #include "binds.h"
+#include "saver.h"
 
 #include "autograd/backward.h"
 #include "autograd/composed.h"
@@ -234,30 +235,30 @@ static PyObject *number_at(const node *n, int step, char letter)
 /* --- values --------------------------------------------------------------------------------------------------------
  */
 
+static PyObject *packed_value(const hooks *h, const node *n, int k)
+{
+    bk_tensor *slots[MAX_INPUTS + 1] = { 0 };
+    operand in;
+    PyObject *value = NULL;
+    if (py_unpack_slots(h->lists[HOOK_PACKED], slots) == 0) {
+        lock_take();
+        bool good = tensor_read(slots[k], &in);
+        lock_give();
+        value = good ? py_tensor_at(in.value, k == RESULT ? (node *)n : n->edge[k]) : py_raise();
+    }
+    for (int i = 0; i <= RESULT; i++)
+        bk_release(slots[i]);
+    return value;
+}
+
 static PyObject *saved_value(const node *n, int k)
 {
     const hooks *h = n->extra;
-    if (h && h->lists[HOOK_PACKED]) {
-        bk_tensor *slots[MAX_INPUTS + 1] = { 0 };
-        bool good = py_unpack_slots(h->lists[HOOK_PACKED], slots) == 0;
-        for (int i = 0; i <= RESULT; i++)
-            if (i != k || !good)
-                bk_release(slots[i]);
-        return good ? py_wrap(slots[k]) : NULL;
-    }
+    if (h && h->lists[HOOK_PACKED])
+        return packed_value(h, n, k);
     if (n->flags & NODE_FREED || (k < RESULT && !n->in[k]))
         return py_refuse_freed();
-    lock_take();
-    if (k < RESULT && n->edge[k] && n->edge[k]->op == OP_leaf) { /* as it is now, if that is what it was */
-        track *leaf = n->edge[k]->extra;
-        bk_tensor *t = leaf->cell && leaf->cell->value == n->in[k] ? track_tensor(leaf) : tensor_at(n->in[k], NULL);
-        lock_give();
-        return py_wrap(t);
-    }
-    node *value = k == RESULT ? (node *)n : n->in[k];
-    bk_tensor *t = tensor_at(value, k == RESULT ? (node *)n : n->edge[k]);
-    lock_give();
-    return py_wrap(t);
+    return k == RESULT ? py_tensor_at((node *)n, (node *)n) : py_tensor_at(n->in[k], n->edge[k]);
 }
 
 /* Whether a letter stands for something at n. */
@@ -270,13 +271,21 @@ static bool is_there(const node *n, char letter, bool by_operands)
     return !value || !by_operands || place_values_read(n) >> (value - values) & 1;
 }
 
+/* Input k, a number; NULL: it was freed. */
+static const node *number_kept(const node *n, int k)
+{
+    const hooks *h = n->extra;
+    bool held = !n->in[k] && h && h->lists[HOOK_PACKED] && is_held(h->lists[HOOK_PACKED]);
+    return held ? held_constant(h->lists[HOOK_PACKED], k) : n->in[k];
+}
+
 static PyObject *attribute(const node *n, int step, char letter)
 {
     const char *values = "abcr", *value = strchr(values, letter), *numbers = "ABC", *number = strchr(numbers, letter);
-    if (number && !n->in[number - numbers])
-        return py_refuse_freed();
-    if (number)
-        return constant_of(n->in[number - numbers]);
+    if (number) {
+        const node *kept = number_kept(n, (int)(number - numbers));
+        return kept ? constant_of(kept) : py_refuse_freed();
+    }
     if (!value)
         return number_at(n, step, letter);
     int k = (int)(value - values);

@@ -21,6 +21,7 @@
 
 int (*anomaly_check)(const node *n, bk_tensor *const *grads, int count);
 void (*anomaly_failed)(const node *n);
+void (*pass_over)(uint64_t number);
 
 static HOT_THREAD_LOCAL pass *running;
 
@@ -99,6 +100,8 @@ static void pass_free(pass *p)
     places_free(p->inputs, p->call->input_count);
     pass_forget(p);
     lock_give();
+    if (pass_over)
+        pass_over(p->number);
 }
 
 /* --- sending -------------------------------------------------------------------------------------------------------
@@ -429,7 +432,7 @@ static int send_rule(pass *p, step *s)
 {
     node *n = s->node;
     bk_tensor *grads[MAX_INPUTS] = { 0 };
-    if (n->flags & NODE_FREED && reads_saved(n))
+    if (n->flags & NODE_FREED && reads_saved(n) && !hooks_have_packed(n))
         return refuse_second_time();
     if (s->grad && apply_rule(n, s->grad, grads) < 0)
         return -1;
@@ -679,6 +682,15 @@ static int run_pass(pass *p, replay_way way)
 bool backward_for_tangents(void) { return running && running->tangents; }
 
 uint64_t backward_number(void) { return running ? running->number : 0; }
+
+/* What a pass through one function is a part of. */
+uint64_t backward_task(void)
+{
+    const pass *p = running;
+    while (p && p->only && p->around)
+        p = p->around;
+    return p ? p->number : 0;
+}
 
 bool backward_reaches(const node *place)
 {

@@ -25,6 +25,10 @@ int backward_take(struct node *leaf, bk_tensor *g);
 /* A number for the pass that is running in this thread, the innermost one; 0: none. Whether it comes to a place. */
 uint64_t backward_number(void);
 bool backward_reaches(const struct node *place);
+/* The number of the pass that a user has asked for; 0: none. */
+uint64_t backward_task(void);
+/* Hears that a pass is over. NULL: off. */
+extern void (*pass_over)(uint64_t number);
 /* Whether passes of this thread go through places that only tangents pass; returns what it was. */
 bool backward_take_tangents(bool on);
 /* Whether the pass that is running on this thread is one for tangents. */

@@ -41,6 +41,17 @@ static inline hooks **hooks_slot(const node *place)
         return &((track *)place->extra)->hooks;
     return place->op == OP_function ? &function_closure(place)->hooks : (hooks **)&((node *)place)->extra;
 }
+/* Whether somebody looks on: packed values alone ask for nothing. */
+static inline bool hooks_look(const hooks *h)
+{
+    return h->lists[HOOK_TENSOR] || h->lists[HOOK_BEFORE] || h->lists[HOOK_AFTER] || h->keepers;
+}
+/* Whether the values that the gradient of n, no leaf and no function, reads are packed. */
+static inline bool hooks_have_packed(const node *n)
+{
+    const hooks *h = n->extra;
+    return h && h->lists[HOOK_PACKED];
+}
 /* The hooks of a place; NULL: none. */
 static inline hooks *hooks_of(const node *place) { return *hooks_slot(place); }
 /* The same, made where there are none; NULL: out of memory. */

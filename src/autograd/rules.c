@@ -74,7 +74,7 @@ int grad_elementwise(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     const bk_tensor *in[MAX_INPUTS] = { 0 };
     for (int k = 0; k < n->inputs; k++)
         in[k] = saved(n, k, needs);
-    const bk_tensor *out = needs & NEEDS_OUT ? tensor_at(n, n) : NULL;
+    const bk_tensor *out = needs & NEEDS_OUT ? rule_result(n) : NULL;
     for (int k = 0; k < n->inputs; k++) {
         if (!n->edge[k])
             continue;

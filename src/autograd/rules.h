@@ -35,6 +35,8 @@ int grad_mask_scatter(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]
 int grad_accumulate(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_flip(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 
+/* The result of n as a tensor at n's place: its value, or what stands for that in a rule over packed values. */
+bk_tensor *rule_result(node *n);
 /* What rules share. g in memory of the strides l, what regions of l can be taken from; zeros of any strides. */
 bk_tensor *rule_conform(bk_tensor *g, const layout *l);
 /* g summed over the dimensions that were repeated to make it from `to`. */

@@ -106,7 +106,7 @@ static int product_gradients(const node *n, bk_tensor *g, bk_tensor *grads[stati
 
 int grad_scatter_reduce(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    bk_tensor *src = saved(n, 1), *index = saved(n, 2), *whole = saved(n, 0), *made = tensor_at(n, n);
+    bk_tensor *src = saved(n, 1), *index = saved(n, 2), *whole = saved(n, 0), *made = rule_result(n);
     if (!src || !index || !whole || !made)
         return -1;
     const attr *a = &n->attr;

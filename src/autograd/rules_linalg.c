@@ -10,7 +10,6 @@
 
 #include <float.h>
 
-static bk_tensor *result(node *n) { return tensor_at(n, n); }
 static bk_tensor *kept(const node *n, int k) { return tensor_at(n->in[k], NULL); }
 static bk_tensor *turned(const bk_tensor *t) { return bk_transpose(t, -1, -2); }
 static int give(bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]) { return (grads[0] = g) ? 0 : -1; }
@@ -44,7 +43,7 @@ int grad_solve_triangular(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INP
     if (n->edge[1])
         grads[1] = of_b;
     if (of_b && n->edge[0]) {
-        bk_tensor *x = result(n); /* first: what the rows of T meet */
+        bk_tensor *x = rule_result(n); /* first: what the rows of T meet */
         bk_tensor *of_t = matmul(right != transposed ? x : of_b, right, right != transposed ? of_b : x, !right);
         int64_t diagonal = how & TRIANGLE_UNIT ? (upper ? 1 : -1) : 0;
         grads[0] = bk_neg(upper ? bk_triu(of_t, diagonal) : bk_tril(of_t, diagonal));
@@ -66,7 +65,7 @@ int grad_lu_solve(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     if (n->edge[1])
         grads[1] = of_b;
     if (n->edge[0]) {
-        bk_tensor *x = result(n);
+        bk_tensor *x = rule_result(n);
         grads[0] = bk_neg(transposed ? matmul(x, false, of_b, true) : matmul(of_b, false, x, true));
         return grads[0] ? 0 : -1;
     }
@@ -75,7 +74,7 @@ int grad_lu_solve(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 
 int grad_inverse(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    bk_tensor *x = result(n);
+    bk_tensor *x = rule_result(n);
     return give(bk_neg(matmul(matmul(x, true, g, false), false, x, true)), grads);
 }
 
@@ -129,7 +128,7 @@ static bk_tensor *mirrored(bk_tensor *t, bool upper)
 /* L^-T S L^-1, where S is half of the lower triangle of L^T g mirrored. */
 int grad_cholesky(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    bk_tensor *l = result(n), *s = bk_mul_s(mirrored(matmul(l, true, g, false), false), 0.5);
+    bk_tensor *l = rule_result(n), *s = bk_mul_s(mirrored(matmul(l, true, g, false), false), 0.5);
     return give(triangle_solve(l, triangle_solve(l, s, TRIANGLE_TRANSPOSED), TRIANGLE_RIGHT), grads);
 }
 
@@ -140,7 +139,7 @@ int grad_lu_factor(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     if (l->sizes[l->ndim - 1] != l->sizes[l->ndim - 2])
         return error_int(BK_NOT_IMPLEMENTED,
                          "linalg.lu_factor: the gradient of a matrix that is not square; qr has one");
-    bk_tensor *lu = result(n), *lower = bk_add(bk_tril(lu, -1), identity_like(lu)), *upper = bk_triu(lu, 0);
+    bk_tensor *lu = rule_result(n), *lower = bk_add(bk_tril(lu, -1), identity_like(lu)), *upper = bk_triu(lu, 0);
     bk_tensor *of_l = bk_tril(matmul(lower, true, bk_tril(g, -1), false), -1);
     bk_tensor *of_u = bk_triu(matmul(bk_triu(g, 0), false, upper, true), 0);
     bk_tensor *middle = triangle_solve(lu, bk_add(of_l, of_u), TRIANGLE_TRANSPOSED | TRIANGLE_UNIT);
@@ -152,7 +151,8 @@ int grad_lu_factor(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
  * and R; the tape sees the Q that users get in the same way. */
 int grad_qr_r(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    bk_tensor *r = result(n), *q = triangle_solve(r, tensor_at(n->in[0], n->edge[0]), TRIANGLE_UPPER | TRIANGLE_RIGHT);
+    bk_tensor *r = rule_result(n),
+              *q = triangle_solve(r, tensor_at(n->in[0], n->edge[0]), TRIANGLE_UPPER | TRIANGLE_RIGHT);
     bk_tensor *s = mirrored(matmul(g, false, r, true), true);
     return give(triangle_solve(r, matmul(q, false, s, false), TRIANGLE_UPPER | TRIANGLE_RIGHT | TRIANGLE_TRANSPOSED),
                 grads);

@@ -12,7 +12,6 @@
 
 static uint32_t dims_of(const node *n) { return (uint32_t)n->attr.reduce.dims; }
 static bk_tensor *input(node *n) { return tensor_at(n->in[0], n->edge[0]); }
-static bk_tensor *result(node *n) { return tensor_at(n, n); }
 static int give(bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]) { return (grads[0] = g) ? 0 : -1; }
 /* A number of t's dtype. */
 static bk_tensor *number(const bk_tensor *t, double v) { return t ? bk_full(0, NULL, v, tensor_dtype(t)) : NULL; }
@@ -60,7 +59,7 @@ int grad_var(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]) { retur
 /* A deviation of 0 takes no gradient. */
 int grad_std(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    bk_tensor *out = result(n), *none = bk_eq_s(out, 0);
+    bk_tensor *out = rule_result(n), *none = bk_eq_s(out, 0);
     bk_tensor *safe = bk_where(none, bk_ones_like(out), out);
     g = bk_where(none, number(g, 0), bk_div(g, bk_mul_s(safe, 2)));
     return give(var_gradient(n, g), grads);
@@ -116,11 +115,11 @@ int grad_prod(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     if (zeros == 1)
         return give(prod_gradient(n, g), grads);
     if (zeros == 0)
-        return give(bk_mul(grow(n, g), bk_div(grow(n, result(n)), input(n))), grads);
+        return give(bk_mul(grow(n, g), bk_div(grow(n, rule_result(n)), input(n))), grads);
     bk_tensor *x = input(n), *zero = bk_eq_s(x, 0), *safe = bk_where(zero, bk_ones_like(x), x);
     bk_tensor *count = kept_sum(n, bk_to(zero, BK_INT64));
     bk_tensor *others = dims_of(n) ? bk_prod(safe, dims_of(n), true) : safe;
-    bk_tensor *plain = bk_div(grow(n, result(n)), safe);
+    bk_tensor *plain = bk_div(grow(n, rule_result(n)), safe);
     bk_tensor *alone = bk_where(bk_logical_and(zero, bk_eq_s(count, 1)), others, number(x, 0));
     return give(bk_mul(grow(n, g), bk_where(bk_eq_s(count, 0), plain, alone)), grads);
 }
@@ -131,14 +130,14 @@ int grad_prod(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 /* Of all elements: those equal to the result share; if it is a NaN, all NaNs do. */
 int grad_evenly(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    bk_tensor *x = input(n), *out = result(n);
+    bk_tensor *x = input(n), *out = rule_result(n);
     bk_tensor *mask = bk_logical_or(bk_eq(x, out), bk_logical_and(bk_isnan(x), bk_isnan(out)));
     return give(bk_where(mask, bk_div(g, bk_sum(mask, 0, false)), number(g, 0)), grads);
 }
 
 int grad_shares(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    bk_tensor *mask = bk_eq(input(n), grow(n, result(n)));
+    bk_tensor *mask = bk_eq(input(n), grow(n, rule_result(n)));
     bk_tensor *count = kept_sum(n, bk_to(mask, BK_INT64));
     return give(bk_div(bk_mul(grow(n, g), mask), count), grads);
 }
@@ -175,7 +174,7 @@ static bk_tensor *infinite_norm_gradient(node *n, bk_tensor *g, bk_tensor *x, bk
 int grad_norm(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
     double p = n->attr.d[2];
-    bk_tensor *x = input(n), *norm = grow(n, result(n));
+    bk_tensor *x = input(n), *norm = grow(n, rule_result(n));
     g = grow(n, g);
     if (p == 0)
         return give(bk_zeros_like(x), grads);
@@ -195,12 +194,12 @@ int grad_norm(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 
 int grad_logsumexp(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    return give(bk_mul(grow(n, g), bk_exp(bk_sub(input(n), grow(n, result(n))))), grads);
+    return give(bk_mul(grow(n, g), bk_exp(bk_sub(input(n), grow(n, rule_result(n))))), grads);
 }
 
 int grad_softmax(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    bk_tensor *out = result(n);
+    bk_tensor *out = rule_result(n);
     if (is_of_rows(n))
         return give(softmax_gradient(g, out), grads);
     bk_tensor *weighted = bk_mul(g, out);
@@ -248,7 +247,7 @@ int grad_standardise_back(node *n, bk_tensor *h, bk_tensor *grads[static MAX_INP
 
 int grad_log_softmax(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    return give(bk_sub(g, bk_mul(bk_exp(result(n)), bk_sum(g, dims_of(n), true))), grads);
+    return give(bk_sub(g, bk_mul(bk_exp(rule_result(n)), bk_sum(g, dims_of(n), true))), grads);
 }
 
 /* --- scans
@@ -280,12 +279,12 @@ int grad_cumprod(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     if (zeros == 1)
         return give(cumprod_gradient(n, g), grads);
     if (zeros == 0)
-        return give(bk_div(scan_record(bk_mul(g, result(n)), SCAN_SUM, dim, true), input(n)), grads);
+        return give(bk_div(scan_record(bk_mul(g, rule_result(n)), SCAN_SUM, dim, true), input(n)), grads);
     bk_tensor *x = input(n), *zero = bk_eq_s(x, 0), *safe = bk_where(zero, bk_ones_like(x), x);
     bk_tensor *zeros_so_far = bk_cumsum(zero, dim), *before = bk_eq_s(zeros_so_far, 0);
     bk_tensor *first = bk_logical_and(zero, bk_eq_s(zeros_so_far, 1));
     bk_tensor *without = bk_cumprod(bk_where(first, bk_ones_like(x), x), dim);
-    bk_tensor *early = bk_div(scan_record(bk_mul(g, result(n)), SCAN_SUM, dim, true), safe);
+    bk_tensor *early = bk_div(scan_record(bk_mul(g, rule_result(n)), SCAN_SUM, dim, true), safe);
     bk_tensor *at = scan_record(bk_mul(g, without), SCAN_SUM, dim, true);
     return give(bk_where(before, early, bk_where(first, at, number(x, 0))), grads);
 }
@@ -303,6 +302,6 @@ static bk_tensor *log_half(bk_tensor *g, bk_tensor *x, bk_tensor *out, const att
 
 int grad_logcumsumexp(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    bk_tensor *x = input(n), *out = result(n);
+    bk_tensor *x = input(n), *out = rule_result(n);
     return give(bk_sub(log_half(g, x, out, &n->attr, true), log_half(g, x, out, &n->attr, false)), grads);
 }

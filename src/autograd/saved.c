@@ -99,24 +99,29 @@ static bk_tensor *unpacked(bk_tensor *t, const layout *l, bk_dtype dtype, bool s
     return tensor_dtype(t) == dtype ? t : bk_to(t, dtype);
 }
 
+/* The twin whose rule is running in this thread: the value that stands for its result, and the place of that. */
+typedef struct stand_in {
+    const node *twin;
+    node *value, *place;
+} stand_in;
+static HOT_THREAD_LOCAL stand_in standing;
+
+bk_tensor *rule_result(node *n)
+{
+    bool stands = n == standing.twin && standing.value;
+    return stands ? tensor_at(standing.value, standing.place) : tensor_at(n, n);
+}
+
 /* n as it was, with the values that were unpacked. Owned. */
 static node *twin_with(const node *n, bk_tensor *const slots[static MAX_INPUTS + 1])
 {
-    bk_tensor *result = slots[MAX_INPUTS] ? unpacked(slots[MAX_INPUTS], n->layout, (bk_dtype)n->dtype, true) : NULL;
     operand in = { 0 };
-    if (slots[MAX_INPUTS] && (!result || !tensor_read(result, &in) || !tensor_data(result)))
-        return NULL;
-    node *twin = node_new(n->op, (bk_dtype)n->dtype, result ? result->layout : n->layout);
+    node *twin = node_new(n->op, (bk_dtype)n->dtype, n->layout);
     if (!twin)
         return NULL;
     twin->attr = n->attr;
     twin->inputs = n->inputs;
     twin->line = n->line;
-    if (result) {
-        twin->memory = in.value->memory;
-        twin->memory->refs++;
-        twin->data = tensor_data(result);
-    }
     for (int k = 0; k < MAX_INPUTS; k++) {
         if (slots[k] && tensor_read(slots[k], &in))
             twin->in[k] = node_retain(in.value);
@@ -128,18 +133,32 @@ static node *twin_with(const node *n, bk_tensor *const slots[static MAX_INPUTS +
     return twin;
 }
 
-int saved_packed_rule(const node *n, const hooks *h, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+/* The rule of twin, whose result's value (NULL: nobody reads it) is at the place of n. */
+static int run_rule(node *twin, node *n, node *value, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
-    bk_tensor *slots[MAX_INPUTS + 1] = { 0 };
+    stand_in before = standing;
+    standing = (stand_in){ twin, value, n };
+    int status = op_get(n->op)->gradient(twin, g, grads);
+    standing = before;
+    return status;
+}
+
+int saved_packed_rule(node *n, const hooks *h, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+{
+    bk_tensor *slots[MAX_INPUTS + 1] = { 0 }, **last = &slots[MAX_INPUTS];
+    operand out = { 0 };
     scope_close();
     int status = h->calls->unpack(h->lists[HOOK_PACKED], slots);
     bk_scope_pop();
     lock_take();
     bool was = grad_set_enabled(false);
+    const bk_tensor *result = status == 0 && *last ? unpacked(*last, n->layout, (bk_dtype)n->dtype, true) : NULL;
+    if (status == 0 && *last && !(result && tensor_read(result, &out)))
+        status = -1;
     node *twin = status == 0 ? twin_with(n, slots) : NULL;
     grad_set_enabled(was);
     lock_give();
-    status = twin ? op_get(n->op)->gradient(twin, g, grads) : -1;
+    status = twin ? run_rule(twin, n, out.value, g, grads) : -1;
     lock_take();
     if (twin)
         node_release(twin);

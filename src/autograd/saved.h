@@ -7,6 +7,6 @@
  * .data, n gets what stands there now. -1: failed. */
 int saved_of_written(node *n, int k, const track *leaf, bool whole);
 /* The rule of n over the values that were packed. */
-int saved_packed_rule(const node *n, const hooks *h, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int saved_packed_rule(node *n, const hooks *h, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 
 #endif

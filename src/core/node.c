@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "autograd/function.h"
+#include "autograd/hooks.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/tensor.h"
@@ -163,7 +164,7 @@ static bool gradient_reads_result(const node *n)
 
 void node_forget_value(node *n)
 {
-    if (n->flags & NODE_PENDING || (!(n->flags & (NODE_FREED | NODE_PACKED)) && gradient_reads_result(n)))
+    if (n->flags & NODE_PENDING || (!(n->flags & NODE_FREED) && gradient_reads_result(n) && !hooks_have_packed(n)))
         return;
     storage_release(n->memory);
     n->memory = NULL;

@@ -150,9 +150,9 @@ enum {
     NODE_PENDING = 1,    /* in the log */
     NODE_CONSTANT = 2,   /* attr holds the value of its one element; broadcasts to any shape */
     NODE_TAPED = 4,      /* at least one edge */
-    NODE_FREED = 8,      /* a backward has freed the values its gradient needs */
+    NODE_FREED = 8,      /* keeps no values for its gradient: a backward has freed them, or they are packed */
     NODE_MARK = 16,      /* scratch for traversals */
-    NODE_PACKED = 32,    /* a front end keeps the values its gradient needs, in its own way */
+    NODE_PACKED = 32,    /* a front end has seen the values its gradient needs, and may keep them in its own way */
     NODE_INFERENCE = 64, /* the value of a tensor made in inference mode: no gradient may read it */
     NODE_WALKED = 128    /* a backward under way holds it, for its place on the tape */
 };

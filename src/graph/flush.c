@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "autograd/function.h"
+#include "autograd/hooks.h"
 #include "autograd/replay.h"
 #include "core/interpreter.h"
 #include "core/lock.h"
@@ -87,7 +88,7 @@ static inline void see_holders(const op_log *log, int i)
     int walked = r->flags & NODE_WALKED ? 1 : 0; /* a backward holds it for its place on the tape */
     bool held = r->refs - 1 - walked - r->tape_refs - r->cache_refs - log->keys[i].readers > 0;
     /* hooks: the handle that has seen it must find it again; amid an op, what it has read or recorded is its operand */
-    bool seen = r->extra || (log->amid && (held || r->cache_refs));
+    bool seen = (r->extra && hooks_look(r->extra)) || (log->amid && (held || r->cache_refs));
     if (held || seen)
         scratch.bits[i] |= RECORD_NEEDED | RECORD_KEPT;
     if (r->flags & NODE_TAPED && (walked || seen || r->tape_refs > r->inner_edges || r->alive_edges > 0))

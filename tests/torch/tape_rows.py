@@ -458,11 +458,13 @@ LIKE_PYTORCH = [
     "T.zeros(3,3).fill_(s)",
     "T.add(x,x,alpha=2)",
     "T.utils.checkpoint.checkpoint(lambda a:a*2,x,use_reentrant=True)",
+    "T.utils.checkpoint.checkpoint(lambda a:(a*2).sin(),x,use_reentrant=False)",
     "T.clamp(x,min=s)",
 ]
 
 # the same all the way down: what PyTorch has several functions for, or others than the call is made of
 TREES_LIKE_PYTORCH = [
+    "T.utils.checkpoint.checkpoint(lambda a:F.layer_norm((a*2).sin()@x,(3,)),x*x,use_reentrant=False)",
     "T.einsum('ij->i',x)",
     "T.einsum('ij->',x)",
     "T.einsum('ijk->ki',R(2,3,4))",

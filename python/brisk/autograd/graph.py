@@ -49,37 +49,7 @@ def increment_version(tensor):
 # --- what is saved
 
 
-_here = threading.local()  # .hooks: this thread's stack of (pack, unpack); .refused: why there may be none
-_lock = threading.Lock()
-_active = 0
-
-
-def _stack():
-    if not hasattr(_here, "hooks"):
-        _here.hooks = []
-    return _here.hooks
-
-
-def _pack(tensor):
-    """What is kept for a value, and what gives it back; None: this thread has no hooks."""
-    stack = _stack()
-    if not stack:
-        return None
-    pack, unpack = stack[-1]
-    _here.hooks = []  # what a hook computes is not packed
-    try:
-        with no_grad():
-            version = None if tensor.is_inference() else tensor._version
-            packed = pack(tensor)
-            if version is not None and tensor._version != version:
-                raise RuntimeError(
-                    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
-                    "cannot be modified by in-place operations as this can lead to unexpected side-effects. Please "
-                    "open an issue if you need to perform in-place operations on the input to a pack hook."
-                )
-            return packed, unpack
-    finally:
-        _here.hooks = stack
+_here = threading.local()  # .refused: why this thread may have no hooks
 
 
 class saved_tensors_hooks:
@@ -87,22 +57,27 @@ class saved_tensors_hooks:
 
     def __init__(self, pack_hook, unpack_hook):
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+        self._before = []
+
+    def _pack(self, tensor):
+        with no_grad():
+            version = None if tensor.is_inference() else tensor._version
+            packed = self.pack_hook(tensor)
+            if version is not None and tensor._version != version:
+                raise RuntimeError(
+                    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
+                    "cannot be modified by in-place operations as this can lead to unexpected side-effects. Please "
+                    "open an issue if you need to perform in-place operations on the input to a pack hook."
+                )
+            return packed, self.unpack_hook
 
     def __enter__(self):
-        global _active
         if getattr(_here, "refused", None) is not None:
             raise RuntimeError(_here.refused)
-        _stack().append((self.pack_hook, self.unpack_hook))
-        with _lock:
-            _active += 1
-            _C._set_packing(True, _pack)
+        self._before.append(_C._swap_saver(self._pack))
 
     def __exit__(self, *exception):
-        global _active
-        _stack().pop()
-        with _lock:
-            _active -= 1
-            _C._set_packing(_active > 0, _pack)
+        _C._swap_saver(self._before.pop())
 
 
 class save_on_cpu(contextlib.nullcontext):
@@ -116,7 +91,7 @@ class save_on_cpu(contextlib.nullcontext):
 def disable_saved_tensors_hooks(error_message):
     """A context in which saved_tensors_hooks raises a RuntimeError with this message."""
     before = getattr(_here, "refused", None)
-    if _stack():
+    if _C._has_saver():
         raise RuntimeError(error_message)
     _here.refused = error_message
     try:

@@ -1,24 +1,28 @@
 """checkpoint: what a function saved for backward is thrown away, and computed again when backward comes to it.
 
-In backward the function runs once more, with the random state it had, and gradients go on from there. With
-use_reentrant=False it is taped the first time too, only to see where its tape ends: at its arguments and at what it
-captured (the parameters of a module, say). That tape is dropped before anything is computed for it. With
-use_reentrant=True it runs on no tape, and in backward runs a backward of its own, as PyTorch does.
+With use_reentrant=False the function's tape is as it would be without a checkpoint, but for the values that its
+gradients read: these have numbers. When a backward asks for the first of them, the function runs once more, with the
+random state it had, until it has saved as many again (python/ext/bind_checkpoint.c). With use_reentrant=True it runs on
+no tape, and in backward runs once more and then a backward of its own. Both as in PyTorch.
 """
 
 import contextlib
+import traceback
 import warnings
 
 from brisk import _C, autograd
 from brisk._C import Tensor
 from brisk.autograd import Function, backward
 from brisk.autograd.grad_mode import enable_grad, no_grad
-from brisk.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+from brisk.utils._pytree import tree_leaves
 
 __all__ = [
     "checkpoint", "checkpoint_sequential", "check_backward_validity", "detach_variable", "noop_context_fn",
     "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "CheckpointError",
 ]  # fmt: skip
+
+
+_StopRecomputationError = _C._StopRecomputationError  # ends a second run that has saved all that is needed
 
 
 class CheckpointError(RuntimeError):
@@ -95,102 +99,186 @@ class CheckpointFunction(Function):
         return (None, None, *(a.grad if isinstance(a, Tensor) else None for a in args))
 
 
-class _Recomputed(Function):
-    """The ends of the function's tape in, its outputs out."""
+class _Inputs(Function):
+    """Keeps the tensors that a function was given as functions keep what they save: a checkpoint around has them."""
 
     @staticmethod
-    def forward(ctx, again, outputs, *ends):
-        ctx.again, ctx.ends = again, ends
-        return outputs
+    def forward(ctx, always, *tensors):
+        ctx.save_for_backward(*tensors)
+        return always.detach()
 
     @staticmethod
-    def backward(ctx, *grads):
-        create = _C.is_grad_enabled()
-        if ctx.again.saved[0]:
-            _ = ctx.saved_tensors  # refuses a second time, as the functions inside would
-        outputs = ctx.again()
-        if len(outputs) != len(grads):
-            raise CheckpointError(
-                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
-                f"recomputation. Number of outputs of the original forward: {len(grads)}; of the recomputation: "
-                f"{len(outputs)}."
-            )
-        for k, (o, g) in enumerate(zip(outputs, grads)):
-            if isinstance(o, Tensor) and g is not None and o.shape != g.shape:
-                raise CheckpointError(
-                    "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
-                    f"during the forward pass: output {k} had shape {g.shape}, now {o.shape}."
-                )
-        ctx.again.compare(outputs)
-        pairs = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Tensor) and _C._on_tape(o) and g is not None]
-        if not pairs:
-            return (None, None) + (None,) * len(ctx.ends)
-        outputs, grads = zip(*pairs)
-        return (None, None, *_C._run_backward(outputs, grads, ctx.ends, create, create, False, True))
+    def backward(ctx, grad):
+        raise AssertionError("nothing leads here")
 
 
-def _metadata(sizes, dtype):
-    return f"{{'shape': torch.Size({list(sizes)}), 'dtype': torch.{dtype}, 'device': device(type='cpu')}}"
+_always = None  # requires gradients, so that _Inputs is on the tape whatever else it is given
+
+
+def _keep(tensors):
+    global _always
+    if _always is None:
+        _always = _C._as_leaf(_C.zeros(0), True)
+    return _Inputs.apply(_always, *tensors)
+
+
+_TIP = """
+Tip: To see a more detailed error message, either pass `debug=True` to
+`torch.utils.checkpoint.checkpoint(...)` or wrap the code block
+with `with torch.utils.checkpoint.set_checkpoint_debug_enabled(True):` to
+enable checkpoint\u2011debug mode globally.
+"""
+
+_LOGS = """ \
+An error happened while unpacking tensors; dumping logs of latest computation
+because you passed `debug=True` to `torch.utils.checkpoint.checkpoint()`.
+
+1. Stack traces of the operators that ran in the original forward
+
+{forward_traces}
+2. Stack traces of the operators that ran during recomputation
+
+{recompute_traces}
+3. Log of operators in the original forward and recomputation
+
+Operations executed during the original forward:
+
+{forward_ops}
+
+Operations executed during recomputation:
+
+{recompute_ops}
+
+ERROR: Detected non-determinism while running activation checkpointing
+
+You are seeing this error because you passed `debug=True` to checkpoint and
+tensors to be saved during the original forward and differ between those saved
+during recomputation. This can happen if different operators were ran in the
+original forward and in the recomputation.
+"""
+
+
+class _Log:
+    """What a run has recorded, and from where."""
+
+    def __init__(self):
+        self.ops, self.traces = [], []
+
+    def add(self, name, form):
+        sizes, dtype = form
+        self.ops.append(f"{name}: {str(dtype).removeprefix('torch.')}{list(sizes)}")
+        here = [f for f in traceback.extract_stack() if f.filename != __file__]
+        self.traces.append("".join(f"{f.filename}:{f.lineno}:{f.name}\n" for f in reversed(here)))
+
+    def traced(self, label):
+        pairs = enumerate(zip(self.ops, self.traces), 1)
+        return "".join(f"{op}   ({i} of {len(self.ops)} in {label})\n\n{trace}\n\n" for i, (op, trace) in pairs)
+
+
+def _metadata(form):
+    sizes, dtype = form
+    return f"{{'shape': torch.Size({list(sizes)}), 'dtype': {dtype}, 'device': device(type='cpu')}}"
 
 
 class _Again:
-    """The second run of a function, and what it has to agree with."""
+    """How a function is run again, and what is said when it then saves something else."""
 
-    def __init__(self, function, args, kwargs, state, context, count, at, saved):
-        self.call = function, args, kwargs
-        self.state, self.context = state, context
-        self.count, self.at = count, at  # how many results there were, and which of them are on the tape
-        self.saved, self.start = saved, 0
+    def __init__(self, function, args, kwargs, state, context, check, debug):
+        self.function, self.kwargs = function, kwargs
+        self.state, self.context, self.check = state, context, check
+        self.at = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
+        self.args = [None if isinstance(a, Tensor) else a for a in args]
+        self.inputs = _keep([args[k] for k in self.at]) if self.at else None
+        self.logs = (_Log(), _Log()) if debug else None
 
-    def __call__(self):
-        function, args, kwargs = self.call
-        self.start = _C._tape_position()
-        with _random_state(self.state), enable_grad(), self.context:
-            found = tree_leaves(function(*args, **kwargs))
-        return [found[k] for k in self.at] if len(found) == self.count else found
+    def run(self):
+        args = list(self.args)
+        for k, t in zip(self.at, self.inputs.grad_fn.saved_tensors if self.at else ()):
+            args[k] = t
+        if self.logs:
+            self.logs = self.logs[0], _Log()
+        with enable_grad(), _random_state(self.state), self.context:
+            _C._save_new(_tensors(self.function(*args, **self.kwargs)))
 
-    def compare(self, outputs):
-        """What the second run has for backward must begin with what the first one had."""
-        before, metadata = self.saved
-        now = _C._tape_saved([o for o in outputs if isinstance(o, Tensor) and _C._on_tape(o)], self.start)
-        if len(now) < len(before):
-            raise CheckpointError(
-                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
-                f"recomputation.\nNumber of tensors saved during forward: {len(before)}\n"
-                f"Number of tensors saved during recomputation: {len(now)}."
-            )
-        changed = [(k, old, new) for k, (old, new) in enumerate(zip(before, now)) if metadata and old != new]
-        if changed:
-            raise CheckpointError(
-                "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
-                "during the forward pass.\n"
-                + "".join(
-                    f"tensor at position {k}:\nsaved metadata: {_metadata(*old)}\n"
-                    f"recomputed metadata: {_metadata(*new)}\n"
-                    for k, old, new in changed
-                )
-                + "."
-            )
+    def note(self, again, name, form):
+        self.logs[again].add(name, form)
+
+    def _refuse(self, text):
+        error = CheckpointError(f"torch.utils.checkpoint: {text}")
+        if not self.logs:
+            raise error
+        first, second = self.logs
+        logs = _LOGS.format(
+            forward_traces=first.traced("original"), recompute_traces=second.traced("recompute"),
+            forward_ops="\n".join(first.ops), recompute_ops="\n".join(second.ops),
+        )  # fmt: skip
+        raise CheckpointError(logs) from error
+
+    def refuse_more(self):
+        self._refuse(f"trying to save more tensors during recomputation than during the original forward pass.\n{_TIP}")
+
+    def refuse_number(self, before, now):
+        self._refuse(
+            "A different number of tensors was saved during the original forward and recomputation.\n"
+            f"Number of tensors saved during forward: {before}\n"
+            f"Number of tensors saved during recomputation: {now}.\n{_TIP}"
+        )
+
+    def refuse_forms(self, changed):
+        if self.check == "none":
+            return
+        tensors = "".join(
+            f"tensor at position {k}:\nsaved metadata: {_metadata(old)}\nrecomputed metadata: {_metadata(new)}\n"
+            for k, old, new in changed
+        )
+        self._refuse(
+            "Recomputed values for the following tensors have different metadata than during the forward pass.\n"
+            f"{tensors}.\n{_TIP}"
+        )
+
+    def refuse_twice(self):
+        self._refuse(
+            "Unpack is being triggered for a tensor that was already unpacked once. If you are calling "
+            "ctx.saved_tensors in backward, make sure to do so only once. Otherwise please open an issue with details "
+            "on your use case."
+        )
 
 
-def _without_reentrance(function, preserve_rng_state, context_fn, determinism_check, args, kwargs):
+def _tensors(result):
+    return [t for t in tree_leaves(result) if isinstance(t, Tensor)]
+
+
+_early_stop = _debug = None  # what overrides the arguments of checkpoint
+
+
+def _without_reentrance(function, preserve_rng_state, context_fn, check, debug, early_stop, args, kwargs):
+    debug = debug if _debug is None else _debug
+    if debug and context_fn is not noop_context_fn:
+        raise ValueError("debug=True is incompatible with non-default context_fn")
+    if check not in ("default", "none"):
+        raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {check}")
     forward_context, again_context = context_fn()
+    if not _C.is_grad_enabled():
+        return function(*args, **kwargs)
     state = _C.get_rng_state() if preserve_rng_state else None
-    start = _C._tape_position()
-    with forward_context:
-        result = function(*args, **kwargs)
-    leaves, structure = tree_flatten(result)
-    at = [k for k, t in enumerate(leaves) if isinstance(t, Tensor) and _C._on_tape(t)]
-    if not at or not _C.is_grad_enabled():
-        return result
-    taped = [leaves[k] for k in at]
-    saved = _C._tape_saved(taped, start), determinism_check != "none"
-    ends = _C._tape_ends(taped, start)
-    again = _Again(function, args, kwargs, state, again_context, len(leaves), at, saved)
-    outputs = _Recomputed.apply(again, tuple(t.detach() for t in taped), *ends)
-    for k, o in zip(at, outputs):
-        leaves[k] = o
-    return tree_unflatten(leaves, structure)
+    again = _Again(function, args, kwargs, state, again_context, check, debug)
+    frame = _C._checkpoint_frame(again, early_stop if _early_stop is None else _early_stop, bool(debug))
+    before, returned = _C._swap_saver(frame), False
+    try:
+        with forward_context:
+            result = function(*args, **kwargs)
+            _C._save_new(_tensors(result))
+            returned = True
+    finally:
+        _C._swap_saver(before)
+    if not returned:
+        raise RuntimeError(
+            "torch.utils.checkpoint: the forward context provided by context_fn suppressed an exception raised during "
+            "the checkpointed forward. This is not supported because checkpoint cannot return a value for a failed "
+            "forward."
+        )
+    _C._checkpoint_done(frame)
+    return result
 
 
 def checkpoint(
@@ -210,9 +298,7 @@ def checkpoint(
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if not use_reentrant:
-        if determinism_check not in ("default", "none"):
-            raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
-        return _without_reentrance(function, preserve, context_fn, determinism_check, args, kwargs)
+        return _without_reentrance(function, preserve, context_fn, determinism_check, debug, early_stop, args, kwargs)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if context_fn is not noop_context_fn or debug:
@@ -250,11 +336,21 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwar
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable):
-    """Accepted: what the recomputation does not need is not computed in any case."""
-    yield
+    """Whether checkpoints made here end their second run when all that is needed was computed, whatever they say."""
+    global _early_stop
+    before, _early_stop = _early_stop, enable
+    try:
+        yield
+    finally:
+        _early_stop = before
 
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled):
-    """Accepted, and changes nothing."""
-    yield
+    """Whether errors of checkpoints made here tell what was recorded, whatever their `debug` says; None: as it says."""
+    global _debug
+    before, _debug = _debug, enabled
+    try:
+        yield
+    finally:
+        _debug = before
