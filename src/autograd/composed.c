@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "autograd/function.h"
+#include "autograd/parts.h"
 #include "autograd/product_steps.h"
 #include "autograd/view_steps.h"
 #include "core/handle.h"
@@ -19,7 +20,7 @@ const composed composed_rows[] = {
 #include "autograd/composed.def"
 #undef X
 };
-static const char FLAGS[] = "~^+!%:=#>"; /* what may follow the numbers of a row's arguments */
+static const char FLAGS[] = "~^+!%|$:=#>"; /* what may follow the numbers of a row's arguments */
 const int composed_count = sizeof composed_rows / sizeof *composed_rows;
 
 int composed_find(const char *function)
@@ -59,6 +60,9 @@ static void mark(node *place, int number, uint64_t start, uint8_t reached)
         place->composed = (uint16_t)(number + 1);
         place->reached = reached;
         place->span = (uint32_t)(place->sequence - start);
+        if (parts_known)
+            parts_forget(place); /* by the call that it had */
+        place->call = (uint32_t)start;
     }
 }
 
@@ -91,6 +95,16 @@ void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached)
         mark(inside ? inside : place, number, start, reached);
     if (inside && inside->composed == number + 1 && is_in_place(&composed_rows[number]) && base->op == OP_update)
         base->attr.region.tape = (base->attr.region.tape & REGION_FRESH) | WRITE_through << REGION_OP_SHIFT;
+    lock_give();
+}
+
+void composed_mark_several(bk_tensor *t, int number, uint64_t start, uint8_t reached, int output)
+{
+    composed_mark(t, number, start, (uint8_t)(reached | output << COMPOSED_OUTPUT_SHIFT));
+    lock_take();
+    node *place = tensor_tracked(t) ? tensor_edge(t) : NULL;
+    if (place && place->composed == number + 1 && composed_results(place) > 1)
+        parts_know(place);
     lock_give();
 }
 
@@ -553,6 +567,19 @@ int composed_work(const node *place)
     return work;
 }
 
+node *composed_shared(const node *place, int *step)
+{
+    const composed *row = place->composed ? row_of(place) : NULL;
+    const char *from = row && *step && has_flag(row, '$') ? strchr(row->arguments, '$') : NULL;
+    node **edges = NULL, *argument = NULL;
+    if (from && *step >= from[1] - '0' && composed_edges(place, &edges) > 0)
+        argument = edges[0];
+    if (argument)
+        *step -= from[1] - '0';
+    mem_free(edges);
+    return argument;
+}
+
 bool composed_turns(const node *place, int step)
 {
     char name[64];
@@ -591,19 +618,29 @@ static node *nearest(const node *place, int row)
     return found;
 }
 
-/* Which of several parts a place is made of. */
-static int part_of(const node *place)
+/* The one of several parts that a place is made of; NULL: none. */
+static const node *part_under(const node *place)
 {
     while (place && place->op != OP_leaf && place->op != OP_function && !view_is_part(place))
         place = place->edge[0];
-    return place && view_is_part(place) ? (int)place->span : 0;
+    return place && view_is_part(place) ? place : NULL;
+}
+
+int composed_results(const node *place)
+{
+    const composed *row = row_of(place);
+    const char *count = row ? strchr(row->arguments, '|') : NULL;
+    const node *part = row && has_flag(row, '%') ? part_under(place->edge[0]) : NULL;
+    parts all;
+    return count ? count[1] - '0' : part && parts_of(part, &all) ? all.count : 1;
 }
 
 int composed_output(const node *place)
 {
     const composed *row = row_of(place);
-    if (row && has_flag(row, '%'))
-        return part_of(place);
+    const node *part = row && has_flag(row, '%') ? part_under(place) : NULL;
+    if (part)
+        return view_part(part);
     const bool several = row && row->arguments[0] != '*' && strcspn(row->arguments, FLAGS) <= COMPOSED_OUTPUT_SHIFT;
     return several ? place->reached >> COMPOSED_OUTPUT_SHIFT : 0;
 }

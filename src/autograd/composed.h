@@ -22,6 +22,8 @@ int composed_find(const char *function);
  * before the first that requires gradients. */
 enum { COMPOSED_OUTPUT_SHIFT = 6 };
 void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached);
+/* The same of one of the results in a tuple. */
+void composed_mark_several(bk_tensor *t, int number, uint64_t start, uint8_t reached, int output);
 /* The write of a part that was written to: the op inside of it, or what the base has become. */
 void composed_mark_base(bk_tensor *part, int number, uint64_t start, uint8_t reached);
 /* What the place of t leads to is the place of row `number`. */
@@ -53,6 +55,9 @@ int composed_ways(const node *place, int step, composed_way **out);
 /* The step that stands for all of the records: the first that computes something and leads to one argument in each of
  * its ways. -1: there is none, where arguments meet further down, or results share a function. */
 int composed_work(const node *place);
+/* Of a step that all functions with the same argument share: the argument's place, and which of those steps it is;
+ * NULL: it is this place's own. */
+node *composed_shared(const node *place, int *step);
 /* Whether a step is a transpose. */
 bool composed_turns(const node *place, int step);
 /* Views and casts that a function made of its arguments, and that PyTorch shows; whether it does for this place. */
@@ -60,8 +65,9 @@ bool composed_shows(const node *n);
 bool composed_shows_views(const node *place);
 /* The name of a step that is not the result. */
 void composed_step_name(const node *place, int step, char name[static 64]);
-/* Which of several results a place is. */
+/* Which of several results a place is, and of how many. */
 int composed_output(const node *place);
+int composed_results(const node *place);
 /* A place that is one of several results of a function with a place of its own: that, and which one it is; else
  * itself. */
 node *composed_function(node *place, int *number);

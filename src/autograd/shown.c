@@ -5,6 +5,7 @@
 
 #include "autograd/backward.h"
 #include "autograd/function.h"
+#include "autograd/parts.h"
 #include "autograd/view_steps.h"
 #include "core/error.h"
 #include "core/handle.h"
@@ -100,7 +101,11 @@ node *shown_end(node *place)
     return place && place->op != OP_nowhere ? place : NULL;
 }
 
-int shown_results(const node *place) { return place->op == OP_function ? function_outputs(place) : 1; }
+int shown_results(const node *place)
+{
+    parts all;
+    return place->op == OP_function ? function_outputs(place) : parts_of(place, &all) ? all.count : 1;
+}
 
 static bool is_several_views(const node *place)
 {
@@ -341,7 +346,7 @@ static int call_one(node *place, int step, bk_tensor *g, const composed_way *way
                            : call_plain(place, &g, ways, count, grads);
 }
 
-int shown_call(node *place, int step, bk_tensor *const *gradients, composed_way **ways, bk_tensor ***grads)
+int shown_call_result(node *place, int step, bk_tensor *const *gradients, composed_way **ways, bk_tensor ***grads)
 {
     int count = shown_ways(place, step, ways), status = count < 0 ? -1 : 0;
     *grads = count < 0 ? NULL : mem_alloc_zero((size_t)(count + 1) * sizeof **grads);
@@ -360,4 +365,11 @@ int shown_call(node *place, int step, bk_tensor *const *gradients, composed_way 
     mem_free(*grads);
     mem_free(*ways);
     return -1;
+}
+
+int shown_call(node *place, int step, bk_tensor *const *gradients, composed_way **ways, bk_tensor ***grads)
+{
+    parts all;
+    return !step && parts_of(place, &all) ? parts_call(&all, place, gradients, ways, grads)
+                                          : shown_call_result(place, step, gradients, ways, grads);
 }

@@ -43,5 +43,7 @@ bool shown_is_list(const node *place);
 /* Calls it with the gradients of its results (NULL: none). Hooks do not run, saved values stay. The count of *ways and
  * *grads, -1: failed; each gradient is a reference of its own or NULL, both arrays are the caller's to free. */
 int shown_call(node *place, int step, bk_tensor *const *gradients, composed_way **ways, bk_tensor ***grads);
+/* The same with the gradient of the result alone that a place stands for, where the function has others, too. */
+int shown_call_result(node *place, int step, bk_tensor *const *gradients, composed_way **ways, bk_tensor ***grads);
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/handle.h"
+#include "ops/split_lists.h"
 
 enum { FAR = 200, WIDTH = BK_MAX_NDIM + 1 };
 
@@ -158,6 +159,13 @@ bool view_is_part(const node *place)
                                                                : VIEW_view;
     return op == VIEW_split || op == VIEW_split_sizes || op == VIEW_unsafe_split || op == VIEW_unsafe_split_sizes ||
            op == VIEW_unbind;
+}
+
+int view_part(const node *place)
+{
+    view_op op = (view_op)(place->attr.region.tape >> REGION_OP_SHIFT);
+    bool listed = op == VIEW_split_sizes || op == VIEW_unsafe_split_sizes;
+    return listed ? split_list_at(place->span).number : (int)place->span;
 }
 
 int view_steps(const node *place, view_op out[static MAX_VIEW_STEPS])

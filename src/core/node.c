@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "autograd/function.h"
+#include "autograd/parts.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/tensor.h"
@@ -125,6 +126,8 @@ static void unlink_node(node *n, node **work)
 {
     if (n->op == OP_output)
         function_output_gone(n);
+    if (parts_known && (n->composed || n->extra))
+        parts_forget(n);
     for (int k = 0; k < MAX_INPUTS; k++)
         drop(n->in[k], work);
     drop_edges(n->edge, MAX_INPUTS, work);

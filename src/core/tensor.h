@@ -48,7 +48,8 @@ enum {
     TENSOR_DATA = 2,      /* PyTorch's .data, or a view of it: the tape is not to know of writes through it */
     TENSOR_PART = 4,      /* a view that was made a leaf: it may become a view again (tensor_rejoin) */
     TENSOR_INFERENCE = 8, /* made in inference mode: not to be written outside of it, nor read by a gradient */
-    TENSOR_BESIDE = 16    /* made as a view of `from`, but off the tape: shares no track with it */
+    TENSOR_BESIDE = 16,   /* made as a view of `from`, but off the tape: shares no track with it */
+    TENSOR_TURNED = 32    /* a place of it has had the turn that made_at stands for */
 };
 
 /* What made a view, and what PyTorch calls the gradient of that. */
@@ -94,7 +95,8 @@ struct bk_tensor {
     int32_t refs;
     uint8_t flags;
     uint8_t made_by; /* view_op, of a view */
-    uint16_t part;   /* of one of several views made at once: which; of an index: INDEX_... of each dimension */
+    uint16_t part;   /* of one of several views made at once: which (split_lists.h); of an index: INDEX_... of each
+                        dimension */
     cell *cell;
     track *track; /* NULL: on no tape and not shared with a differentiable view */
     const layout *layout;
@@ -106,7 +108,7 @@ struct bk_tensor {
     node *own_edge_place;      /* the track's place when it was made */
     uint32_t own_edge_version; /* the cell's then: a write that counts gives a view a new place, as in PyTorch */
     uint32_t made_version;     /* the cell's when the view was made */
-    uint64_t made_at;          /* the sequence of nodes then, which its first place takes; 0: taken */
+    uint64_t made_at;          /* the sequence of nodes then, which its first place takes */
     track *keeps;              /* a view that keeps its gradient: a track of its own, which holds it. NULL: none */
     struct bk_tensor *from; /* the tensor off whose tape, or else the view, that this is a view of (owned); NULL: it is
                                a view of what its track stands for, or none */
