@@ -282,9 +282,8 @@ static PyObject *py_rows(const arg *a)
 static PyObject *py_steps(const arg *a)
 {
     const int64_t sizes[] = { a[1].i, a[2].i, bk_sizes(a[0].tensor)[1] };
-    return py_wrap(made_by(bk_view(a[0].tensor, 3, sizes), a[4].b   ? VIEW_unseen
-                                                           : a[3].b ? VIEW_both_ways
-                                                                    : VIEW_steps));
+    const view_op op = a[4].b ? VIEW_unseen : a[3].b ? VIEW_both_ways : VIEW_steps;
+    return py_wrap(tensor_as_own_taped(made_by(bk_view(a[0].tensor, 3, sizes), op)));
 }
 
 /* --- attention and initial values ------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ static bool is_own_function(const node *place)
 static PyTypeObject *type_of(const node *place, const char *name)
 {
     if (place->op != OP_function)
-        return type_named(name ? name : place_grad_name(place), place->op == OP_leaf, BUILT_IN);
+        return type_named(name ? name : place_shown_name(place), place->op == OP_leaf, BUILT_IN);
     char backward[200];
     const char *own = function_name(place);
     if (is_own_function(place))
@@ -297,11 +297,13 @@ static PyObject *step_pair(node *place, int step, int number)
 {
     char name[64];
     view_op ops[MAX_VIEW_STEPS];
-    if (place->composed)
+    if (place->in_view)
+        snprintf(name, sizeof name, "CopySlices");
+    else if (place->composed)
         composed_step_name(place, step, name);
-    else
-        view_steps(place, ops);
-    PyObject *f = step_new(place, step, place->composed ? name : view_grad_name(ops[step]));
+    else if (step < view_steps(place, ops))
+        snprintf(name, sizeof name, "%s", view_grad_name(ops[step]));
+    PyObject *f = step_new(place, step, name);
     return f ? Py_BuildValue("(Ni)", f, number) : NULL;
 }
 

@@ -125,7 +125,7 @@ static const char BY_OPERANDS[] = "other=b result=r self=a value=c";
 
 static const char *attributes_of(const node *n)
 {
-    if (!is_one_record(n))
+    if (!is_one_record(n) || n->in_view)
         return "";
     return place_is_copy(n) ? "" : find_row(n, BY_OPERANDS);
 }

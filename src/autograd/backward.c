@@ -523,7 +523,7 @@ static int arrive(pass *p, step *s)
  */
 static step *next_of(pass *p, const parts *all, step *s, int *number)
 {
-    uint64_t first = s->sequence - (uint32_t)((uint32_t)s->sequence - all->call);
+    uint64_t first = s->sequence - ((s->sequence - all->call) & CALL_MASK);
     for (step *next = s + 1; next < p->steps + p->count; next++) {
         if (next->node->op == OP_leaf)
             continue;

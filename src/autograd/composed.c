@@ -36,7 +36,7 @@ static node *inside_write(const node *base, uint64_t start)
 {
     bool written = base && base->sequence >= start && (base->op == OP_update || place_is_copy(base)) &&
                    strcmp(place_grad_name(base), "CopySlices") == 0;
-    return written ? base->edge[1] : NULL;
+    return written ? base->edge[place_is_copy(base) ? 0 : 1] : NULL;
 }
 
 static bool has_flag(const composed *row, char flag)
@@ -62,7 +62,7 @@ static void mark(node *place, int number, uint64_t start, uint8_t reached)
         place->span = (uint32_t)(place->sequence - start);
         if (parts_known)
             parts_forget(place); /* by the call that it had */
-        place->call = (uint32_t)start;
+        place->call = start & CALL_MASK;
     }
 }
 
@@ -168,6 +168,25 @@ const char *composed_name(const node *place)
     if (row && *row->name)
         return row->name;
     return row && word_of(row) ? product_name(word_of(row), place) : NULL;
+}
+
+bool composed_is_view_name(const char *name)
+{
+    static const char *const names[] = { "ViewBackward0", "SqueezeBackward0", "SqueezeBackward1", "TransposeBackward0",
+                                         "PermuteBackward0" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+bool composed_is_view(const node *place)
+{
+    static uint8_t known[sizeof composed_rows / sizeof *composed_rows]; /* 1: it is none, 2: it is one */
+    uint8_t *row = &known[place->composed - 1];
+    if (!*row)
+        *row = 1 + composed_is_view_name(composed_rows[place->composed - 1].name);
+    return *row == 2;
 }
 
 bool composed_shows_views(const node *place) { return strchr(row_of(place)->arguments, '^'); }

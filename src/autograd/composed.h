@@ -60,6 +60,9 @@ int composed_work(const node *place);
 node *composed_shared(const node *place, int *step);
 /* Whether a step is a transpose. */
 bool composed_turns(const node *place, int step);
+/* Whether its result is a view of one inside, in PyTorch. */
+bool composed_is_view(const node *place);
+bool composed_is_view_name(const char *name);
 /* Views and casts that a function made of its arguments, and that PyTorch shows; whether it does for this place. */
 bool composed_shows(const node *n);
 bool composed_shows_views(const node *place);

@@ -191,6 +191,9 @@ int tensor_become(bk_tensor *t, const bk_tensor *view);
 /* What PyTorch calls the gradient function of t: "AddBackward0"; NULL for a leaf and for what needs no gradient. */
 const char *tensor_grad_name(const bk_tensor *t);
 const char *place_grad_name(const node *n);
+/* The same of a place that is looked at from above: what was written to in PyTorch's view of a result is an as_strided
+ * of what that has become. */
+const char *place_shown_name(const node *n);
 /* What PyTorch calls the gradient of a view that was made so. */
 const char *view_grad_name(view_op op);
 /* One reference less. */

@@ -352,7 +352,7 @@ static uint32_t taken_before(const bk_tensor *t)
 static void name_part(const bk_tensor *t, node *n)
 {
     n->span = t->part;
-    n->call = (uint32_t)t->made_at - taken_before(t) * (1 + !!t->apart);
+    n->call = (t->made_at - taken_before(t) * (1 + !!t->apart)) & CALL_MASK;
 }
 
 /* The view's node, made anew when the cell or the place on the tape has moved since the last read, or a flush has taken
@@ -733,11 +733,16 @@ const char *place_grad_name(const node *n)
     return copy && op == WRITE_part ? place_grad_name(n->edge[0]) : write_names[op];
 }
 
+const char *place_shown_name(const node *n)
+{
+    return n->in_view ? view_names[VIEW_as_strided] : place_grad_name(n);
+}
+
 const char *tensor_grad_name(const bk_tensor *t)
 {
     if (bk_is_leaf(t))
         return NULL;
     bool view = t->flags & TENSOR_VIEW || !is_extent(t);
     const node *place = view ? tensor_edge(t) : t->track->place;
-    return place ? place_grad_name(place) : view_names[view_maker(t)];
+    return place ? place_shown_name(place) : view_names[view_maker(t)];
 }
