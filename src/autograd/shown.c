@@ -72,8 +72,7 @@ static node *before_cast(node *edge)
 /* Operands that are repeated, and what only sees rows otherwise: no functions of PyTorch's. */
 static bool is_unseen(const node *n)
 {
-    return n->op == OP_expand ||
-           (n->op == OP_view && !place_is_copy(n) && view_of(n) == VIEW_unseen);
+    return n->op == OP_expand || (n->op == OP_view && !place_is_copy(n) && view_of(n) == VIEW_unseen);
 }
 
 static int ways_to(node *const *edges, int count, composed_way **out)
@@ -108,26 +107,39 @@ static bool is_view_way(const composed_way *way)
     return composed_is_view_name(name);
 }
 
-/* The first way of a write goes past what it was a view of, as far as that is one of views. */
-static int ways_below_view(int count, composed_way *ways)
+/* Where the only way of a function leads to; g, or NULL: a gradient of its result becomes that of what is there. */
+static int follow(composed_way *at, bk_tensor **g)
 {
-    node *view = count > 0 && !ways[0].step ? shown_end(ways[0].place) : NULL;
-    bool good = true;
-    if (!view || !(view->in_view || shown_is_inner_view(view)))
-        return count;
-    composed_way at = { .place = view, .argument = ways[0].argument };
-    for (bool more = true; good && more; more = is_view_way(&at)) {
-        composed_way *below = NULL;
-        good = shown_ways(at.place, at.step, &below) == 1;
-        if (good) {
-            at.step = below[0].step;
-            at.number = below[0].number;
-            at.place = below[0].place;
+    composed_way *below = NULL;
+    bk_tensor **grads = NULL;
+    int count = g && *g ? shown_call(at->place, at->step, g, &below, &grads) : shown_ways(at->place, at->step, &below);
+    if (count == 1)
+        *at = (composed_way){ below[0].step, below[0].number, below[0].place, at->argument };
+    for (int k = 0; grads && k < count; k++)
+        if (count == 1) {
+            bk_release(*g);
+            *g = grads[k];
+        } else {
+            bk_release(grads[k]);
         }
+    if (count >= 0) {
+        mem_free(grads);
         mem_free(below);
     }
-    ways[0] = good ? at : ways[0];
-    return count;
+    return count == 1 ? 0 : -1;
+}
+
+/* The first way of a write goes past what it was a view of, as far as that is one of views. g: its gradient; or NULL.
+ */
+static void go_below_view(int count, composed_way *ways, bk_tensor **g)
+{
+    node *view = count > 0 && !ways[0].step ? shown_end(ways[0].place) : NULL;
+    composed_way at = { .place = view, .argument = view ? ways[0].argument : 0 };
+    bool more = view && (view->in_view || shown_is_inner_view(view));
+    while (more && follow(&at, g) == 0) {
+        ways[0] = at;
+        more = is_view_way(&at);
+    }
 }
 
 static int plain_ways(node *place, int step, composed_way **out)
@@ -160,7 +172,9 @@ int shown_ways(node *place, int step, composed_way **out)
     }
     int count = plain_ways(place, place->in_view ? 0 : step, out);
     bool anew = place->op == OP_view && !place_is_copy(place) && view_of(place) == VIEW_as_strided;
-    return place->in_view || anew ? ways_below_view(count, *out) : count;
+    if (place->in_view || anew)
+        go_below_view(count, *out, NULL);
+    return count;
 }
 
 bool shown_is_inner_view(const node *place)
@@ -448,7 +462,9 @@ static int call_in_view(node *place, int step, bk_tensor *const *gradients, comp
 {
     if (step) {
         int count = shown_call_result(place, 0, gradients, ways, grads);
-        return ways_below_view(count, *ways);
+        if (count > 0)
+            go_below_view(count, *ways, &(*grads)[0]);
+        return count;
     }
     int count = shown_ways(place, 0, ways);
     *grads = count < 0 ? NULL : mem_alloc_zero(2 * sizeof **grads);

@@ -733,10 +733,7 @@ const char *place_grad_name(const node *n)
     return copy && op == WRITE_part ? place_grad_name(n->edge[0]) : write_names[op];
 }
 
-const char *place_shown_name(const node *n)
-{
-    return n->in_view ? view_names[VIEW_as_strided] : place_grad_name(n);
-}
+const char *place_shown_name(const node *n) { return n->in_view ? view_names[VIEW_as_strided] : place_grad_name(n); }
 
 const char *tensor_grad_name(const bk_tensor *t)
 {

@@ -18,6 +18,7 @@ def grad_fn(m, expression):
         "T": m,
         "F": m.nn.functional,
         "x": (m.arange(9.0).reshape(3, 3) * 0.3 - 1 + m.eye(3)).requires_grad_(),
+        "z": (m.arange(9.0).reshape(3, 3).flip(0) * 0.2 + 0.3).requires_grad_(),
         "i": m.tensor([0, 1]),
         "i3": m.tensor([0, 1, 2]),
         "ii": m.tensor([[0, 1, 2], [2, 1, 0]]),
