@@ -137,12 +137,72 @@ bk_tensor *composed_as(bk_tensor *t, const char *function, int *row, uint64_t st
     return t;
 }
 
+/* --- rows that are made for a call ----------------------------------------------------------------------------------
+ *
+ * The place has the number of its row (node.call) and that of _form. A program has few; they stay. */
+
+enum { MOST_FORMS = 1024 };
+static composed *forms;
+static int form_count;
+
+static int form_row(void)
+{
+    static int row;
+    row = row ? row : composed_find("_form") + 1;
+    return row;
+}
+
+int composed_form(const char *functions, const char *order)
+{
+    const char *bracket = strchr(functions, '(');
+    size_t name = bracket ? (size_t)(bracket - functions) : 0, inner = bracket ? strlen(bracket) - 2 : 0;
+    char *text = bracket ? mem_try(name + inner + strlen(order) + 4) : NULL;
+    forms = forms ? forms : mem_try(MOST_FORMS * sizeof *forms);
+    if (!text || !forms) {
+        mem_free(text);
+        return -1;
+    }
+    char *arguments = text + name + 1;
+    sprintf(text, "%.*s", (int)name, functions);
+    sprintf(arguments, "%s+>%.*s", order, (int)inner, bracket + 1);
+    for (int i = 0; i < form_count; i++)
+        if (strcmp(forms[i].name, text) == 0 && strcmp(forms[i].arguments, arguments) == 0) {
+            mem_free(text);
+            return i;
+        }
+    if (form_count == MOST_FORMS) {
+        mem_free(text);
+        return -1;
+    }
+    forms[form_count] = (composed){ "_form", text, arguments };
+    return form_count++;
+}
+
+bk_tensor *composed_as_form(bk_tensor *t, int form, uint64_t start, const bk_tensor *const *arguments,
+                            const char *order)
+{
+    uint8_t reached = 0;
+    if (!grad_enabled() || !tensor_tracked(t))
+        return t;
+    for (int i = 0; order[i]; i++)
+        reached |= (uint8_t)(tensor_tracked(arguments[order[i] - '0']) << i);
+    composed_mark(t, form_row() - 1, start, reached);
+    lock_take();
+    node *place = tensor_edge(t);
+    if (place && place->composed == form_row() && place->sequence >= start)
+        place->call = (uint32_t)form & CALL_MASK;
+    lock_give();
+    return t;
+}
+
 static bool is_of_halves(const composed *row) { return row->arguments[strcspn(row->arguments, FLAGS)] == '~'; }
 
 static const composed *row_of(const node *place)
 {
     if (!place->composed)
         return NULL;
+    if (place->composed == form_row())
+        return &forms[place->call];
     bool half = place->dtype == BK_FLOAT16 || place->dtype == BK_BFLOAT16;
     half = half && place->composed < composed_count && is_of_halves(&composed_rows[place->composed]);
     return &composed_rows[place->composed - 1 + half];
@@ -182,6 +242,8 @@ bool composed_is_view_name(const char *name)
 
 bool composed_is_view(const node *place)
 {
+    if (place->composed == form_row())
+        return composed_is_view_name(row_of(place)->name);
     static uint8_t known[sizeof composed_rows / sizeof *composed_rows]; /* 1: it is none, 2: it is one */
     uint8_t *row = &known[place->composed - 1];
     if (!*row)

@@ -32,6 +32,12 @@ void composed_mark_below(bk_tensor *t, int number, uint64_t start, uint8_t reach
  * *row remembers. */
 bk_tensor *composed_as(bk_tensor *t, const char *function, int *row, uint64_t start, const bk_tensor *const *arguments,
                        int count);
+/* A row that is made for some calls: what PyTorch has for them, all functions from the last on, in the language of
+ * composed.def; order: of the arguments in a walk. Its number, -1: there are too many. With the lock. */
+int composed_form(const char *functions, const char *order);
+/* t was given for these arguments by a call of that row. */
+bk_tensor *composed_as_form(bk_tensor *t, int form, uint64_t start, const bk_tensor *const *arguments,
+                            const char *order);
 /* The name that a place has from its row; NULL: none. */
 const char *composed_name(const node *place);
 /* Where a place that has a row leads to, in the order of the arguments; NULL where no gradient goes. The count, or -1
