@@ -8,7 +8,7 @@
 #include "core/memory.h"
 #include "ops/elementwise.h"
 #include "ops/create.h"
-#include "ops/split_lists.h"
+#include "ops/view_lists.h"
 
 /* --- lists ----------------------------------------------------------------------------------------------------------
  */
@@ -353,7 +353,7 @@ static PyObject *py_split_sizes(const arg *a)
     if (negative || sum != t->layout->sizes[d]) {
         refuse_sizes(v + 1, n, t->layout->sizes[d], a[2].i, negative);
     } else {
-        int first = split_numbers(t, v + 1, (int)n);
+        int first = view_list_for(t, v + 1, (int)n);
         v[0] = 0;
         for (Py_ssize_t k = 1; k <= n; k++)
             v[k] += v[k - 1];

@@ -9,7 +9,7 @@
 #include "core/lock.h"
 #include "core/memory.h"
 #include "core/scope.h"
-#include "ops/split_lists.h"
+#include "ops/view_lists.h"
 
 /* --- which belong together ------------------------------------------------------------------------------------------
  */
@@ -61,14 +61,14 @@ static bool even_parts(const node *place, parts *out)
 static bool listed_parts(const node *place, parts *out)
 {
     const layout *view = place->layout, *whole = place->attr.region.layout;
-    split_list list = split_list_at(place->span);
+    view_list list = view_list_at(place->span);
     int64_t sum = 0;
     for (int k = 0; k < list.count; k++)
-        sum += list.sizes[k];
+        sum += list.v[k];
     out->count = list.count;
-    out->sizes = list.sizes;
-    for (int d = 0; list.sizes && view->ndim == whole->ndim && d < whole->ndim; d++)
-        if (whole->sizes[d] == sum && view->sizes[d] == list.sizes[list.number] && is_along(view, whole, d, false)) {
+    out->sizes = list.v;
+    for (int d = 0; list.v && view->ndim == whole->ndim && d < whole->ndim; d++)
+        if (whole->sizes[d] == sum && view->sizes[d] == list.v[list.number] && is_along(view, whole, d, false)) {
             out->dim = d;
             return true;
         }

@@ -90,13 +90,14 @@ typedef enum view_op {
 
 /* What an index did to dimensions, the first in the lowest bits; 0 for all that were not told. */
 enum { INDEX_KEEP, INDEX_SLICE, INDEX_SELECT, INDEX_NEW, INDEX_BITS = 2 };
+__extension__ typedef unsigned __int128 index_changes;
 
 struct bk_tensor {
     int32_t refs;
     uint8_t flags;
     uint8_t made_by; /* view_op, of a view */
-    uint16_t part;   /* of one of several views made at once: which (split_lists.h); of an index: INDEX_... of each
-                        dimension */
+    uint16_t part;   /* of one of several views made at once: which (view_lists.h); of an index: INDEX_... of each
+                        dimension (the same, of long ones) */
     cell *cell;
     track *track; /* NULL: on no tape and not shared with a differentiable view */
     const layout *layout;

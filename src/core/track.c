@@ -18,7 +18,7 @@
 #include "core/lock.h"
 #include "core/scope.h"
 #include "graph/log.h"
-#include "ops/split_lists.h"
+#include "ops/view_lists.h"
 
 freelist track_records = { 0 };
 HOT_THREAD_LOCAL uint8_t born;
@@ -335,16 +335,16 @@ static uint32_t taken_before(const bk_tensor *t)
 {
     const layout *l = t->layout;
     bool listed = t->made_by == VIEW_split_sizes || t->made_by == VIEW_unsafe_split_sizes;
-    split_list list = listed ? split_list_at(t->part) : (split_list){ .number = t->part };
-    if (!list.sizes)
+    view_list list = listed ? view_list_at(t->part) : (view_list){ .number = t->part };
+    if (!list.v)
         return (uint32_t)list.number * (1 + (l->numel == 0));
     int empty = 0;
     for (int d = 0; d < l->ndim && l->numel == 0; d++)
         empty += l->sizes[d] == 0;
-    const bool all = empty > (list.sizes[list.number] == 0); /* in another dimension */
+    const bool all = empty > (list.v[list.number] == 0); /* in another dimension */
     uint32_t taken = 0;
     for (int k = 0; k < list.number; k++)
-        taken += 1 + (all || list.sizes[k] == 0);
+        taken += 1 + (all || list.v[k] == 0);
     return taken;
 }
 

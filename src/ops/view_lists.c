@@ -1,18 +1,18 @@
-/* split_lists.c: a table of sizes, one list behind the other. */
-#include "ops/split_lists.h"
+/* view_lists.c: a table of numbers, one list behind the other. */
+#include "ops/view_lists.h"
 
 #include <string.h>
 
 #include "core/memory.h"
 
-enum { ROOM = (1 << 16) - SPLIT_LISTS_FIRST, BUCKETS = 256 };
+enum { ROOM = (1 << 16) - VIEW_LISTS_FIRST, BUCKETS = 256 };
 
 typedef struct kept_list {
     int first, count, next; /* next: of the same bucket, from 1 */
 } kept_list;
 
 static int64_t *sizes_kept;
-static uint16_t *list_of; /* the list of each size */
+static uint16_t *list_of; /* the list of each */
 static kept_list *lists;
 static int used, list_count, heads[BUCKETS];
 
@@ -40,7 +40,7 @@ static int bucket_of(const int64_t *sizes, int count)
     return (int)(h >> 56);
 }
 
-int split_list_keep(const int64_t *sizes, int count)
+int view_list_keep(const int64_t *sizes, int count)
 {
     if (!count || count > ROOM || !make_room())
         return 0;
@@ -48,7 +48,7 @@ int split_list_keep(const int64_t *sizes, int count)
     int bucket = bucket_of(sizes, count);
     for (int i = heads[bucket]; i; i = lists[i - 1].next)
         if (lists[i - 1].count == count && !memcmp(sizes_kept + lists[i - 1].first, sizes, bytes))
-            return SPLIT_LISTS_FIRST + lists[i - 1].first;
+            return VIEW_LISTS_FIRST + lists[i - 1].first;
     if (used + count > ROOM)
         return 0;
     memcpy(sizes_kept + used, sizes, bytes);
@@ -57,13 +57,13 @@ int split_list_keep(const int64_t *sizes, int count)
     lists[list_count++] = (kept_list){ used, count, heads[bucket] };
     heads[bucket] = list_count;
     used += count;
-    return SPLIT_LISTS_FIRST + used - count;
+    return VIEW_LISTS_FIRST + used - count;
 }
 
-split_list split_list_at(uint32_t part)
+view_list view_list_at(uint32_t part)
 {
-    if (part < SPLIT_LISTS_FIRST || part - SPLIT_LISTS_FIRST >= (uint32_t)used)
-        return (split_list){ .number = (int)part };
-    const kept_list *l = &lists[list_of[part - SPLIT_LISTS_FIRST]];
-    return (split_list){ l->count, (int)part - SPLIT_LISTS_FIRST - l->first, sizes_kept + l->first };
+    if (part < VIEW_LISTS_FIRST || part - VIEW_LISTS_FIRST >= (uint32_t)used)
+        return (view_list){ .number = (int)part };
+    const kept_list *l = &lists[list_of[part - VIEW_LISTS_FIRST]];
+    return (view_list){ l->count, (int)part - VIEW_LISTS_FIRST - l->first, sizes_kept + l->first };
 }
