@@ -7,7 +7,7 @@ from brisk import _C
 
 def looks_like(function, arguments=1, first=0, view=False):
     """Decorates a function with tensors among its arguments, from `first` on. function: its row, or what gives it.
-    view: its result is a view of something inside in PyTorch, too: off the tape, where nobody can tell but by asking."""
+    view: its result is a view of something inside in PyTorch, too: off the tape, where only who asks can tell."""
     row = _C._composed_row(function) if isinstance(function, str) else None
 
     def decorate(fn):

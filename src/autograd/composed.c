@@ -186,8 +186,8 @@ bk_tensor *composed_as_form(bk_tensor *t, int form, uint64_t start, const bk_ten
         return t;
     for (int i = 0; order[i]; i++)
         reached |= (uint8_t)(tensor_tracked(arguments[order[i] - '0']) << i);
-    composed_mark(t, form_row() - 1, start, reached);
     lock_take();
+    composed_mark(t, form_row() - 1, start, reached);
     node *place = tensor_edge(t);
     if (place && place->composed == form_row() && place->sequence >= start)
         place->call = (uint32_t)form & CALL_MASK;
@@ -201,7 +201,7 @@ static const composed *row_of(const node *place)
 {
     if (!place->composed)
         return NULL;
-    if (place->composed == form_row())
+    if (place->composed == form_row() && place->call < (uint32_t)form_count)
         return &forms[place->call];
     bool half = place->dtype == BK_FLOAT16 || place->dtype == BK_BFLOAT16;
     half = half && place->composed < composed_count && is_of_halves(&composed_rows[place->composed]);

@@ -171,8 +171,8 @@ int shown_ways(node *place, int step, composed_way **out)
         return *out ? 1 : -1;
     }
     int count = plain_ways(place, place->in_view ? 0 : step, out);
-    bool anew = place->op == OP_view && !place_is_copy(place) && view_of(place) == VIEW_as_strided;
-    if (place->in_view || anew)
+    const bool strided = place->op == OP_view && !place_is_copy(place) && view_of(place) == VIEW_as_strided;
+    if (place->in_view || (strided && place->edge[0]->in_view)) /* a view that was made anew, after a write */
         go_below_view(count, *out, NULL);
     return count;
 }
