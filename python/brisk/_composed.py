@@ -7,7 +7,7 @@ from brisk import _C
 
 def looks_like(function, arguments=1, first=0, view=False):
     """Decorates a function with tensors among its arguments, from `first` on. function: its row, or what gives it.
-    view: its result is a view of something inside in PyTorch, too."""
+    view: its result is a view of something inside in PyTorch, too: off the tape, where only who asks can tell."""
     row = _C._composed_row(function) if isinstance(function, str) else None
 
     def decorate(fn):
@@ -16,7 +16,7 @@ def looks_like(function, arguments=1, first=0, view=False):
             taped = _C.is_grad_enabled()
             start = _C._tape_position() if taped else 0
             result = fn(*args, **kwargs)
-            if not view and isinstance(result, _C.Tensor) and not (args and result is args[0]):
+            if (taped or not view) and isinstance(result, _C.Tensor) and not (args and result is args[0]):
                 result = _C._as_own(result)
             if not taped:
                 return result

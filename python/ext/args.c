@@ -81,7 +81,7 @@ static bool read_row(int row, const overload *o, shown_row *out)
 {
     const char *c = composed_rows[row].arguments;
     *out = (shown_row){ .row = (int16_t)row, .ndim = -1 };
-    for (; *c && !strchr("*=>:", *c); c++) {
+    for (; *c && !strchr("*=>:|", *c); c++) {
         const int k = *c >= 'a' ? *c - 'a' : *c - '0';
         if (strchr("^+!%", *c))
             continue;
@@ -140,11 +140,12 @@ static PyObject *call_composed(const overload *o, const arg *args)
     PyObject *result = o->call(args);
     if (!result || row == end)
         return result;
-    Py_ssize_t n = PyTuple_Check(result) ? PyTuple_GET_SIZE(result) : 1;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *one = PyTuple_Check(result) ? PyTuple_GET_ITEM(result, i) : result;
+    if (py_is_tensor(result))
+        composed_mark(((py_tensor *)result)->t, row->row, start, reached);
+    for (Py_ssize_t i = 0; PyTuple_Check(result) && i < PyTuple_GET_SIZE(result); i++) {
+        PyObject *one = PyTuple_GET_ITEM(result, i);
         if (py_is_tensor(one))
-            composed_mark(((py_tensor *)one)->t, row->row, start, (uint8_t)(reached | i << COMPOSED_OUTPUT_SHIFT));
+            composed_mark_several(((py_tensor *)one)->t, row->row, start, reached, (int)i);
     }
     return result;
 }

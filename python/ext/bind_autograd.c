@@ -1,6 +1,7 @@
 /* bind_autograd.c: gradients from Python. */
 #include "binds.h"
 #include "autograd/backward.h"
+#include "autograd/parts.h"
 #include "autograd/hooks.h"
 #include "core/lock.h"
 #include "gil.h"
@@ -311,13 +312,23 @@ static void drop_object(void *data) { release_with_gil(drop_now, data); }
 static const hook_calls python_hooks = { call_tensor_hooks,      call_before_hooks, call_after_hooks,
                                          call_accumulated_hooks, py_unpack_slots,   drop_object };
 
+/* The dict that others of several results, whose function has a place for each, have for it already; NULL: none. */
+static PyObject *dict_of_others(const node *place, int kind)
+{
+    parts all;
+    hooks around;
+    bool known = (kind == HOOK_BEFORE || kind == HOOK_AFTER) && parts_of(place, &all) && parts_hooks(&all, &around);
+    return known ? Py_XNewRef((PyObject *)around.lists[kind]) : NULL;
+}
+
 PyObject *py_hook_list(node *place, int kind)
 {
     lock_take();
     hooks *h = hooks_at(place);
     if (h && !h->lists[kind]) {
-        h->lists[kind] = PyDict_New();
+        PyObject *dict = dict_of_others(place, kind);
         h->calls = &python_hooks;
+        parts_hook(place, (hook_kind)kind, dict ? dict : PyDict_New());
     }
     lock_give();
     return h ? Py_XNewRef((PyObject *)h->lists[kind]) : py_raise();

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "autograd/shown.h"
 #include "core/lock.h"
 #include "ops/elementwise.h"
 #include "ops/read.h"
@@ -298,7 +299,16 @@ static PyObject *get_view_base(PyObject *self, void *c)
     return py_wrap(base);
 }
 
-static PyObject *py_is_view(const arg *a) { return PyBool_FromLong(tensor_is_view(a[0].tensor)); }
+/* What is a view of a result inside of its function in PyTorch says so. */
+static PyObject *py_is_view(const arg *a)
+{
+    const bk_tensor *t = a[0].tensor;
+    lock_take();
+    const node *place = tensor_tracked(t) ? t->track->place : NULL;
+    bool view = tensor_is_view(t) || (place && (place->in_view || shown_is_inner_view(place)));
+    lock_give();
+    return PyBool_FromLong(view);
+}
 
 static PyObject *get_version(PyObject *self, void *c)
 {

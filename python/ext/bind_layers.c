@@ -298,7 +298,7 @@ static PyObject *py_steps(const arg *a)
         v = made_by(v, VIEW_unseen);
     else if (grad_enabled())
         layer_mark_steps(v, a[0].tensor);
-    return py_wrap(v);
+    return py_wrap(tensor_as_own_taped(v));
 }
 
 /* (steps, batch, features) as (batch, steps, features), which PyTorch makes of them in place. */
@@ -307,7 +307,8 @@ static PyObject *py_turned(const arg *a)
     static int row;
     const uint64_t start = next_sequence;
     const bk_tensor *x = a[0].tensor;
-    return py_wrap(composed_as(bk_transpose(x, 0, 1), "transpose_", &row, start, &x, 1));
+    bk_tensor *t = composed_as(bk_transpose(x, 0, 1), "transpose_", &row, start, &x, 1);
+    return py_wrap(tensor_as_own_taped(t));
 }
 
 /* --- attention and initial values ------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include "core/memory.h"
 #include "ops/elementwise.h"
 #include "ops/create.h"
+#include "ops/view_lists.h"
 
 /* --- lists ----------------------------------------------------------------------------------------------------------
  */
@@ -34,12 +35,12 @@ static PyObject *tuple_of(bk_tensor **v, Py_ssize_t n)
 }
 
 /* Views along dim between neighbouring bounds. */
-static PyObject *parts(const bk_tensor *t, int dim, const int64_t *bounds, Py_ssize_t n, view_op op)
+static PyObject *parts(const bk_tensor *t, int dim, const int64_t *bounds, Py_ssize_t n, view_op op, int first)
 {
     PyObject *tuple = PyTuple_New(n);
     for (Py_ssize_t k = 0; tuple && k < n; k++) {
         int64_t end = bounds[k + 1] < bounds[k] ? bounds[k] : bounds[k + 1];
-        PyObject *o = py_wrap(made_as_part(bk_slice(t, dim, bounds[k], end, 1), op, op == VIEW_slice ? 0 : k));
+        PyObject *o = py_wrap(made_as_part(bk_slice(t, dim, bounds[k], end, 1), op, op == VIEW_slice ? 0 : first + k));
         if (!o)
             Py_CLEAR(tuple);
         else
@@ -277,7 +278,7 @@ static PyObject *even_parts(const bk_tensor *t, int dim, int64_t step)
         return PyErr_NoMemory();
     for (int64_t k = 0; k <= n; k++)
         bounds[k] = k * step < size ? k * step : size;
-    PyObject *r = parts(t, dim, bounds, (Py_ssize_t)n, VIEW_split);
+    PyObject *r = parts(t, dim, bounds, (Py_ssize_t)n, VIEW_split, 0);
     mem_free(bounds);
     return r;
 }
@@ -352,10 +353,11 @@ static PyObject *py_split_sizes(const arg *a)
     if (negative || sum != t->layout->sizes[d]) {
         refuse_sizes(v + 1, n, t->layout->sizes[d], a[2].i, negative);
     } else {
+        int first = view_list_for(t, v + 1, (int)n);
         v[0] = 0;
         for (Py_ssize_t k = 1; k <= n; k++)
             v[k] += v[k - 1];
-        r = parts(t, d, v, n, VIEW_split_sizes);
+        r = parts(t, d, v, n, VIEW_split_sizes, first);
     }
     mem_free(v);
     return r;
@@ -374,7 +376,7 @@ static PyObject *py_chunk(const arg *a)
     if (step)
         return even_parts(t, d, step);
     int64_t *none = mem_alloc_zero((size_t)(a[1].i + 1) * sizeof *none);
-    PyObject *r = none ? parts(t, d, none, (Py_ssize_t)a[1].i, VIEW_split) : PyErr_NoMemory();
+    PyObject *r = none ? parts(t, d, none, (Py_ssize_t)a[1].i, VIEW_split, 0) : PyErr_NoMemory();
     mem_free(none);
     return r;
 }
@@ -409,7 +411,7 @@ static PyObject *py_tensor_split(const arg *a)
     bounds[0] = 0;
     for (int64_t k = 0; k < n; k++)
         bounds[k + 1] = bounds[k] + size / n + (k < size % n);
-    PyObject *r = parts(t, d, bounds, (Py_ssize_t)n, VIEW_slice);
+    PyObject *r = parts(t, d, bounds, (Py_ssize_t)n, VIEW_slice, 0);
     mem_free(bounds);
     return r;
 }
@@ -429,7 +431,7 @@ static PyObject *py_tensor_split_at(const arg *a)
         v[k] = v[k] < 0 ? v[k] + size : v[k];
         v[k] = v[k] < 0 ? 0 : v[k] > size ? size : v[k];
     }
-    PyObject *r = parts(t, d, v, n + 1, VIEW_slice);
+    PyObject *r = parts(t, d, v, n + 1, VIEW_slice, 0);
     mem_free(v);
     return r;
 }

@@ -328,7 +328,7 @@ static PyObject *py_looks_like(const arg *a)
     for (int i = 0; row >= 0 && i < a[3].tensors.n; i++)
         reached |= (uint8_t)(bk_requires_grad(a[3].tensors.v[i]) << i);
     if (row >= 0 && bk_requires_grad(a[2].tensor))
-        composed_mark(a[2].tensor, row, (uint64_t)a[1].i, (uint8_t)(reached | a[4].i << COMPOSED_OUTPUT_SHIFT));
+        composed_mark_several(a[2].tensor, row, (uint64_t)a[1].i, reached, (int)a[4].i);
     return Py_NewRef(a[2].object);
 }
 

@@ -10,6 +10,7 @@
 #include "autograd/backward.h"
 #include "autograd/function.h"
 #include "autograd/hooks.h"
+#include "autograd/parts.h"
 #include "autograd/shown.h"
 #include "autograd/view_steps.h"
 #include "core/handle.h"
@@ -23,13 +24,16 @@ typedef struct grad_fn {
     PyObject_HEAD node *place;
     int step;         /* of a place that PyTorch has several functions for: composed.h, view_steps.h; else 0 */
     const char *name; /* static, or the type's */
+    PyObject *key;    /* in `living` */
     PyObject *metadata;
     PyObject *weak;
+    node **results; /* of a function of several that are places: those that were looked at; or NULL */
+    int result_count;
 } grad_fn;
 
 static PyTypeObject *node_type;
 static PyObject *types;  /* name -> the subtype of Node that is called so */
-static PyObject *living; /* address of a place, plus a step -> that of its object, which takes itself out */
+static PyObject *living; /* what tells a function from others -> the address of its object, which takes itself out */
 
 /* --- making one ----------------------------------------------------------------------------------------------------
  */
@@ -91,7 +95,7 @@ static bool is_own_function(const node *place)
 static PyTypeObject *type_of(const node *place, const char *name)
 {
     if (place->op != OP_function)
-        return type_named(name ? name : place_grad_name(place), place->op == OP_leaf, BUILT_IN);
+        return type_named(name ? name : place_shown_name(place), place->op == OP_leaf, BUILT_IN);
     char backward[200];
     const char *own = function_name(place);
     if (is_own_function(place))
@@ -101,39 +105,93 @@ static PyTypeObject *type_of(const node *place, const char *name)
     return type_named(backward, false, python ? CUSTOM : BUILT_IN);
 }
 
-static PyObject *object_at(node *place, int step)
+/* What tells a function from others, while it lives: a place and a step of it, or what several places are results of.
+ */
+static PyObject *key_new(const node *place, int step)
 {
-    PyObject *key = PyLong_FromVoidPtr((char *)place + step), *found = key ? PyDict_GetItem(living, key) : NULL;
-    Py_XDECREF(key);
-    return found ? Py_NewRef((PyObject *)PyLong_AsVoidPtr(found)) : NULL;
+    struct {
+        const void *at;
+        uint64_t what;
+    } key = { place, (uint64_t)step };
+    parts all;
+    const node *shared = composed_shared(place, &step);
+    if (shared) {
+        key.at = shared;
+        key.what = (uint64_t)1 << 62 | (uint64_t)step;
+    } else if (!step && parts_of(place, &all)) {
+        key.at = all.base;
+        key.what = (uint64_t)1 << 63 | (uint64_t)all.kind << 32 | all.call;
+    }
+    return PyBytes_FromStringAndSize((const char *)&key, sizeof key);
 }
 
-static int remember(grad_fn *f)
+static node *hold(node *place)
 {
-    PyObject *key = PyLong_FromVoidPtr((char *)f->place + f->step), *value = PyLong_FromVoidPtr(f);
-    int status = key && value ? PyDict_SetItem(living, key, value) : -1;
-    Py_XDECREF(key);
-    Py_XDECREF(value);
+    place->tape_refs++;
+    return node_retain(place);
+}
+
+static void let_go(node *place)
+{
+    place->tape_refs--;
+    node_release(place);
+}
+
+/* The function was looked at by one of its results: hooks around it are this one's, too. */
+static int learn(grad_fn *f, node *place)
+{
+    parts all;
+    int status = 0;
+    if (f->step || !parts_of(place, &all))
+        return 0;
+    if (!f->results)
+        f->results = mem_alloc_zero((size_t)all.count * sizeof *f->results);
+    if (!f->results)
+        return py_raise(), -1;
+    f->result_count = all.count;
+    if (all.number >= all.count || f->results[all.number])
+        return 0;
+    f->results[all.number] = hold(place);
+    hooks around;
+    bool hooked = parts_hooked && parts_hooks(&all, &around);
+    for (int kind = HOOK_BEFORE; status == 0 && hooked && kind <= HOOK_AFTER; kind++) {
+        PyObject *list = around.lists[kind] ? py_hook_list(place, kind) : Py_NewRef(Py_None);
+        status = list ? 0 : -1;
+        Py_XDECREF(list);
+    }
     return status;
 }
 
-/* A step of a place; name: NULL for what the place itself says. */
-static PyObject *step_new(node *place, int step, const char *name)
+static grad_fn *fresh(node *place, int step, const char *name)
 {
-    PyObject *same = object_at(place, step);
-    if (same || PyErr_Occurred())
-        return same;
     PyTypeObject *type = type_of(place, name);
     grad_fn *f = type ? (grad_fn *)type->tp_alloc(type, 0) : NULL;
     if (!f)
         return NULL;
     lock_take();
-    f->place = node_retain(place);
+    f->place = hold(place);
     f->step = step;
-    place->tape_refs++;
     lock_give();
     f->name = type->tp_name;
-    if (remember(f) < 0)
+    return f;
+}
+
+/* A step of a place; name: NULL for what the place itself says. */
+static PyObject *step_new(node *place, int step, const char *name)
+{
+    PyObject *key = key_new(place, step), *same = key ? PyDict_GetItemWithError(living, key) : NULL, *address = NULL;
+    grad_fn *f = same ? (grad_fn *)Py_NewRef((PyObject *)PyLong_AsVoidPtr(same)) : NULL;
+    if (!f && key && !PyErr_Occurred()) {
+        f = fresh(place, step, name);
+        address = f ? PyLong_FromVoidPtr(f) : NULL;
+        if (f && address && PyDict_SetItem(living, key, address) == 0)
+            f->key = Py_NewRef(key);
+        else
+            Py_CLEAR(f);
+    }
+    Py_XDECREF(key);
+    Py_XDECREF(address);
+    if (f && learn(f, place) < 0)
         Py_CLEAR(f);
     return (PyObject *)f;
 }
@@ -149,7 +207,7 @@ static node *function_at(node *place, int *number)
         place = place->edge[0];
     *number = place->op == OP_output ? (int)place->attr.i[0]
               : place->composed      ? composed_output(place)
-              : view_is_part(place)  ? (int)place->span
+              : view_is_part(place)  ? view_part(place)
                                      : place->op == OP_logabsdet;
     return place->op == OP_output ? place->edge[0] : place;
 }
@@ -187,17 +245,19 @@ static void grad_fn_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     grad_fn *f = (grad_fn *)self;
-    PyObject *key = PyLong_FromVoidPtr((char *)f->place + f->step);
     if (f->weak)
         PyObject_ClearWeakRefs(self);
-    if (!key || PyDict_DelItem(living, key) < 0)
+    if (f->key && PyDict_DelItem(living, f->key) < 0)
         PyErr_Clear();
-    Py_XDECREF(key);
+    Py_CLEAR(f->key);
     Py_CLEAR(f->metadata);
     lock_take();
-    f->place->tape_refs--;
-    node_release(f->place);
+    for (int k = 0; k < f->result_count; k++)
+        if (f->results[k])
+            let_go(f->results[k]);
+    let_go(f->place);
     lock_give();
+    mem_free(f->results);
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -237,11 +297,13 @@ static PyObject *step_pair(node *place, int step, int number)
 {
     char name[64];
     view_op ops[MAX_VIEW_STEPS];
-    if (place->composed)
+    if (place->in_view)
+        snprintf(name, sizeof name, "CopySlices");
+    else if (place->composed)
         composed_step_name(place, step, name);
-    else
-        view_steps(place, ops);
-    PyObject *f = step_new(place, step, place->composed ? name : view_grad_name(ops[step]));
+    else if (step < view_steps(place, ops))
+        snprintf(name, sizeof name, "%s", view_grad_name(ops[step]));
+    PyObject *f = step_new(place, step, name);
     return f ? Py_BuildValue("(Ni)", f, number) : NULL;
 }
 
@@ -437,15 +499,23 @@ static PyObject *grad_fn_dir(PyObject *self, PyObject *unused)
 /* The dict of the hooks before (True) or after (False) it. */
 static PyObject *grad_fn_hooks(PyObject *self, PyObject *before)
 {
-    return py_hook_list(((grad_fn *)self)->place, before == Py_True ? HOOK_BEFORE : HOOK_AFTER);
+    const grad_fn *f = (grad_fn *)self;
+    int kind = before == Py_True ? HOOK_BEFORE : HOOK_AFTER;
+    PyObject *list = py_hook_list(f->place, kind);
+    for (int k = 0; list && k < f->result_count; k++)
+        if (f->results[k] && f->results[k] != f->place)
+            Py_XSETREF(list, py_hook_list(f->results[k], kind));
+    return list;
 }
 
 static PyObject *grad_fn_stand_in(PyObject *self, PyObject *number)
 {
-    node *place = ((grad_fn *)self)->place;
-    if (place->op == OP_leaf)
+    const grad_fn *f = (grad_fn *)self;
+    int k = (int)PyLong_AsLong(number);
+    if (f->place->op == OP_leaf)
         return get_variable(self, NULL);
-    return py_stand_in(place, (int)PyLong_AsLong(number));
+    bool seen = k >= 0 && k < f->result_count && f->results[k];
+    return py_stand_in(seen ? f->results[k] : f->place, k);
 }
 
 static PyMethodDef methods[] = {

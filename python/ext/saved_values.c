@@ -10,6 +10,7 @@
 #include "autograd/composed.h"
 #include "autograd/function.h"
 #include "autograd/hooks.h"
+#include "autograd/parts.h"
 #include "autograd/view_steps.h"
 #include "core/handle.h"
 #include "core/lock.h"
@@ -20,7 +21,7 @@
  * is, t sizes of the second; D dimensions that are reduced, E the same, None for all, d the one; k whether they are
  * kept; i the record's first number, x the dimension of an index, o its third, F those whose bit is set in the first; w
  * sizes of what a view is of; z and y the sizes and strides of the result; v, p, q, u: a view's dimension, start, end
- * and step. */
+ * and step; P and S: the dimension that parts are along, and their size or sizes. */
 typedef struct saved_row {
     const char *name; /* of the gradient function, as in PyTorch; else that of the record's op */
     const char *attributes;
@@ -47,6 +48,11 @@ static const saved_row rows[] = {
     { "SelectBackward0", "dim=v index=p self_sym_sizes=w" },
     { "SliceBackward0", "dim=v end=q self_sym_sizes=w start=p step=u" },
     { "UnsqueezeBackward0", "dim=v" },
+    { "SplitBackward0", "dim=P self_sym_sizes=w split_size=S" },
+    { "UnsafeSplitBackward0", "dim=P self_sym_sizes=w split_size=S" },
+    { "SplitWithSizesBackward0", "dim=P self_sym_sizes=w split_sizes=S" },
+    { "UnsafeSplitWithSizesBackward0", "dim=P self_sym_sizes=w split_sizes=S" },
+    { "UnbindBackward0", "dim=P" },
     { "add", "alpha=1" },
     { "sub", "alpha=1" },
     { "add_scaled", "alpha=C" },
@@ -120,7 +126,7 @@ static const char BY_OPERANDS[] = "other=b result=r self=a value=c";
 
 static const char *attributes_of(const node *n)
 {
-    if (!is_one_record(n))
+    if (!is_one_record(n) || n->in_view)
         return "";
     return place_is_copy(n) ? "" : find_row(n, BY_OPERANDS);
 }
@@ -202,6 +208,16 @@ static PyObject *view_sizes(const node *n, int step)
     return numbers(sizes, ndim);
 }
 
+static PyObject *number_of_parts(const node *n, char letter)
+{
+    parts all;
+    if (!parts_of(n, &all))
+        Py_RETURN_NONE;
+    return letter == 'P' ? PyLong_FromLong(all.dim)
+           : all.sizes   ? numbers(all.sizes, all.count)
+                         : PyLong_FromLongLong(all.each);
+}
+
 static PyObject *number_at(const node *n, int step, char letter)
 {
     const layout *l = letter == 't' ? input_layout(n, 1) : input_layout(n, 0);
@@ -210,6 +226,8 @@ static PyObject *number_at(const node *n, int step, char letter)
     case 't': return l ? sizes_of(l) : Py_NewRef(Py_None);
     case 'n': return PyLong_FromLongLong(l ? l->numel : 0);
     case 'w': return view_sizes(n, step);
+    case 'P':
+    case 'S': return number_of_parts(n, letter);
     case 'z': return sizes_of(n->layout);
     case 'y': return numbers(n->layout->strides, n->layout->ndim);
     case 'E':

@@ -7,6 +7,7 @@
 #include "autograd/backward.h"
 #include "autograd/function.h"
 #include "autograd/hooks.h"
+#include "autograd/parts.h"
 #include "autograd/periods.h"
 #include "autograd/replay.h"
 #include "autograd/rules.h"
@@ -77,7 +78,7 @@ static void step_clear(step *s)
         bk_release(s->grad);
     s->grad = NULL;
     if (s->outputs) {
-        for (int i = 0; i < function_outputs(s->node); i++)
+        for (int i = 0; i < shown_results(s->node); i++)
             bk_release(s->outputs[i]);
         mem_free(s->outputs);
         s->outputs = NULL;
@@ -206,7 +207,23 @@ static int accumulate(track *k, bk_tensor *g, bool in_place)
     return 0;
 }
 
-/* One of a function's gradients: it moves there, unless another came before it. */
+/* The gradient of a result moves to its slot, unless another came before it. */
+static int take_result(bk_tensor **slot, bk_tensor **g)
+{
+    if (!*slot || !*g) {
+        *slot = *g ? *g : *slot;
+        *g = NULL;
+        return 0;
+    }
+    bk_tensor *sum = bk_add(*slot, *g);
+    if (!sum)
+        return -1;
+    bk_release(*slot);
+    *slot = bk_retain(sum);
+    return 0;
+}
+
+/* One of a function's gradients. */
 static int collect_output(pass *p, step *s)
 {
     const node *n = s->node;
@@ -216,18 +233,7 @@ static int collect_output(pass *p, step *s)
         if (!call->outputs)
             return -1;
     }
-    bk_tensor **slot = &call->outputs[n->attr.i[0]];
-    if (!*slot) {
-        *slot = s->grad;
-        s->grad = NULL;
-        return 0;
-    }
-    bk_tensor *sum = bk_add(*slot, s->grad);
-    if (!sum)
-        return -1;
-    bk_release(*slot);
-    *slot = bk_retain(sum);
-    return 0;
+    return take_result(&call->outputs[n->attr.i[0]], &s->grad);
 }
 
 static int look_at(const node *n, bk_tensor *const *grads, int count)
@@ -474,7 +480,7 @@ static int send_several(pass *p, step *s)
         int step = left[--n].step;
         bk_tensor *g = left[n].g, **grads = NULL;
         composed_way *ways = NULL;
-        int count = status < 0 ? 0 : shown_call(s->node, step, &g, &ways, &grads);
+        int count = status < 0 ? 0 : shown_call_result(s->node, step, &g, &ways, &grads);
         for (int k = 0; k < count && !shown_is_list(s->node); k++)
             if (grads[k] && !ways[k].step && !wants(p, shown_end(ways[k].place))) {
                 bk_release(grads[k]);
@@ -501,21 +507,119 @@ static int send_several(pass *p, step *s)
     return status;
 }
 
-static int run_step(pass *p, step *s)
+/* What is done with a complete gradient before the function runs. */
+static int arrive(pass *p, step *s)
 {
-    bool create_graph = p->call->create_graph, take = p->call->results;
     const hooks *h = p->only ? NULL : hooks_of(s->node);
     bool end = s->asked && p->call->inputs_are_ends; /* its hooks run where the caller sends the gradient on */
-    if ((h && !end && run_hooks(s, h) < 0) || (s->grad && s->asked && take && deliver(p, s) < 0))
+    if (h && !end && run_hooks(s, h) < 0)
         return -1;
-    if (s->node->op == OP_leaf ? take : !s->leads)
+    return s->grad && s->asked && p->call->results ? deliver(p, s) : 0;
+}
+
+/* --- functions whose results are several places ----------------------------------------------------------------------
+ *
+ * Only where somebody has put hooks around one. Who reads a result was recorded after all of them: at the first of
+ * their steps the gradients of all are complete. */
+
+/* The next step of these, which are numbered one after the other, but for one that was made anew; NULL: s is the last.
+ */
+static step *next_of(pass *p, const parts *all, step *s, int *number)
+{
+    uint64_t first = s->sequence - ((s->sequence - all->call) & CALL_MASK);
+    for (step *next = s + 1; next < p->steps + p->count; next++) {
+        if (next->node->op == OP_leaf)
+            continue;
+        if (next->sequence < first)
+            break;
+        if (next->leads && parts_have(all, next->node, number))
+            return next;
+    }
+    return NULL;
+}
+
+/* A result that the pass does not come to has no gradient, which its hooks see, as in PyTorch. */
+static int arrive_nowhere(const pass *p, const parts *all, int number, bk_tensor **g)
+{
+    int status = 0;
+    node *place = parts_find(all, number);
+    const hooks *h = place && !step_of(p, place) ? hooks_of(place) : NULL;
+    if (h && h->lists[HOOK_TENSOR]) {
+        scope_close();
+        status = h->calls->tensor(h->lists[HOOK_TENSOR], g);
+        bk_scope_pop();
+    }
+    lock_take();
+    if (place)
+        node_release(place);
+    lock_give();
+    return status;
+}
+
+/* The gradients of all results, at the first step; the others are done with. */
+static bk_tensor **gather_results(pass *p, step *s, const parts *all)
+{
+    int number = all->number, status = 0;
+    s->outputs = mem_alloc_zero((size_t)all->count * sizeof *s->outputs);
+    for (step *at = s; s->outputs && at && status == 0; at = next_of(p, all, at, &number)) {
+        status = at != s ? arrive(p, at) : 0;
+        status = status < 0 ? -1 : take_result(&s->outputs[number], &at->grad);
+        at->done = true;
+    }
+    for (int k = 0; s->outputs && k < all->count && status == 0; k++)
+        status = arrive_nowhere(p, all, k, &s->outputs[k]);
+    return status < 0 ? NULL : s->outputs;
+}
+
+static int run_parts(pass *p, step *s, const parts *all)
+{
+    hooks h;
+    bk_tensor **results = gather_results(p, s, all), **grads = NULL;
+    composed_way *ways = NULL;
+    if (!results)
+        return -1;
+    scope_close();
+    bool before = parts_hooks(all, &h) && h.lists[HOOK_BEFORE];
+    int status = before ? h.calls->before(h.lists[HOOK_BEFORE], results, all->count) : 0;
+    bk_scope_pop();
+    int count = status < 0 ? -1 : parts_call(all, s->node, results, &ways, &grads);
+    scope_close();
+    if (count >= 0 && parts_hooks(all, &h) && h.lists[HOOK_AFTER])
+        status = h.calls->after(h.lists[HOOK_AFTER], grads, count, results, all->count);
+    bk_scope_pop();
+    for (int k = 0; k < count; k++) {
+        node *end = shown_end(ways[k].place);
+        if (status == 0 && grads[k] && end)
+            status = send_own(p, end, grads[k]);
+        else
+            bk_release(grads[k]);
+    }
+    if (count >= 0) {
+        mem_free(ways);
+        mem_free(grads);
+    }
+    return count < 0 ? -1 : status;
+}
+
+static int run_step(pass *p, step *s)
+{
+    parts all;
+    hooks around;
+    const hooks *h = p->only ? NULL : hooks_of(s->node);
+    if (s->done)
         return 0;
+    if (arrive(p, s) < 0)
+        return -1;
+    if (s->node->op == OP_leaf ? p->call->results != NULL : !s->leads)
+        return 0;
+    if (parts_hooked && !p->only && s->node->op != OP_leaf && parts_of(s->node, &all) && parts_hooks(&all, &around))
+        return run_parts(p, s, &all);
     if (h && run_before(s, h) < 0)
         return -1;
     if (h && h->lists[HOOK_AFTER] && s->grad && shown_is_several(s->node))
         return send_several(p, s);
     switch (s->node->op) {
-    case OP_leaf: return send_leaf(s, h, create_graph);
+    case OP_leaf: return send_leaf(s, h, p->call->create_graph);
     case OP_forward: return s->grad && p->tangents ? send(p, s->node->edge[0], s->grad) : 0;
     case OP_nowhere: return 0;
     case OP_output: return s->grad ? collect_output(p, s) : 0;

@@ -8,6 +8,7 @@
 
 #include "autograd/function.h"
 #include "autograd/layer_steps.h"
+#include "autograd/parts.h"
 #include "autograd/product_steps.h"
 #include "autograd/view_steps.h"
 #include "core/handle.h"
@@ -20,7 +21,7 @@ const composed composed_rows[] = {
 #include "autograd/composed.def"
 #undef X
 };
-static const char FLAGS[] = "~^+!%:=#>"; /* what may follow the numbers of a row's arguments */
+static const char FLAGS[] = "~^+!%|$:=#>"; /* what may follow the numbers of a row's arguments */
 const int composed_count = sizeof composed_rows / sizeof *composed_rows;
 
 int composed_find(const char *function)
@@ -36,7 +37,7 @@ static node *inside_write(const node *base, uint64_t start)
 {
     bool written = base && base->sequence >= start && (base->op == OP_update || place_is_copy(base)) &&
                    strcmp(place_grad_name(base), "CopySlices") == 0;
-    return written ? base->edge[1] : NULL;
+    return written ? base->edge[place_is_copy(base) ? 0 : 1] : NULL;
 }
 
 static bool has_flag(const composed *row, char flag)
@@ -60,6 +61,9 @@ static void mark(node *place, int number, uint64_t start, uint8_t reached)
         place->composed = (uint16_t)(number + 1);
         place->reached = reached;
         place->span = (uint32_t)(place->sequence - start);
+        if (parts_known)
+            parts_forget(place); /* by the call that it had */
+        place->call = start & CALL_MASK;
     }
 }
 
@@ -95,6 +99,16 @@ void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached)
     lock_give();
 }
 
+void composed_mark_several(bk_tensor *t, int number, uint64_t start, uint8_t reached, int output)
+{
+    composed_mark(t, number, start, (uint8_t)(reached | output << COMPOSED_OUTPUT_SHIFT));
+    lock_take();
+    node *place = tensor_tracked(t) ? tensor_edge(t) : NULL;
+    if (place && place->composed == number + 1 && composed_results(place) > 1)
+        parts_know(place);
+    lock_give();
+}
+
 void composed_mark_base(bk_tensor *part, int number, uint64_t start, uint8_t reached)
 {
     lock_take();
@@ -124,12 +138,72 @@ bk_tensor *composed_as(bk_tensor *t, const char *function, int *row, uint64_t st
     return t;
 }
 
+/* --- rows that are made for a call ----------------------------------------------------------------------------------
+ *
+ * The place has the number of its row (node.call) and that of _form. A program has few; they stay. */
+
+enum { MOST_FORMS = 1024 };
+static composed *forms;
+static int form_count;
+
+static int form_row(void)
+{
+    static int row;
+    row = row ? row : composed_find("_form") + 1;
+    return row;
+}
+
+int composed_form(const char *functions, const char *order)
+{
+    const char *bracket = strchr(functions, '(');
+    size_t name = bracket ? (size_t)(bracket - functions) : 0, inner = bracket ? strlen(bracket) - 2 : 0;
+    char *text = bracket ? mem_try(name + inner + strlen(order) + 4) : NULL;
+    forms = forms ? forms : mem_try(MOST_FORMS * sizeof *forms);
+    if (!text || !forms) {
+        mem_free(text);
+        return -1;
+    }
+    char *arguments = text + name + 1;
+    sprintf(text, "%.*s", (int)name, functions);
+    sprintf(arguments, "%s+>%.*s", order, (int)inner, bracket + 1);
+    for (int i = 0; i < form_count; i++)
+        if (strcmp(forms[i].name, text) == 0 && strcmp(forms[i].arguments, arguments) == 0) {
+            mem_free(text);
+            return i;
+        }
+    if (form_count == MOST_FORMS) {
+        mem_free(text);
+        return -1;
+    }
+    forms[form_count] = (composed){ "_form", text, arguments };
+    return form_count++;
+}
+
+bk_tensor *composed_as_form(bk_tensor *t, int form, uint64_t start, const bk_tensor *const *arguments,
+                            const char *order)
+{
+    uint8_t reached = 0;
+    if (!grad_enabled() || !tensor_tracked(t))
+        return t;
+    for (int i = 0; order[i]; i++)
+        reached |= (uint8_t)(tensor_tracked(arguments[order[i] - '0']) << i);
+    lock_take();
+    composed_mark(t, form_row() - 1, start, reached);
+    node *place = tensor_edge(t);
+    if (place && place->composed == form_row() && place->sequence >= start)
+        place->call = (uint32_t)form & CALL_MASK;
+    lock_give();
+    return t;
+}
+
 static bool is_of_halves(const composed *row) { return row->arguments[strcspn(row->arguments, FLAGS)] == '~'; }
 
 static const composed *row_of(const node *place)
 {
     if (!place->composed)
         return NULL;
+    if (place->composed == form_row() && place->call < (uint32_t)form_count)
+        return &forms[place->call];
     bool half = place->dtype == BK_FLOAT16 || place->dtype == BK_BFLOAT16;
     half = half && place->composed < composed_count && is_of_halves(&composed_rows[place->composed]);
     return &composed_rows[place->composed - 1 + half];
@@ -168,6 +242,27 @@ bool composed_joins(const node *place)
 {
     const composed *row = row_of(place);
     return row && word_of(row) && layer_joins(word_of(row));
+}
+
+bool composed_is_view_name(const char *name)
+{
+    static const char *const names[] = { "ViewBackward0", "SqueezeBackward0", "SqueezeBackward1", "TransposeBackward0",
+                                         "PermuteBackward0" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+bool composed_is_view(const node *place)
+{
+    if (place->composed == form_row())
+        return composed_is_view_name(row_of(place)->name);
+    static uint8_t known[sizeof composed_rows / sizeof *composed_rows]; /* 1: it is none, 2: it is one */
+    uint8_t *row = &known[place->composed - 1];
+    if (!*row)
+        *row = 1 + composed_is_view_name(composed_rows[place->composed - 1].name);
+    return *row == 2;
 }
 
 bool composed_shows_views(const node *place) { return strchr(row_of(place)->arguments, '^'); }
@@ -593,6 +688,19 @@ int composed_work(const node *place)
     return work;
 }
 
+node *composed_shared(const node *place, int *step)
+{
+    const composed *row = place->composed ? row_of(place) : NULL;
+    const char *from = row && *step && has_flag(row, '$') ? strchr(row->arguments, '$') : NULL;
+    node **edges = NULL, *argument = NULL;
+    if (from && *step >= from[1] - '0' && composed_edges(place, &edges) > 0)
+        argument = edges[0];
+    if (argument)
+        *step -= from[1] - '0';
+    mem_free(edges);
+    return argument;
+}
+
 bool composed_turns(const node *place, int step)
 {
     char name[64];
@@ -631,19 +739,29 @@ static node *nearest(const node *place, int row)
     return found;
 }
 
-/* Which of several parts a place is made of. */
-static int part_of(const node *place)
+/* The one of several parts that a place is made of; NULL: none. */
+static const node *part_under(const node *place)
 {
     while (place && place->op != OP_leaf && place->op != OP_function && !view_is_part(place))
         place = place->edge[0];
-    return place && view_is_part(place) ? (int)place->span : 0;
+    return place && view_is_part(place) ? place : NULL;
+}
+
+int composed_results(const node *place)
+{
+    const composed *row = row_of(place);
+    const char *count = row ? strchr(row->arguments, '|') : NULL;
+    const node *part = row && has_flag(row, '%') ? part_under(place->edge[0]) : NULL;
+    parts all;
+    return count ? count[1] - '0' : part && parts_of(part, &all) ? all.count : 1;
 }
 
 int composed_output(const node *place)
 {
     const composed *row = row_of(place);
-    if (row && has_flag(row, '%'))
-        return part_of(place);
+    const node *part = row && has_flag(row, '%') ? part_under(place) : NULL;
+    if (part)
+        return view_part(part);
     const bool several = row && row->arguments[0] != '*' && strcspn(row->arguments, FLAGS) <= COMPOSED_OUTPUT_SHIFT;
     return several ? place->reached >> COMPOSED_OUTPUT_SHIFT : 0;
 }

@@ -22,6 +22,8 @@ int composed_find(const char *function);
  * before the first that requires gradients; of a recurrent layer, LAYER_... (layer_steps.h). */
 enum { COMPOSED_OUTPUT_SHIFT = 6 };
 void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached);
+/* The same of one of the results in a tuple. */
+void composed_mark_several(bk_tensor *t, int number, uint64_t start, uint8_t reached, int output);
 /* The write of a part that was written to: the op inside of it, or what the base has become. */
 void composed_mark_base(bk_tensor *part, int number, uint64_t start, uint8_t reached);
 /* What the place of t leads to is the place of row `number`. */
@@ -30,6 +32,12 @@ void composed_mark_below(bk_tensor *t, int number, uint64_t start, uint8_t reach
  * *row remembers. */
 bk_tensor *composed_as(bk_tensor *t, const char *function, int *row, uint64_t start, const bk_tensor *const *arguments,
                        int count);
+/* A row that is made for some calls: what PyTorch has for them, all functions from the last on, in the language of
+ * composed.def; order: of the arguments in a walk. Its number, -1: there are too many. With the lock. */
+int composed_form(const char *functions, const char *order);
+/* t was given for these arguments by a call of that row. */
+bk_tensor *composed_as_form(bk_tensor *t, int form, uint64_t start, const bk_tensor *const *arguments,
+                            const char *order);
 /* The name that a place has from its row; NULL: none. */
 const char *composed_name(const node *place);
 /* Where a place that has a row leads to, in the order of the arguments; NULL where no gradient goes. The count, or -1
@@ -53,8 +61,14 @@ int composed_ways(const node *place, int step, composed_way **out);
 /* The step that stands for all of the records: the first that computes something and leads to one argument in each of
  * its ways. -1: there is none, where arguments meet further down, or results share a function. */
 int composed_work(const node *place);
+/* Of a step that all functions with the same argument share: the argument's place, and which of those steps it is;
+ * NULL: it is this place's own. */
+node *composed_shared(const node *place, int *step);
 /* Whether a step is a transpose. */
 bool composed_turns(const node *place, int step);
+/* Whether its result is a view of one inside, in PyTorch. */
+bool composed_is_view(const node *place);
+bool composed_is_view_name(const char *name);
 /* Views and casts that a function made of its arguments, and that PyTorch shows; whether it does for this place. */
 bool composed_shows(const node *n);
 bool composed_shows_views(const node *place);
@@ -65,8 +79,9 @@ const layout *place_layout(const node *place);
 /* Whether it is no function of PyTorch's, but leads to one; whether it joins rows, and its edges have those. */
 bool composed_passes(const node *place);
 bool composed_joins(const node *place);
-/* Which of several results a place is. */
+/* Which of several results a place is, and of how many. */
 int composed_output(const node *place);
+int composed_results(const node *place);
 /* A place that is one of several results of a function with a place of its own: that, and which one it is; else
  * itself. */
 node *composed_function(node *place, int *number);

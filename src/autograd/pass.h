@@ -16,6 +16,7 @@ typedef struct step {
     bool asked;          /* the place of an input */
     bool wanted;         /* it, or what it leads to, was asked for */
     bool leads;          /* what it leads to was */
+    bool done;           /* with another step of its function */
     int32_t visit;       /* of the node, in the pass around this one: a function's backward may run one of its own */
     uint64_t sequence;   /* of the node */
 } step;

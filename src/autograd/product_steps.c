@@ -53,16 +53,21 @@ typedef struct factor {
     char text[160];
 } factor;
 
-/* What reshape is of a tensor that looks like l: a view, one by other strides, or a copy. */
+const char *const *reshape_names(const layout *l, int ndim, const int64_t *sizes)
+{
+    static const char *const copy[] = { "CloneBackward0", "UnsafeViewBackward0" },
+                             *const view[] = { "ViewBackward0", NULL },
+                             *const alias[] = { "ReshapeAliasBackward0", NULL };
+    int64_t strides[BK_MAX_NDIM];
+    return l && !layout_view_strides(l, ndim, sizes, strides) ? copy : l && !l->contiguous ? alias : view;
+}
+
 static factor reshaped(const layout *l, int ndim, const int64_t *sizes, const char *of)
 {
-    int64_t strides[BK_MAX_NDIM];
+    const char *const *names = reshape_names(l, ndim, sizes);
     factor f;
-    bool copied = l && !layout_view_strides(l, ndim, sizes, strides);
-    const char *name = copied                ? "UnsafeViewBackward0(CloneBackward0"
-                       : l && !l->contiguous ? "ReshapeAliasBackward0"
-                                             : "ViewBackward0";
-    snprintf(f.text, sizeof f.text, "%s(%s)%s", name, of, copied ? ")" : "");
+    snprintf(f.text, sizeof f.text, "%s%s%s(%s)%s", names[1] ? names[1] : "", names[1] ? "(" : "", names[0], of,
+             names[1] ? ")" : "");
     return f;
 }
 
@@ -125,38 +130,6 @@ static void batch_steps(const node *place, const layout *const *of, const layout
     factor b = as_batch(of[1], place->layout->sizes, batches, "ExpandBackward0(1)");
     snprintf(out, STEPS_ROOM, "%sBmmBackward0(%s,%s)%s", column ? "SqueezeBackward1(" : "", a.text, b.text,
              column ? ")" : "");
-}
-
-/* A factor of the record of a product as one matrix of each batch. */
-static factor as_matrix(const node *n, const char *of)
-{
-    const layout *l = n ? n->layout : NULL;
-    if (!l || l->ndim < 2)
-        return reshaped(NULL, 0, NULL, of);
-    const int64_t rows = l->sizes[l->ndim - 2], columns = l->sizes[l->ndim - 1], all = rows * columns;
-    factor f = reshaped(l, 3, (int64_t[]){ all ? l->numel / all : 0, rows, columns }, of);
-    if (n->op == OP_view && strcmp(place_grad_name(n), "UnsafeViewBackward0") == 0) /* of a copy */
-        snprintf(f.text, sizeof f.text, "UnsafeViewBackward0(CloneBackward0(%s))", of);
-    return f;
-}
-
-/* "einsum21t": a factor gets as many new dimensions as the other one has alone (2, 1), is put in the order of the
- * result and then in that of matrices; t: the second comes first. */
-static void einsum_steps(const char *word, const node *place, char out[static STEPS_ROOM])
-{
-    const node *p = product_of(place);
-    const int first = word[8] == 't';
-    factor of[2];
-    for (int k = 0; k < 2; k++) {
-        char ordered[112] = "PermuteBackward0(PermuteBackward0(";
-        const int which = k ^ first, made = word[6 + which] - '0';
-        for (int i = 0; i < made; i++)
-            strcat(ordered, "UnsqueezeBackward0(");
-        strcat(ordered, which ? "1" : "0");
-        strncat(ordered, "))))))", (size_t)made + 2);
-        of[k] = as_matrix(p ? p->edge[k] : NULL, ordered);
-    }
-    snprintf(out, STEPS_ROOM, "PermuteBackward0(ViewBackward0(BmmBackward0(%s,%s)))", of[0].text, of[1].text);
 }
 
 static void vector_steps(const node *place, const layout *const *of, char out[static STEPS_ROOM])
@@ -248,8 +221,6 @@ void product_steps(const char *kind, const node *place, const layout *const *of,
     *out = 0;
     if (is_kind(kind, "attention"))
         attention_steps(kind, place, of, out);
-    if (is_kind(kind, "einsum"))
-        einsum_steps(kind, place, out);
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         if (is_kind(kind, kinds[k].kind))
             kinds[k].write(place, of, out);

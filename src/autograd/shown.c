@@ -5,6 +5,7 @@
 
 #include "autograd/backward.h"
 #include "autograd/function.h"
+#include "autograd/parts.h"
 #include "autograd/view_steps.h"
 #include "core/error.h"
 #include "core/handle.h"
@@ -18,6 +19,8 @@
 
 static write_op write_of(const node *n) { return (write_op)(n->attr.region.tape >> REGION_OP_SHIFT); }
 
+static view_op view_of(const node *n) { return (view_op)(n->attr.region.tape >> REGION_OP_SHIFT); }
+
 /* The op whose result a tensor took in place. */
 static node *op_behind(node *n)
 {
@@ -26,11 +29,32 @@ static node *op_behind(node *n)
     return n;
 }
 
-/* Whether n is a write to a base that PyTorch has as one function with the op in place of a view. */
-static bool is_op_of_part(const node *n)
+/* The op in place of a view, where n is a write to a base that PyTorch has as one function with it; else NULL. What
+ * writes to all of the base needs nothing of what was there. */
+static node *op_of_part(const node *n)
 {
-    return n->op == OP_update && write_of(n) == WRITE_through && n->edge[1] && n->edge[1]->op != OP_function &&
-           n->edge[1]->op != OP_output && n->edge[1]->op != OP_leaf;
+    const bool all = place_is_copy(n);
+    node *op = (all || n->op == OP_update) && write_of(n) == WRITE_through ? n->edge[all ? 0 : 1] : NULL;
+    return op && op->op != OP_function && op->op != OP_output && op->op != OP_leaf ? op : NULL;
+}
+
+/* The view that an op was done in place of. */
+static node *part_of(const node *op)
+{
+    node **edges = NULL;
+    int count = op->composed ? composed_edges(op, &edges) : 0;
+    node *part = count > 0 ? edges[0] : op->edge[0];
+    mem_free(edges);
+    return part;
+}
+
+/* What an op in place of a view has written to. */
+static node *base_of_part(const node *n, const node *op)
+{
+    node *base = n->op == OP_update ? n->edge[0] : part_of(op);
+    while (n->op != OP_update && base && base->op == OP_view && !place_is_copy(base))
+        base = base->edge[0];
+    return base;
 }
 
 static composed_way *ways_new(int count) { return mem_alloc_zero((size_t)(count ? count : 1) * sizeof(composed_way)); }
@@ -50,7 +74,7 @@ static node *before_cast(node *edge)
 static bool is_unseen(const node *n)
 {
     return n->op == OP_expand || composed_passes(n) ||
-           (n->op == OP_view && !place_is_copy(n) && n->attr.region.tape >> REGION_OP_SHIFT == VIEW_unseen);
+           (n->op == OP_view && !place_is_copy(n) && view_of(n) == VIEW_unseen);
 }
 
 static int ways_to(node *const *edges, int count, composed_way **out)
@@ -64,22 +88,68 @@ static int ways_to(node *const *edges, int count, composed_way **out)
 /* It has the base where the op had the view. */
 static int ways_of_part(const node *n, composed_way **out)
 {
-    node *op = n->edge[1], **edges = NULL;
+    node *op = op_of_part(n), **edges = NULL;
     node *const *own;
     int count = op->composed ? composed_edges(op, &edges) : place_edges(op, &own);
     count = count < 0 ? -1 : ways_to(edges ? edges : own, count, out);
     if (count > 0)
-        (*out)[0].place = n->edge[0];
+        (*out)[0].place = base_of_part(n, op);
     mem_free(edges); /* borrowed places */
     return count;
 }
 
-int shown_ways(node *place, int step, composed_way **out)
+static bool is_view_way(const composed_way *way)
+{
+    char name[64];
+    if (!way->step || !way->place)
+        return false;
+    if (way->place->in_view || !way->place->composed)
+        return !way->place->in_view;
+    composed_step_name(way->place, way->step, name);
+    return composed_is_view_name(name);
+}
+
+/* Where the only way of a function leads to; g, or NULL: a gradient of its result becomes that of what is there. */
+static int follow(composed_way *at, bk_tensor **g)
+{
+    composed_way *below = NULL;
+    bk_tensor **grads = NULL;
+    int count = g && *g ? shown_call(at->place, at->step, g, &below, &grads) : shown_ways(at->place, at->step, &below);
+    if (count == 1)
+        *at = (composed_way){ below[0].step, below[0].number, below[0].place, at->argument };
+    for (int k = 0; grads && k < count; k++)
+        if (count == 1) {
+            bk_release(*g);
+            *g = grads[k];
+        } else {
+            bk_release(grads[k]);
+        }
+    if (count >= 0) {
+        mem_free(grads);
+        mem_free(below);
+    }
+    return count == 1 ? 0 : -1;
+}
+
+/* The first way of a write goes past what it was a view of, as far as that is one of views. g: its gradient; or NULL.
+ */
+static void go_below_view(int count, composed_way *ways, bk_tensor **g)
+{
+    node *view = count > 0 && !ways[0].step ? shown_end(ways[0].place) : NULL;
+    composed_way at = { .place = view, .argument = view ? ways[0].argument : 0 };
+    bool more = view && (view->in_view || shown_is_inner_view(view));
+    while (more && follow(&at, g) == 0) {
+        ways[0] = at;
+        more = is_view_way(&at);
+    }
+}
+
+static int plain_ways(node *place, int step, composed_way **out)
 {
     if (place->composed)
         return composed_ways(place, step, out);
     node *const *edges, *n = op_behind(place);
-    if (is_op_of_part(n))
+    if (op_of_part(n))
         return ways_of_part(n, out);
     view_op ops[MAX_VIEW_STEPS];
     if (step + 1 < view_steps(n, ops)) {
@@ -94,6 +164,38 @@ int shown_ways(node *place, int step, composed_way **out)
     return ways_to(edges, count, out);
 }
 
+int shown_ways(node *place, int step, composed_way **out)
+{
+    if (place->in_view && !step) {
+        *out = ways_new(1);
+        if (*out)
+            **out = (composed_way){ .step = 1, .place = place };
+        return *out ? 1 : -1;
+    }
+    int count = plain_ways(place, place->in_view ? 0 : step, out);
+    const bool strided = place->op == OP_view && !place_is_copy(place) && view_of(place) == VIEW_as_strided;
+    if (place->in_view || (strided && place->edge[0]->in_view)) /* a view that was made anew, after a write */
+        go_below_view(count, *out, NULL);
+    return count;
+}
+
+bool shown_is_inner_view(const node *place)
+{
+    if (place->composed)
+        return composed_is_view(place);
+    if (place->op != OP_view || place_is_copy(place))
+        return false;
+    switch (view_of(place)) {
+    case VIEW_view:
+    case VIEW_reshape_alias:
+    case VIEW_permute:
+    case VIEW_transpose:
+    case VIEW_squeeze:
+    case VIEW_squeeze_dim: return true;
+    default: return false;
+    }
+}
+
 node *shown_end(node *place)
 {
     while (place && is_unseen(place))
@@ -101,7 +203,11 @@ node *shown_end(node *place)
     return place && place->op != OP_nowhere ? place : NULL;
 }
 
-int shown_results(const node *place) { return place->op == OP_function ? function_outputs(place) : 1; }
+int shown_results(const node *place)
+{
+    parts all;
+    return place->op == OP_function ? function_outputs(place) : parts_of(place, &all) ? all.count : 1;
+}
 
 static bool is_several_views(const node *place)
 {
@@ -113,7 +219,7 @@ bool shown_is_several(const node *place)
 {
     if (place->composed)
         return composed_work(place) >= 0;
-    return op_behind((node *)place) != place || is_op_of_part(place) || is_several_views(place);
+    return op_behind((node *)place) != place || op_of_part(place) || is_several_views(place);
 }
 
 bool shown_is_list(const node *place)
@@ -222,25 +328,15 @@ static int in_order_of_walk(excursion *e)
     return good ? 0 : -1;
 }
 
-/* The view that an op was done in place of. */
-static const node *part_of(const node *op)
-{
-    node **edges = NULL;
-    int count = op->composed ? composed_edges(op, &edges) : 0;
-    const node *part = count > 0 ? edges[0] : op->edge[0];
-    mem_free(edges);
-    return part;
-}
-
 static int call_plain(node *place, bk_tensor *const *gradients, const composed_way *ways, int count, bk_tensor **grads)
 {
     node *n = op_behind(place), **places = mem_alloc((size_t)(count + 1) * sizeof *places);
     excursion e = { .place = place, .since = n->sequence };
-    if (is_op_of_part(n)) {
-        const node *op = n->edge[1];
+    const node *op = op_of_part(n);
+    if (op) {
         e.since = op->sequence - (op->composed ? op->span : 0);
         e.part = part_of(op);
-        e.base = n->edge[0];
+        e.base = base_of_part(n, op);
     }
     for (int k = 0; places && k < count; k++)
         places[k] = ways[k].place;
@@ -361,9 +457,9 @@ static int call_one(node *place, int step, bk_tensor *g, const composed_way *way
                            : call_plain(place, &g, ways, count, grads);
 }
 
-int shown_call(node *place, int step, bk_tensor *const *gradients, composed_way **ways, bk_tensor ***grads)
+int shown_call_result(node *place, int step, bk_tensor *const *gradients, composed_way **ways, bk_tensor ***grads)
 {
-    int count = shown_ways(place, step, ways), status = count < 0 ? -1 : 0;
+    int count = plain_ways(place, step, ways), status = count < 0 ? -1 : 0;
     *grads = count < 0 ? NULL : mem_alloc_zero((size_t)(count + 1) * sizeof **grads);
     if (!*grads)
         status = -1;
@@ -380,4 +476,31 @@ int shown_call(node *place, int step, bk_tensor *const *gradients, composed_way 
     mem_free(*grads);
     mem_free(*ways);
     return -1;
+}
+
+/* Of a write in PyTorch's view of a result, the as_strided passes on what it is given. */
+static int call_in_view(node *place, int step, bk_tensor *const *gradients, composed_way **ways, bk_tensor ***grads)
+{
+    if (step) {
+        int count = shown_call_result(place, 0, gradients, ways, grads);
+        if (count > 0)
+            go_below_view(count, *ways, &(*grads)[0]);
+        return count;
+    }
+    int count = shown_ways(place, 0, ways);
+    *grads = count < 0 ? NULL : mem_alloc_zero(2 * sizeof **grads);
+    if (*grads)
+        (*grads)[0] = bk_retain(gradients[0]);
+    else if (count >= 0)
+        mem_free(*ways);
+    return *grads ? count : -1;
+}
+
+int shown_call(node *place, int step, bk_tensor *const *gradients, composed_way **ways, bk_tensor ***grads)
+{
+    parts all;
+    if (place->in_view)
+        return call_in_view(place, step, gradients, ways, grads);
+    return !step && parts_of(place, &all) ? parts_call(&all, place, gradients, ways, grads)
+                                          : shown_call_result(place, step, gradients, ways, grads);
 }

@@ -32,6 +32,9 @@ int excursion_send(excursion *e, const node *to, bk_tensor *g); /* g is borrowed
 
 /* Where step `step` of a place leads to; the count, or -1 when memory is out. *out is the caller's to free. */
 int shown_ways(node *place, int step, composed_way **out);
+/* Whether what was made at a place, and is no view here, is one of a result inside of its function in PyTorch. A write
+ * to it (node.in_view) is one to that result there, of which it is an as_strided then: step 1 is the write. */
+bool shown_is_inner_view(const node *place);
 /* The place that a way out leads to: operands that are repeated are no function of PyTorch's. NULL: nowhere. */
 node *shown_end(node *place);
 /* How many gradients it takes: one for each result. */
@@ -43,5 +46,7 @@ bool shown_is_list(const node *place);
 /* Calls it with the gradients of its results (NULL: none). Hooks do not run, saved values stay. The count of *ways and
  * *grads, -1: failed; each gradient is a reference of its own or NULL, both arrays are the caller's to free. */
 int shown_call(node *place, int step, bk_tensor *const *gradients, composed_way **ways, bk_tensor ***grads);
+/* The same with the gradient of the result alone that a place stands for, where the function has others, too. */
+int shown_call_result(node *place, int step, bk_tensor *const *gradients, composed_way **ways, bk_tensor ***grads);
 
 #endif

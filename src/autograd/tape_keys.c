@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "autograd/parts.h"
 #include "autograd/replay.h"
 #include "core/memory.h"
 #include "core/tensor.h"
@@ -133,7 +134,8 @@ static bool is_plain(const pass *p, int inner)
 {
     for (int i = 0; i < inner; i++) {
         const node *n = p->steps[i].node;
-        if (n->op == OP_function || n->op == OP_output || n->op == OP_leaf || n->extra || p->steps[i].asked)
+        if (parts_hooked || n->op == OP_function || n->op == OP_output || n->op == OP_leaf || n->extra ||
+            p->steps[i].asked)
             return false;
     }
     return true;

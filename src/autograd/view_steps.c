@@ -1,14 +1,14 @@
 /* view_steps.c: an index is taken apart into selects, slices and new dimensions, when somebody looks at it.
  *
  * The place of a view has its sizes and strides and those of what it is a view of, and knows what was done last and
- * (its span) what was done to the first eight dimensions: each is dropped (select), made (unsqueeze) or cut (slice), in
- * one step, or stays. Of a longer index, or a view by other means, it is the shortest way from one list of dimensions
- * to the other. */
+ * (its span) what was done to each dimension: it is dropped (select), made (unsqueeze) or cut (slice), in one step, or
+ * stays. Of a view by other means it is the shortest way from one list of dimensions to the other. */
 #include "autograd/view_steps.h"
 
 #include <string.h>
 
 #include "core/handle.h"
+#include "ops/view_lists.h"
 
 enum { FAR = 200, WIDTH = BK_MAX_NDIM + 1 };
 
@@ -109,12 +109,21 @@ static view_step step_of_change(const distances *d, const change *c, int i, int 
     return s;
 }
 
+/* What an index did, from the first dimension on. */
+static index_changes changes_of(const node *place)
+{
+    view_list list = place->span < VIEW_LISTS_FIRST ? (view_list){ 0 } : view_list_at(place->span);
+    if (list.count == 2)
+        return (index_changes)(uint64_t)list.v[1] << 64 | (uint64_t)list.v[0];
+    return place->span;
+}
+
 /* The steps as the index was written, the last first; 0: they are not known. */
-static int written_steps(const distances *d, uint32_t left, view_step out[static MAX_VIEW_STEPS])
+static int written_steps(const distances *d, index_changes left, view_step out[static MAX_VIEW_STEPS])
 {
     int i = 0, j = 0, n = 0;
     for (; i < d->view->ndim || j < d->whole->ndim; left >>= INDEX_BITS) {
-        const change *c = &changes[left & ((1U << INDEX_BITS) - 1)];
+        const change *c = &changes[(unsigned)left & ((1U << INDEX_BITS) - 1)];
         i += c->of_view;
         j += c->of_whole;
         if (i > d->view->ndim || j > d->whole->ndim || !fits(d, c, i, j))
@@ -135,7 +144,7 @@ static int find_steps(const node *place, view_step out[static MAX_VIEW_STEPS])
         return 1;
     distances d = { .view = place->layout, .whole = place->attr.region.layout };
     d.last = (view_op)(place->attr.region.tape >> REGION_OP_SHIFT);
-    int i = d.view->ndim, j = d.whole->ndim, n = place->composed ? 0 : written_steps(&d, place->span, out);
+    int i = d.view->ndim, j = d.whole->ndim, n = place->composed ? 0 : written_steps(&d, changes_of(place), out);
     if (n)
         return n;
     out[0] = (view_step){ .op = d.last, .of_whole = -1 };
@@ -158,6 +167,13 @@ bool view_is_part(const node *place)
                                                                : VIEW_view;
     return op == VIEW_split || op == VIEW_split_sizes || op == VIEW_unsafe_split || op == VIEW_unsafe_split_sizes ||
            op == VIEW_unbind;
+}
+
+int view_part(const node *place)
+{
+    view_op op = (view_op)(place->attr.region.tape >> REGION_OP_SHIFT);
+    bool listed = op == VIEW_split_sizes || op == VIEW_unsafe_split_sizes;
+    return listed ? view_list_at(place->span).number : (int)place->span;
 }
 
 int view_steps(const node *place, view_op out[static MAX_VIEW_STEPS])

@@ -8,8 +8,9 @@ enum { MAX_VIEW_STEPS = 2 * BK_MAX_NDIM };
 /* x[0, 1:] is a slice of a select in PyTorch. Writes what was done, the last first, and returns how many functions
  * that is; 1 for whatever is no index. */
 int view_steps(const node *place, view_op out[static MAX_VIEW_STEPS]);
-/* Whether a view is one of several made at once, whose number is its span. */
+/* Whether a view is one of several made at once, and which. */
 bool view_is_part(const node *place);
+int view_part(const node *place);
 /* The gradient of what the last of these functions before `step` gave, from that of its own result: by one of several.
  */
 bk_tensor *view_step_gradient(const node *place, int step, bk_tensor *g);

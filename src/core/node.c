@@ -8,6 +8,7 @@
 
 #include "autograd/function.h"
 #include "autograd/hooks.h"
+#include "autograd/parts.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/tensor.h"
@@ -126,6 +127,8 @@ static void unlink_node(node *n, node **work)
 {
     if (n->op == OP_output)
         function_output_gone(n);
+    if (parts_known && (n->composed || n->extra))
+        parts_forget(n);
     for (int k = 0; k < MAX_INPUTS; k++)
         drop(n->in[k], work);
     drop_edges(n->edge, MAX_INPUTS, work);

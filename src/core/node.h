@@ -190,7 +190,12 @@ typedef struct node {
     source_line line;
     uint32_t span; /* of `composed`: how many numbers of sequence before this one are that function's too; of another
                       view: which of several made at once it is */
+    uint32_t call : 31;   /* of a view that is one of several made at once, and of one of the results of a composed
+                             function: the same for all of them, and other than that of other calls */
+    uint32_t in_view : 1; /* a write to what is a view of a result inside of a function in PyTorch */
 } node;
+
+enum { CALL_MASK = INT32_MAX }; /* of node.call */
 
 /* For passes over many nodes, which are in no order that a processor could guess: asks for those to come. */
 enum { NODES_AHEAD = 8 };

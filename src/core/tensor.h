@@ -48,7 +48,8 @@ enum {
     TENSOR_DATA = 2,      /* PyTorch's .data, or a view of it: the tape is not to know of writes through it */
     TENSOR_PART = 4,      /* a view that was made a leaf: it may become a view again (tensor_rejoin) */
     TENSOR_INFERENCE = 8, /* made in inference mode: not to be written outside of it, nor read by a gradient */
-    TENSOR_BESIDE = 16    /* made as a view of `from`, but off the tape: shares no track with it */
+    TENSOR_BESIDE = 16,   /* made as a view of `from`, but off the tape: shares no track with it */
+    TENSOR_TURNED = 32    /* a place of it has had the turn that made_at stands for */
 };
 
 /* What made a view, and what PyTorch calls the gradient of that. */
@@ -87,12 +88,14 @@ typedef enum view_op {
 
 /* What an index did to dimensions, the first in the lowest bits; 0 for all that were not told. */
 enum { INDEX_KEEP, INDEX_SLICE, INDEX_SELECT, INDEX_NEW, INDEX_BITS = 2 };
+__extension__ typedef unsigned __int128 index_changes;
 
 struct bk_tensor {
     int32_t refs;
     uint8_t flags;
     uint8_t made_by; /* view_op, of a view */
-    uint16_t part;   /* of one of several views made at once: which; of an index: INDEX_... of each dimension */
+    uint16_t part;   /* of one of several views made at once: which (view_lists.h); of an index: INDEX_... of each
+                        dimension (the same, of long ones) */
     cell *cell;
     track *track; /* NULL: on no tape and not shared with a differentiable view */
     const layout *layout;
@@ -104,7 +107,7 @@ struct bk_tensor {
     node *own_edge_place;      /* the track's place when it was made */
     uint32_t own_edge_version; /* the cell's then: a write that counts gives a view a new place, as in PyTorch */
     uint32_t made_version;     /* the cell's when the view was made */
-    uint64_t made_at;          /* the sequence of nodes then, which its first place takes; 0: taken */
+    uint64_t made_at;          /* the sequence of nodes then, which its first place takes */
     track *keeps;              /* a view that keeps its gradient: a track of its own, which holds it. NULL: none */
     struct bk_tensor *from; /* the tensor off whose tape, or else the view, that this is a view of (owned); NULL: it is
                                a view of what its track stands for, or none */
@@ -187,6 +190,9 @@ int tensor_become(bk_tensor *t, const bk_tensor *view);
 /* What PyTorch calls the gradient function of t: "AddBackward0"; NULL for a leaf and for what needs no gradient. */
 const char *tensor_grad_name(const bk_tensor *t);
 const char *place_grad_name(const node *n);
+/* The same of a place that is looked at from above: what was written to in PyTorch's view of a result is an as_strided
+ * of what that has become. */
+const char *place_shown_name(const node *n);
 /* What PyTorch calls the gradient of a view that was made so. */
 const char *view_grad_name(view_op op);
 /* One reference less. */

@@ -18,6 +18,7 @@
 #include "core/lock.h"
 #include "core/scope.h"
 #include "graph/log.h"
+#include "ops/view_lists.h"
 
 freelist track_records = { 0 };
 HOT_THREAD_LOCAL uint8_t born;
@@ -323,9 +324,35 @@ static int64_t view_tape(const bk_tensor *t)
 static void take_turn(bk_tensor *t, node *n)
 {
     bool then = t->flags & TENSOR_VIEW && t->made_version == t->cell->version;
-    if (then && t->made_at > n->edge[0]->sequence)
+    if (then && !(t->flags & TENSOR_TURNED) && t->made_at > n->edge[0]->sequence)
         n->sequence = t->made_at;
-    t->made_at = 0;
+    t->flags |= TENSOR_TURNED;
+}
+
+/* How many numbers of the sequence the parts before this one took: tensor_alias gives one to each, but two to one of no
+ * elements. */
+static uint32_t taken_before(const bk_tensor *t)
+{
+    const layout *l = t->layout;
+    bool listed = t->made_by == VIEW_split_sizes || t->made_by == VIEW_unsafe_split_sizes;
+    view_list list = listed ? view_list_at(t->part) : (view_list){ .number = t->part };
+    if (!list.v)
+        return (uint32_t)list.number * (1 + (l->numel == 0));
+    int empty = 0;
+    for (int d = 0; d < l->ndim && l->numel == 0; d++)
+        empty += l->sizes[d] == 0;
+    const bool all = empty > (list.v[list.number] == 0); /* in another dimension */
+    uint32_t taken = 0;
+    for (int k = 0; k < list.number; k++)
+        taken += 1 + (all || list.v[k] == 0);
+    return taken;
+}
+
+/* Which of several views t is, if it is one of several. */
+static void name_part(const bk_tensor *t, node *n)
+{
+    n->span = t->part;
+    n->call = (t->made_at - taken_before(t) * (1 + !!t->apart)) & CALL_MASK;
 }
 
 /* The view's node, made anew when the cell or the place on the tape has moved since the last read, or a flush has taken
@@ -345,7 +372,7 @@ static node *see(bk_tensor *t, node *place)
         return NULL;
     if (place) {
         n->attr.region.tape = view_tape(t);
-        n->span = t->part;
+        name_part(t, n);
         next_sequence += may_go_straight(t);
         take_turn(t, n);
     }
@@ -387,7 +414,7 @@ static node *view_edge(bk_tensor *t, node *place, const layout *whole, const lay
         node_release(lost);
     if (!n)
         return NULL;
-    n->span = t->part;
+    name_part(t, n);
     next_sequence += may_go_straight(t);
     take_turn(t, n);
     edge_keep(t, n, place);
@@ -617,12 +644,14 @@ bool tensor_leave_behind(bk_tensor *t)
     was->made_by = t->made_by;
     was->made_version = t->made_version;
     was->made_at = t->made_at;
+    was->flags |= t->flags & TENSOR_TURNED;
     was->apart = t->apart;
     was->apart_offset = t->apart_offset;
     edge_keep(was, node_retain(edge), place);
     t->from = bk_retain(was);
     t->made_version = t->cell->version;
     t->made_at = next_sequence++;
+    t->flags &= (uint8_t)~TENSOR_TURNED;
     return true;
 }
 
@@ -704,11 +733,13 @@ const char *place_grad_name(const node *n)
     return copy && op == WRITE_part ? place_grad_name(n->edge[0]) : write_names[op];
 }
 
+const char *place_shown_name(const node *n) { return n->in_view ? view_names[VIEW_as_strided] : place_grad_name(n); }
+
 const char *tensor_grad_name(const bk_tensor *t)
 {
     if (bk_is_leaf(t))
         return NULL;
     bool view = t->flags & TENSOR_VIEW || !is_extent(t);
     const node *place = view ? tensor_edge(t) : t->track->place;
-    return place ? place_grad_name(place) : view_names[view_maker(t)];
+    return place ? place_shown_name(place) : view_names[view_maker(t)];
 }

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "autograd/shown.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -169,6 +170,15 @@ static track *track_written(bk_tensor *t)
     return tensor_track(t);
 }
 
+/* A write moves the track. */
+static void move_written(track *k, node *moved)
+{
+    const node *old = k->place;
+    if (old && (old->in_view || ((old->composed || old->op == OP_view) && shown_is_inner_view(old))))
+        moved->in_view = 1;
+    track_move(k, moved);
+}
+
 int tensor_set_place(bk_tensor *t, node *place)
 {
     bool first = !t->track; /* t is all that it will stand for */
@@ -181,7 +191,7 @@ int tensor_set_place(bk_tensor *t, node *place)
     node *moved = k ? update_edge(t, k->place, place, false, false) : NULL;
     if (!moved)
         return -1;
-    track_move(k, moved);
+    move_written(k, moved);
     node_release(moved);
     return 0;
 }
@@ -252,9 +262,9 @@ static int write(bk_tensor *t, operand value, bool add, bool over)
             node_release(n);
             return -1;
         }
-        if (!over && t->flags & TENSOR_VIEW && moved->op == OP_update)
+        if (!over && t->flags & TENSOR_VIEW && (moved->op == OP_update || place_is_copy(moved)))
             moved->attr.region.tape = WRITE_through << REGION_OP_SHIFT;
-        track_move(t->track, moved);
+        move_written(t->track, moved);
         node_release(moved);
     }
     return take_value(t, n);
@@ -427,7 +437,7 @@ int tensor_move(bk_tensor *t, node *n)
             node_release(n);
             return -1;
         }
-        track_move(t->track, n);
+        move_written(t->track, n);
     }
     return take_value(t, n);
 }

@@ -195,7 +195,7 @@ bk_tensor *bk_conv(const bk_tensor *x, const bk_tensor *weight, const bk_tensor 
         return scope_return(NULL);
     bk_tensor *padded = pad_both(x, n, padding);
     bk_tensor *y = padded ? conv_padded(padded, weight, bias, stride, dilation, groups) : NULL;
-    return scope_return(y && added ? bk_squeeze(y, 0) : y);
+    return scope_return(y && added ? tensor_as_own_taped(bk_squeeze(y, 0)) : y);
 }
 
 /* x with step - 1 zeros after every element but the last of each spatial dimension. */
@@ -273,5 +273,5 @@ bk_tensor *bk_conv_transpose(const bk_tensor *x, const bk_tensor *weight, const 
     }
     bk_tensor *wide = bk_pad(spread(x, n, stride), n, pads, 0), *turned = turned_weight(weight, groups);
     bk_tensor *y = wide && turned ? conv_padded(wide, turned, bias, ones, dilation, groups) : NULL;
-    return scope_return(y && added ? bk_squeeze(y, 0) : y);
+    return scope_return(y && added ? tensor_as_own_taped(bk_squeeze(y, 0)) : y);
 }

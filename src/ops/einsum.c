@@ -16,6 +16,7 @@
 #include "core/lock.h"
 #include "core/memory.h"
 #include "core/scope.h"
+#include "ops/einsum_form.h"
 #include "ops/products.h"
 
 enum { LETTERS = 52, LABELS = LETTERS + BK_MAX_NDIM, ELLIPSIS = -1, MAX_TERM = 64 };
@@ -34,7 +35,8 @@ typedef struct part {
     const bk_tensor *t;
     int8_t label[BK_MAX_NDIM]; /* of each dimension */
     label_set set;
-    bool contracted, turned; /* by a product of matrices; of which the second operand was the first factor */
+    bool contracted;             /* by a product of matrices */
+    char order[EINSUM_MOST + 1]; /* the operands that a walk from it comes to, a digit each, where there are few */
 } part;
 
 typedef struct sum {
@@ -46,7 +48,6 @@ typedef struct sum {
     int ellipsis; /* dimensions under the longest one */
     part *parts;
     int count;
-    int dims; /* of an operand that is alone, one for each label */
 } sum;
 
 static label_set bit(int label) { return (label_set)1 << label; }
@@ -267,7 +268,8 @@ static bool make_part(sum *s, const bk_tensor *t, const term *written, int opera
         p->set |= bit(label[d]);
         stride[at] += l->strides[d];
     }
-    s->dims = n;
+    if (operand < EINSUM_MOST)
+        p->order[0] = (char)('0' + operand);
     const layout *once = layout_get(n, size, stride);
     p->t = once == l ? tensor_same(t) : once ? made_by(tensor_view_of(t, once, t->offset), VIEW_permute) : NULL;
     return p->t != NULL;
@@ -480,6 +482,12 @@ static bk_tensor *as_matrices(const sum *s, const part *p, axes batch, axes rows
     return bk_reshape(arrange(p, order, n), ndim, sizes);
 }
 
+static void join_orders(const part *a, const part *b, part *out)
+{
+    if (strlen(a->order) + strlen(b->order) < sizeof out->order)
+        strcat(strcpy(out->order, a->order), b->order);
+}
+
 /* The matrices' rows are what only a has, their columns what only b has. */
 static bool contract(const sum *s, const part *a, const part *b, label_set keep, part *out)
 {
@@ -488,7 +496,7 @@ static bool contract(const sum *s, const part *a, const part *b, label_set keep,
     axes rows = axes_of(s, a->set & ~b->set), columns = axes_of(s, b->set & ~a->set);
     if (rows.count && columns.count &&
         s->position[(int)rows.labels[0]] > s->position[(int)columns.labels[columns.count - 1]])
-        return out->turned = true, contract(s, b, a, keep, out); /* the output's own order */
+        return join_orders(b, a, out), contract(s, b, a, keep, out); /* the output's own order */
     const bk_tensor *x = as_matrices(s, a, batch, rows, inner), *y = as_matrices(s, b, batch, inner, columns);
     if (!x || !y || !check_product_dtype(x, y))
         return false;
@@ -531,6 +539,8 @@ static bool join(sum *s, int i, int j)
     bool good = !(both & ~rest)                   ? multiply(s, a, b, &out)
                 : a->set == b->set && both & rest ? multiply_and_sum(s, a, b, rest, &out)
                                                   : contract(s, a, b, rest, &out);
+    if (!out.order[0])
+        join_orders(a, b, &out);
     *a = out;
     s->parts[j] = s->parts[--s->count];
     return good;
@@ -556,59 +566,18 @@ static bk_tensor *evaluate(sum *s)
     return result->layout == s->parts[0].t->layout ? tensor_same(s->parts[0].t) : tensor_as_own(result);
 }
 
-/* Whether two operands are multiplied as matrices to PyTorch, too, without sums before: labels that are summed over are
- * both operands', and no label is twice in one. made[]: how many dimensions PyTorch makes in each operand. */
-static bool is_product(const sum *s, const term *terms, bk_tensor *const *tensors, int made[static 2])
+/* Under the names of PyTorch's functions for it. */
+static bk_tensor *shown(bk_tensor *t, const sum *s, const char *equation, const term *terms, bk_tensor *const *tensors,
+                        int count, uint64_t start)
 {
-    label_set sets[2] = { 0 };
-    for (int i = 0; i < 2; i++) {
-        int8_t label[BK_MAX_NDIM];
-        spread_labels(&terms[i], tensors[i]->layout->ndim, label);
-        for (int d = 0; d < tensors[i]->layout->ndim; d++) {
-            if (sets[i] & bit(label[d]) || tensors[i]->layout->sizes[d] != s->size[(int)label[d]])
-                return false;
-            sets[i] |= bit(label[d]);
-        }
+    einsum_call c = { .equation = equation, .count = count, .output = s->output, .output_count = s->output_count };
+    for (int i = 0; i < count; i++) {
+        c.of[i].layout = tensors[i]->layout;
+        spread_labels(&terms[i], tensors[i]->layout->ndim, c.of[i].label);
     }
-    if ((sets[0] ^ sets[1]) & ~s->output_set)
-        return false;
-    for (label_set summed = sets[0] & ~s->output_set; summed; summed &= summed - 1)
-        if (s->size[first_of(summed)] == 1)
-            return false;
-    for (int i = 0; i < 2; i++) {
-        made[i] = 0;
-        for (label_set alone = sets[!i] & ~sets[i]; alone; alone &= alone - 1)
-            made[i]++;
-    }
-    return true;
-}
-
-/* PyTorch puts the dimensions that it sums over last. */
-static bk_tensor *shown_sum(bk_tensor *t, const sum *s, const term *terms, bk_tensor *const *tensors, uint64_t start)
-{
-    static int row;
-    (void)terms;
-    const bk_tensor *x = tensors[0];
-    const bool summed = x->layout->ndim == s->dims && s->dims > s->output_count; /* no label is there twice */
-    return summed ? composed_as(t, "_einsum_sum", &row, start, &x, 1) : t;
-}
-
-/* Under the name of PyTorch's functions for it. */
-static bk_tensor *shown_product(bk_tensor *t, const sum *s, const term *terms, bk_tensor *const *tensors,
-                                uint64_t start)
-{
-    enum { MOST = 4 };
-    static int rows[2][MOST][MOST];
-    int made[2];
-    const part *p = &s->parts[0];
-    if (!t || !p->contracted || !is_product(s, terms, tensors, made) || made[0] >= MOST || made[1] >= MOST)
-        return t;
-    int *row = &rows[p->turned][made[0]][made[1]];
-    char name[48] = "";
-    if (!*row)
-        snprintf(name, sizeof name, "_einsum_%s%d%d", p->turned ? "turned_" : "", made[0], made[1]);
-    const bk_tensor *of[] = { tensors[p->turned], tensors[!p->turned] };
-    return composed_as(t, name, row, start, of, 2);
+    memcpy(c.order, s->parts[0].order, sizeof c.order);
+    int form = strlen(c.order) == (size_t)count ? einsum_form(&c) : -1;
+    return form < 0 ? t : composed_as_form(t, form, start, (const bk_tensor *const *)tensors, c.order);
 }
 
 bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count)
@@ -626,8 +595,8 @@ bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count)
     term *terms = mem_alloc_zero((size_t)count * sizeof *terms);
     if (s.parts && terms && read_equation(&s, equation, tensors, count, terms))
         result = evaluate(&s);
-    if (result && count <= 2 && tensor_tracked(result))
-        result = (count == 1 ? shown_sum : shown_product)(result, &s, terms, tensors, start);
+    if (result && count <= EINSUM_MOST && tensor_tracked(result))
+        result = shown(result, &s, equation, terms, tensors, count, start);
     mem_free(s.parts);
     mem_free(terms);
     result = scope_return(result);

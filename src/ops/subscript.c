@@ -14,6 +14,7 @@
 #include "ops/index.h"
 #include "ops/numbers.h"
 #include "ops/read.h"
+#include "ops/view_lists.h"
 
 enum { ITEM_ROOM = 2 * BK_MAX_NDIM };
 
@@ -28,9 +29,9 @@ typedef struct subscript {
     const layout *from;
     int ndim, at; /* dimensions made so far; the next of `from` */
     int64_t sizes[ITEM_ROOM], strides[ITEM_ROOM], offset;
-    view_op last;     /* what PyTorch would have done last to make the view */
-    int items;        /* dimensions kept, cut, dropped and made so far */
-    uint64_t changes; /* INDEX_... of each, the first lowest */
+    view_op last;          /* what PyTorch would have done last to make the view */
+    int items;             /* dimensions kept, cut, dropped and made so far */
+    index_changes changes; /* INDEX_... of each, the first lowest */
     pick picks[ITEM_ROOM];
     int pick_count;
 } subscript;
@@ -51,7 +52,7 @@ static int dims_used(const bk_index *item)
 /* --- the view
  * ------------------------------------------------------------------------------------------------------------ */
 
-static void note_change(subscript *s, int item, uint64_t change) { s->changes |= change << INDEX_BITS * item; }
+static void note_change(subscript *s, int item, index_changes change) { s->changes |= change << INDEX_BITS * item; }
 
 static int keep_dims(subscript *s, int count)
 {
@@ -198,7 +199,9 @@ static bk_tensor *open_view(subscript *s, const bk_tensor *x, const bk_index *it
     if (keep_dims(s, s->from->ndim - s->at) < 0)
         return NULL;
     const layout *l = layout_get(s->ndim, s->sizes, s->strides);
-    const int64_t known = s->changes > UINT16_MAX ? 0 : (int64_t)s->changes;
+    int known = (int)(s->changes & (VIEW_LISTS_FIRST - 1));
+    if (s->changes >= VIEW_LISTS_FIRST)
+        known = view_list_for(x, (int64_t[]){ (int64_t)s->changes, (int64_t)(s->changes >> 64) }, 2);
     bk_tensor *v = l ? made_as_part(tensor_view_of(x, l, x->offset + s->offset), s->last, known) : NULL;
     subscript again;
     return v && tensor_shares(x) ? apart_close(v, open_view(&again, apart_open(x), items, count)) : v;

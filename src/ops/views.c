@@ -6,6 +6,7 @@
 #include "core/scope.h"
 #include "ops/elementwise.h"
 #include "ops/read.h"
+#include "ops/view_lists.h"
 
 static bk_tensor *alias(const bk_tensor *t, int ndim, const int64_t *sizes, const int64_t *strides, int64_t offset)
 {
@@ -214,6 +215,16 @@ static void release_all(bk_tensor **out, int count)
         scope_drop(out[k]);
 }
 
+int view_list_for(const bk_tensor *t, const int64_t *sizes, int count)
+{
+    if (!tensor_tracked(t) || !grad_enabled())
+        return 0;
+    lock_take();
+    int first = view_list_keep(sizes, count);
+    lock_give();
+    return first;
+}
+
 int bk_split_sizes(const bk_tensor *t, int count, const int64_t *sizes, int dim, bk_tensor **out)
 {
     if (!t)
@@ -239,8 +250,9 @@ int bk_split_sizes(const bk_tensor *t, int count, const int64_t *sizes, int dim,
                          "at dimension %d), but got split_sizes=%s",
                          (long long)size, dim, sizes_text(count < 8 ? count : 8, sizes, text));
     int64_t at = 0;
+    int first = view_list_for(t, sizes, count);
     for (int k = 0; k < count; at += sizes[k++]) {
-        out[k] = made_as_part(bk_slice(t, d, at, at + sizes[k], 1), VIEW_split_sizes, k);
+        out[k] = made_as_part(bk_slice(t, d, at, at + sizes[k], 1), VIEW_split_sizes, first + k);
         if (!out[k]) {
             release_all(out, k);
             return -1;

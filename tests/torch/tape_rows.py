@@ -1012,3 +1012,64 @@ TREES_LIKE_PYTORCH = [
     "T.nn.TransformerEncoderLayer(4,2,8,dropout=0.)(R(3,1,4))",
     "T.nn.TransformerDecoderLayer(4,2,8)(R(3,1,4),R(2,1,4))",
 ]
+
+# What is a view of a result inside of its function in PyTorch, or none, and is written to.
+WRITTEN = [
+    "T.einsum('ij,jk->ik',x,z)",
+    "T.einsum('ij,kj->ki',x,z)",
+    "T.einsum('bij,bjk->bik',R(2,3,3),R(2,3,3))",
+    "T.einsum('ij,ij->',x,z)",
+    "T.einsum('ij->i',x)",
+    "T.tensordot(x,z,1)",
+    "T.tensordot(x,z,2)",
+    "T.tensordot(R(2,3,3),z,([1],[0]))",
+    "T.inner(x,z)",
+    "T.linalg.multi_dot([x,z])",
+    "T.linalg.multi_dot([x,z,x])",
+    "T.linalg.multi_dot([x[0],z,x[0]])",
+    "T.chain_matmul(x,z,x)",
+    "T.cov(x)",
+    "F.bilinear(x,z,R(2,3,3))",
+    "F.instance_norm(R(2,3,4))",
+    "F.instance_norm(R(2,3,4),weight=z[0],bias=z[1])",
+    "T.nn.InstanceNorm1d(3)(R(3,4))",
+    "F.linear(R(2,2,3),x)",
+    "F.linear(R(2,2,3),x,z[0])",
+    "F.linear(x[0],z,x[0])",
+    "F.linear(x[0],z)",
+    "F.linear(R(2,2,2,3),x,z[0])",
+    "T.nn.Linear(3,2)(R(2,2,3))",
+    "F.conv1d(x,R(2,3,2))",
+    "F.max_pool1d(x[None],2)",
+    "F.max_pool1d(x,2)",
+    "F.avg_pool1d(x,2)",
+    "F.adaptive_avg_pool1d(x[None],2)",
+    "F.adaptive_avg_pool1d(x,1)",
+    "F.adaptive_max_pool1d(x[None],2)",
+    "F.lp_pool1d(x[None],2,2)",
+    "T.nn.LSTM(3,2)(x)[0]",
+    "T.nn.LSTM(3,2)(x)[1][0]",
+    "T.nn.LSTM(3,2)(x[None])[0]",
+    "T.nn.LSTM(3,2,2)(x[None])[0]",
+    "T.nn.LSTM(3,2,bidirectional=True)(x[None])[0]",
+    "T.nn.LSTM(3,2,batch_first=True)(x[None])[0]",
+    "(x*1).view(3,3)",
+    "(x*1).squeeze()",
+    "(x*1)[:]",
+    "(x*1).t().t()",
+]
+WRITES = [
+    "[y:={}, y.mul_(2), y][-1]",
+    "[y:={}, y.add_(s), y][-1]",
+    "[y:={}, y.relu_(), y.add_(1), y][-1]",
+    "[y:={}, y.masked_fill_(y.detach()>0,2.), y][-1]",
+    "[y:={}, y.zero_(), y][-1]",
+]
+WRITES_OF_PARTS = [
+    "[y:={}, y[...,:1].mul_(s), y][-1]",
+    "[y:={}, v:=y[...,:1], v.mul_(2), v][-1]",
+    "[y:={}, SET(y,(...,0),s), y][-1]",
+]
+WITHOUT_PARTS = ("->'", "tensordot(x,z,2)", "multi_dot([x[0],z,x[0]])")  # of no dimensions
+TREES_LIKE_PYTORCH += [w.format(e) for e in WRITTEN for w in WRITES]
+TREES_LIKE_PYTORCH += [w.format(e) for e in WRITTEN if not any(n in e for n in WITHOUT_PARTS) for w in WRITES_OF_PARTS]

@@ -18,6 +18,7 @@ def grad_fn(m, expression):
         "T": m,
         "F": m.nn.functional,
         "x": (m.arange(9.0).reshape(3, 3) * 0.3 - 1 + m.eye(3)).requires_grad_(),
+        "z": (m.arange(9.0).reshape(3, 3).flip(0) * 0.2 + 0.3).requires_grad_(),
         "i": m.tensor([0, 1]),
         "i3": m.tensor([0, 1, 2]),
         "ii": m.tensor([[0, 1, 2], [2, 1, 0]]),
@@ -250,3 +251,65 @@ def test_views_of_a_repeated_tensor_follow_what_is_written_to_it():
         (y.sum() + part.sum()).backward()
         gradients.append(y.grad.tolist())
     assert gradients[0] == gradients[1] == [1, 1, 1, 1, 1, 2, 1, 1]
+
+
+SIZES = dict(zip("abcdeijkl", (2, 3, 4, 2, 1, 3, 4, 2, 5)))
+EQUATIONS = """
+ij,jk->ik ij,kj->ki i,j->ij i,j->ji ij,ij->ij ij,ij->i ij,ij->j ij,ij-> ij,j->i ij,j->ij ij,i->ij ij,k->ik
+ij,kl->ik ij,kl->il ij,kl-> i,i-> i,j-> abc,acd->abd abc,acd->bad abc,cb->a abc,cd->abd abc,abc->c abc,ab->c
+ij->i ij->j ij->ji ij-> ii ii->i iij->j iij->ij iji->j iij->ji ii,i->i ii,ij->j iij,j->i ij,jk,kl->il
+ij,jk,kl->li ij,ij,ij->ij i,j,k->ijk ij,jk,kl,la->ia ij,j,j->i ij,jk,ki-> i,i,i-> ei,ei->i ei,ij->ej ej,ej->
+ae,be->ab ij,jk abi,abj->ij abi,baj->ij ab,cd->abcd ab,cd->dcba ab,ab,cd->cd abcd,cd->ab abcd,dcba->a
+ij,ik,il->jkl e,e->e e,i->i i,ij,j-> ...ij,...jk->...ik ...ij,jk->...ik i...,i...->... ...i,...i->...
+...,...->... ...ij->...ji ...ii->...i ...->
+"""
+
+
+def summed(m, equation, reached, turned):
+    """The functions of an einsum of ones; reached: bit k, the k-th operand wants gradients."""
+    operands = []
+    for k, term in enumerate(equation.split("->")[0].split(",")):
+        sizes = [SIZES[c] for c in term.replace("...", "cd")]
+        t = m.ones(*sizes[::-1] if turned else sizes, requires_grad=bool(reached >> k & 1))
+        operands.append(t.permute(*range(len(sizes))[::-1]) if turned else t)
+    return tree(m.einsum(equation, *operands).grad_fn)
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["row-major", "turned"])
+@pytest.mark.parametrize("equation", EQUATIONS.split())
+def test_an_einsum_leads_through_the_functions_that_pytorch_has(equation, turned):
+    for reached in range(1, 1 << len(equation.split("->")[0].split(","))):
+        assert summed(SUT, equation, reached, turned) == summed(REF, equation, reached, turned), reached
+
+
+@pytest.mark.parametrize("equation", ["ij,jk,kl->il", "i,j,k->ijk", "ij,j,j->i", "ii->i", "iij,j->i", "ij,kl->ik"])
+def test_the_gradients_of_an_einsum_and_hooks_around_it(equation):
+    def program(m):
+        operands = []
+        for term in equation.split("->")[0].split(","):
+            sizes = [SIZES[c] for c in term]
+            t = m.linspace(0.1, 1.0, int(m.tensor(sizes).prod())).reshape(sizes)
+            operands.append(t.requires_grad_())
+        y, log = m.einsum(equation, *operands), []
+        y.register_hook(lambda g: log.append(g.tolist()))
+        y.grad_fn.register_prehook(lambda gs: log.append([g.tolist() for g in gs]))
+        (y * 2).sum().backward()
+        return log, [t.grad.tolist() for t in operands]
+
+    ours, theirs = program(SUT), program(REF)
+    assert ours[0] == theirs[0]
+    for a, b in zip(ours[1], theirs[1]):
+        assert SUT.allclose(SUT.tensor(a), SUT.tensor(b), rtol=1e-4)
+
+
+LONG = """:,:,:,:,:,:,:,:,0; :,:,:,:,:,:,:,0:1,None,0; ...,None,0,None,0:1
+None,None,None,None,None,None,None,None,None,0""".replace("\n", "; ")
+
+
+@pytest.mark.parametrize("index", LONG.split("; "))
+def test_an_index_of_many_items_is_taken_apart_as_it_was_written(index):
+    def program(m):
+        x = m.zeros(1, 1, 2, 1, 1, 1, 3, 1, 1, 1, requires_grad=True)
+        return tree(eval(f"x[{index}]", {"x": x}).grad_fn)
+
+    assert program(SUT) == program(REF)
