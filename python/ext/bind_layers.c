@@ -293,12 +293,13 @@ static PyObject *py_steps(const arg *a)
 {
     const bool whole = a[3].b;
     const int64_t sizes[] = { a[1].i, a[2].i, bk_sizes(a[0].tensor)[1] };
+    bk_scope_push();
     bk_tensor *v = bk_view(a[0].tensor, 3, sizes);
     if (whole)
         v = made_by(v, VIEW_unseen);
     else if (grad_enabled())
         layer_mark_steps(v, a[0].tensor);
-    return py_wrap(tensor_as_own_taped(v));
+    return py_wrap(scope_return(tensor_as_own_taped(v)));
 }
 
 /* (steps, batch, features) as (batch, steps, features), which PyTorch makes of them in place. */
@@ -307,8 +308,9 @@ static PyObject *py_turned(const arg *a)
     static int row;
     const uint64_t start = next_sequence;
     const bk_tensor *x = a[0].tensor;
+    bk_scope_push();
     bk_tensor *t = composed_as(bk_transpose(x, 0, 1), "transpose_", &row, start, &x, 1);
-    return py_wrap(tensor_as_own_taped(t));
+    return py_wrap(scope_return(tensor_as_own_taped(t)));
 }
 
 /* --- attention and initial values ------------------------------------------------------------------------------------

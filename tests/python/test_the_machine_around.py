@@ -133,6 +133,34 @@ def repeat(fn, times=4):
     return [fn(k) for k in range(times)]
 
 
+LAYERS = {
+    "RNN": lambda nn: nn.RNN(4, 3),
+    "GRU, batch first": lambda nn: nn.GRU(4, 3, batch_first=True),
+    "LSTM, both ways": lambda nn: nn.LSTM(4, 3, bidirectional=True),
+    "LSTM with projections": lambda nn: nn.LSTM(4, 3, proj_size=2),
+    "Linear": lambda nn: nn.Linear(4, 3),
+    "MaxPool1d": lambda nn: nn.MaxPool1d(2),
+    "Conv1d": lambda nn: nn.Conv1d(2, 3, 2),
+}
+
+
+@pytest.mark.skipif(MODULE == "torch", reason="PyTorch does not say what it holds")
+@pytest.mark.parametrize("name", LAYERS)
+def test_nothing_is_left_of_what_a_layer_has_returned(torch, name):
+    layer, x = LAYERS[name](torch.nn), torch.ones(5, 2, 4, requires_grad=True)
+
+    def step():
+        result = layer(x)
+        (result[0] if isinstance(result, tuple) else result).sum().backward()
+        return torch._C.info()["memory in use"]
+
+    step()
+    before = step()
+    for _ in range(20):
+        after = step()
+    assert after == before
+
+
 def test_plan_cache_is_not_fooled_by_constants(torch):
     def step(k):
         x = torch.ones(3)
