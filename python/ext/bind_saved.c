@@ -100,9 +100,19 @@ static int pack_value(node *n, int slot, PyObject *list)
     return status;
 }
 
-static int pack_node(node *n)
+/* The values of n that are packed, a bit for each; numbers stay where they are, as in PyTorch. */
+static uint8_t values_packed(const node *n)
 {
     uint8_t needs = n->op == OP_function ? 0 : place_values_read(n);
+    for (int slot = 0; slot < MAX_INPUTS; slot++)
+        if (n->in[slot] && n->in[slot]->flags & NODE_CONSTANT)
+            needs &= (uint8_t)~(1U << slot);
+    return needs;
+}
+
+static int pack_node(node *n)
+{
+    const uint8_t needs = values_packed(n);
     PyObject *list = needs ? PyList_New(0) : NULL;
     int status = needs && !list ? -1 : 0;
     for (int slot = 0; status == 0 && slot <= MAX_INPUTS; slot++)

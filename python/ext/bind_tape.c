@@ -286,9 +286,10 @@ static int note_induced(const node *n)
         inductions.v = v;
         inductions.capacity = capacity;
     }
-    induced one = { start, next_sequence, n->sequence, n->line, name_of_place(n) };
-    inductions.v[inductions.count++] = one;
-    return one.name ? 0 : -1;
+    PyObject *name = name_of_place(n);
+    if (name)
+        inductions.v[inductions.count++] = (induced){ start, next_sequence, n->sequence, n->line, name };
+    return name ? 0 : -1;
 }
 
 /* What recorded this number of sequence; NULL: nobody knows. */

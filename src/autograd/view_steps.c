@@ -1,9 +1,9 @@
 /* view_steps.c: an index is taken apart into selects, slices and new dimensions, when somebody looks at it.
  *
  * The place of a view has its sizes and strides and those of what it is a view of, and knows what was done last and
- * (its span) what was done to the first eight dimensions: each is dropped (select), made (unsqueeze) or cut (slice), in
- * one step, or stays. Of a longer index, or a view by other means, it is the shortest way from one list of dimensions
- * to the other. */
+ * (its span) what was done to the first sixteen dimensions: each is dropped (select), made (unsqueeze) or cut (slice),
+ * in one step, or stays. Of a longer index, or a view by other means, it is the shortest way from one list of
+ * dimensions to the other. */
 #include "autograd/view_steps.h"
 
 #include <string.h>
@@ -215,7 +215,7 @@ void view_step_numbers(const node *place, int step, int64_t out[static 4])
     out[3] = s->step;
 }
 
-int view_step_sizes(const node *place, int step, int64_t out[static BK_MAX_NDIM])
+int view_step_sizes(const node *place, int step, int64_t out[static MAX_VIEW_STEPS])
 {
     view_step steps[MAX_VIEW_STEPS];
     const layout *whole = place->attr.region.layout;

@@ -94,7 +94,7 @@ struct bk_tensor {
     int32_t refs;
     uint8_t flags;
     uint8_t made_by; /* view_op, of a view */
-    uint16_t part;   /* of one of several views made at once: which; of an index: INDEX_... of each dimension */
+    uint32_t part;   /* of one of several views made at once: which; of an index: INDEX_... of each dimension */
     cell *cell;
     track *track; /* NULL: on no tape and not shared with a differentiable view */
     const layout *layout;
@@ -175,7 +175,7 @@ static inline bk_tensor *made_by(bk_tensor *v, view_op op)
 static inline bk_tensor *made_as_part(bk_tensor *v, view_op op, int64_t part)
 {
     if (v)
-        v->part = (uint16_t)part;
+        v->part = (uint32_t)part;
     return made_by(v, op);
 }
 /* Elements of t share memory, yet each has a gradient of its own, which strides cannot tell apart. So a view of t also

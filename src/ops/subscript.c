@@ -51,7 +51,11 @@ static int dims_used(const bk_index *item)
 /* --- the view
  * ------------------------------------------------------------------------------------------------------------ */
 
-static void note_change(subscript *s, int item, uint64_t change) { s->changes |= change << INDEX_BITS * item; }
+/* What is done to a later one is more than anybody is told of. */
+static void note_change(subscript *s, int item, uint64_t change)
+{
+    s->changes |= item < 64 / INDEX_BITS ? change << INDEX_BITS * item : UINT64_MAX;
+}
 
 static int keep_dims(subscript *s, int count)
 {
@@ -198,7 +202,7 @@ static bk_tensor *open_view(subscript *s, const bk_tensor *x, const bk_index *it
     if (keep_dims(s, s->from->ndim - s->at) < 0)
         return NULL;
     const layout *l = layout_get(s->ndim, s->sizes, s->strides);
-    const int64_t known = s->changes > UINT16_MAX ? 0 : (int64_t)s->changes;
+    const int64_t known = s->changes > UINT32_MAX ? 0 : (int64_t)s->changes;
     bk_tensor *v = l ? made_as_part(tensor_view_of(x, l, x->offset + s->offset), s->last, known) : NULL;
     subscript again;
     return v && tensor_shares(x) ? apart_close(v, open_view(&again, apart_open(x), items, count)) : v;

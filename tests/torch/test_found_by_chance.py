@@ -693,3 +693,16 @@ def test_a_write_to_a_view_without_elements_sends_its_gradient_past_the_view(par
 
     ours, theirs = both(run)
     assert ours == theirs
+
+
+@pytest.mark.parametrize("leaf", [False, True])
+@pytest.mark.parametrize("std", ["float32", "float64"])
+@pytest.mark.parametrize("mean", ["float32", "float64"])
+def test_what_is_drawn_around_a_mean_has_its_dtype(mean, std, leaf):
+    def run(module):
+        of = module.zeros(3, dtype=getattr(module, mean), requires_grad=leaf)
+        t = module.normal(of, module.ones(2, 3, dtype=getattr(module, std), requires_grad=leaf))
+        return str(t.dtype).split(".")[-1], t.shape, t.requires_grad
+
+    ours, theirs = both(run)
+    assert ours == theirs
