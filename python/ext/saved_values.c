@@ -34,6 +34,7 @@ static const saved_row rows[] = {
     { "MaskedFillBackward0", "mask=a" },
     { "ClampMinBackward0", "min=B self=a" },
     { "ClampMaxBackward0", "max=B self=a" },
+    { "HardtanhBackward0", "max_val=C min_val=B self=a" },
     { "LerpBackward0", "weight=C" },
     { "EluBackward0", "alpha=B input_scale=1 scale=1 self=a" },
     { "SoftplusBackward0", "beta=B self=a threshold=C" },

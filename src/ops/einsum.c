@@ -37,6 +37,12 @@ typedef struct part {
     bool contracted, turned; /* by a product of matrices; of which the second operand was the first factor */
 } part;
 
+/* The labels of an operand, and those of dimensions of size 1; whether one is there twice. */
+typedef struct operand_labels {
+    label_set all, ones;
+    bool twice;
+} operand_labels;
+
 typedef struct sum {
     int64_t size[LABELS];
     int position[LABELS]; /* in the output; labels that it does not have come after, in their own order */
@@ -46,7 +52,7 @@ typedef struct sum {
     int ellipsis; /* dimensions under the longest one */
     part *parts;
     int count;
-    int dims; /* of an operand that is alone, one for each label */
+    operand_labels of[2]; /* the first operands */
 } sum;
 
 static label_set bit(int label) { return (label_set)1 << label; }
@@ -54,6 +60,11 @@ static int first_of(label_set set)
 {
     const uint64_t low = (uint64_t)set;
     return low ? __builtin_ctzll(low) : 64 + __builtin_ctzll((uint64_t)(set >> 64));
+}
+
+static int size_of(label_set set)
+{
+    return __builtin_popcountll((uint64_t)set) + __builtin_popcountll((uint64_t)(set >> 64));
 }
 
 /* --- reading the equation --------------------------------------------------------------------------------------------
@@ -240,6 +251,7 @@ static bool make_part(sum *s, const bk_tensor *t, const term *written, int opera
     const layout *l = t->layout;
     int8_t label[BK_MAX_NDIM];
     int64_t size[BK_MAX_NDIM], stride[BK_MAX_NDIM];
+    operand_labels labels = { 0 };
     int n = 0;
     spread_labels(written, l->ndim, label);
     for (int d = 0; d < l->ndim; d++) {
@@ -254,6 +266,9 @@ static bool make_part(sum *s, const bk_tensor *t, const term *written, int opera
                    false;
         if (!note_size(s, label[d], l->sizes[d], operand, d))
             return false;
+        labels.twice |= same < d;
+        labels.all |= bit(label[d]);
+        labels.ones |= l->sizes[d] == 1 ? bit(label[d]) : 0;
         if (l->sizes[d] == 1 && !alone)
             continue;
         int at = 0;
@@ -267,7 +282,8 @@ static bool make_part(sum *s, const bk_tensor *t, const term *written, int opera
         p->set |= bit(label[d]);
         stride[at] += l->strides[d];
     }
-    s->dims = n;
+    if (operand < 2)
+        s->of[operand] = labels;
     const layout *once = layout_get(n, size, stride);
     p->t = once == l ? tensor_same(t) : once ? made_by(tensor_view_of(t, once, t->offset), VIEW_permute) : NULL;
     return p->t != NULL;
@@ -558,50 +574,34 @@ static bk_tensor *evaluate(sum *s)
 
 /* Whether two operands are multiplied as matrices to PyTorch, too, without sums before: labels that are summed over are
  * both operands', and no label is twice in one. made[]: how many dimensions PyTorch makes in each operand. */
-static bool is_product(const sum *s, const term *terms, bk_tensor *const *tensors, int made[static 2])
+static bool is_product(const sum *s, int made[static 2])
 {
-    label_set sets[2] = { 0 };
-    for (int i = 0; i < 2; i++) {
-        int8_t label[BK_MAX_NDIM];
-        spread_labels(&terms[i], tensors[i]->layout->ndim, label);
-        for (int d = 0; d < tensors[i]->layout->ndim; d++) {
-            if (sets[i] & bit(label[d]) || tensors[i]->layout->sizes[d] != s->size[(int)label[d]])
-                return false;
-            sets[i] |= bit(label[d]);
-        }
-    }
-    if ((sets[0] ^ sets[1]) & ~s->output_set)
+    const operand_labels *a = &s->of[0], *b = &s->of[1];
+    const label_set repeated = (a->ones & b->all & ~b->ones) | (b->ones & a->all & ~a->ones);
+    if (a->twice || b->twice || repeated || ((a->all ^ b->all) | a->ones | b->ones) & ~s->output_set)
         return false;
-    for (label_set summed = sets[0] & ~s->output_set; summed; summed &= summed - 1)
-        if (s->size[first_of(summed)] == 1)
-            return false;
-    for (int i = 0; i < 2; i++) {
-        made[i] = 0;
-        for (label_set alone = sets[!i] & ~sets[i]; alone; alone &= alone - 1)
-            made[i]++;
-    }
+    made[0] = size_of(b->all & ~a->all);
+    made[1] = size_of(a->all & ~b->all);
     return true;
 }
 
 /* PyTorch puts the dimensions that it sums over last. */
-static bk_tensor *shown_sum(bk_tensor *t, const sum *s, const term *terms, bk_tensor *const *tensors, uint64_t start)
+static bk_tensor *shown_sum(bk_tensor *t, const sum *s, bk_tensor *const *tensors, uint64_t start)
 {
     static int row;
-    (void)terms;
     const bk_tensor *x = tensors[0];
-    const bool summed = x->layout->ndim == s->dims && s->dims > s->output_count; /* no label is there twice */
+    const bool summed = !s->of[0].twice && x->layout->ndim > s->output_count;
     return summed ? composed_as(t, "_einsum_sum", &row, start, &x, 1) : t;
 }
 
 /* Under the name of PyTorch's functions for it. */
-static bk_tensor *shown_product(bk_tensor *t, const sum *s, const term *terms, bk_tensor *const *tensors,
-                                uint64_t start)
+static bk_tensor *shown_product(bk_tensor *t, const sum *s, bk_tensor *const *tensors, uint64_t start)
 {
     enum { MOST = 4 };
     static int rows[2][MOST][MOST];
     int made[2];
     const part *p = &s->parts[0];
-    if (!t || !p->contracted || !is_product(s, terms, tensors, made) || made[0] >= MOST || made[1] >= MOST)
+    if (!t || !p->contracted || !is_product(s, made) || made[0] >= MOST || made[1] >= MOST)
         return t;
     int *row = &rows[p->turned][made[0]][made[1]];
     char name[48] = "";
@@ -627,7 +627,7 @@ bk_tensor *bk_einsum(const char *equation, bk_tensor *const *tensors, int count)
     if (s.parts && terms && read_equation(&s, equation, tensors, count, terms))
         result = evaluate(&s);
     if (result && count <= 2 && tensor_tracked(result))
-        result = (count == 1 ? shown_sum : shown_product)(result, &s, terms, tensors, start);
+        result = (count == 1 ? shown_sum : shown_product)(result, &s, tensors, start);
     mem_free(s.parts);
     mem_free(terms);
     result = scope_return(result);

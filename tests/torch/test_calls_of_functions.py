@@ -390,7 +390,7 @@ x.narrow(0,1,1)
 x.flip(0); x.masked_fill(m,0.); T.where(m,x,z); x.clamp(0.1,0.5); x.clamp(min=0.2); x.clamp(max=2); x.tril(); x.triu(1)
 x.softmax(1); x.log_softmax(0); F.relu(x); F.leaky_relu(x,0.2); F.softplus(x); F.silu(x); T.lerp(x,z,0.3); T.atan2(x,z)
 T.maximum(x,z); T.bmm(x[None],z[None]); x.t(); -x; x.clone(); x.sigmoid(); x[1,2:]; x[:2,None,1]; x.clamp_min(0.2)
-x.clamp_max(2); F.elu(x,1.5)"""
+x.clamp_max(2); F.elu(x,1.5); F.hardtanh(x,-0.5,2); F.relu6(x)"""
 
 
 def saved(fn):
