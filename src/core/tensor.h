@@ -231,6 +231,9 @@ int tensor_check_leaf(const bk_tensor *t);
 void tensor_count_write(bk_tensor *t);
 /* t, which a function has made by writing to it: those who get it have a new tensor, at version 0. NULL gives NULL. */
 bk_tensor *tensor_finished(bk_tensor *t);
+/* t, which a function has made and PyTorch's by so many writes, which those who get it can count: no fewer than there
+ * were. NULL gives NULL. */
+bk_tensor *tensor_written_often(bk_tensor *t, uint32_t times);
 /* The tape node where t's gradient goes, NULL when t needs none. Borrowed. */
 node *tensor_edge(const bk_tensor *t);
 static inline bool tensor_whole(const bk_tensor *t) { return t->layout == t->cell->value->layout && t->offset == 0; }
