@@ -47,6 +47,8 @@ bk_tensor *act_hardtanh(const bk_tensor *x, operand lo, operand hi)
         if (tensor_dtype(x) == BK_UINT8 && (lo.i < 0 || hi.i < 0))
             return error_null(BK_RUNTIME_ERROR, "cannot do hardtanh on an unsigned type with negative limits");
     }
+    if (number_check(lo, tensor_dtype(x)) < 0 || number_check(hi, tensor_dtype(x)) < 0)
+        return NULL;
     bk_scope_push();
     operand in;
     return scope_return(laid_like(operand_of(x, &in) ? ew_apply(EW_cut, (operand[]){ in, lo, hi }) : NULL, x));
