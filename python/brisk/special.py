@@ -57,6 +57,7 @@ from brisk._missing import finder
 from brisk._out import fill as _fill
 from brisk._tail import mvlgamma as multigammaln  # noqa: F401
 from brisk.autograd import Function
+from brisk.autograd.function import Function
 
 __all__ = [
     "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t", "chebyshev_polynomial_u",
@@ -75,15 +76,24 @@ def _floating(x):
     return x if x.is_floating_point() else x.to(_C.get_default_dtype())
 
 
-@_looks_like("entr")
+class _SpecialEntrBackward0(Function):
+    """PyTorch's gradient is that of x log(x) wherever x is: infinite at 0, and nan below."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        inside = _C.where(x == 0, _C.zeros_like(x), -x * x.log())
+        return _C.where(x < 0, _C.full_like(x, -math.inf), inside)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * (-x.log() - 1)
+
+
 def entr(input, *, out=None):
     """-x log(x): 0 at 0, and minus infinity below."""
-    x = _floating(input)
-    zero = x == 0
-    above = _C.where(zero, 1, x)
-    at_0 = _C.where(zero, x + 0, 1).sqrt()  # 0, not -0, with an infinite slope
-    inside = _C.where(zero, at_0, -above * above.log())
-    return _fill("special_entr", out, _C.where(x < 0, _C.full_like(x, -math.inf), inside))
+    return _fill("special_entr", out, _SpecialEntrBackward0.apply(_floating(input)))
 
 
 @_looks_like("ndtr")

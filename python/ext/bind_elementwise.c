@@ -79,7 +79,7 @@ const size_t elementwise_row_count = sizeof elementwise_rows / sizeof *elementwi
  * ask with hasattr, and classes derived from Tensor have attributes of these names. */
 /* clang-format off */
 static const char *const no_names[] = {
-    "celu", "celu_", "cube", "cube_", "elu", "elu_", "gelu", "gelu_", "gelu_slope", "gelu_slope_", "gelu_tanh", "gelu_tanh_", "hardsigmoid",
+    "celu", "celu_", "cube", "cube_", "cut", "cut_", "elu", "elu_", "gelu", "gelu_", "gelu_slope", "gelu_slope_", "gelu_tanh", "gelu_tanh_", "hardsigmoid",
     "hardsigmoid_", "hardswish", "hardswish_", "isfinite_", "isinf_", "isnan_", "isneginf_", "isposinf_",
     "leaky_relu", "leaky_relu_", "logsigmoid", "logsigmoid_", "mish", "mish_", "signbit_", "silu", "silu_",
     "softsign", "softsign_", "trigamma", "trigamma_", "tanh_backward", "tanh_backward_", "sigmoid_backward",

@@ -271,7 +271,9 @@ static bk_tensor *drawn_for(bk_tensor *drawn, const bk_tensor *first, const bk_t
         if (!of[i] || !tensor_tracked(of[i]))
             continue;
         never = never ? never : bk_scalar(0, BK_BOOL);
-        bk_tensor *t = never ? bk_where(never, of[i], drawn) : NULL;
+        bk_tensor *alike = bk_to(of[i], tensor_dtype(drawn)); /* of a mean and a deviation, one may be wider */
+        bk_tensor *t = never && alike ? bk_where(never, alike, drawn) : NULL;
+        bk_release(alike);
         bk_release(drawn);
         drawn = t;
     }

@@ -138,9 +138,19 @@ static int pack_value(PyObject *packer, node *n, int slot, PyObject *list)
     return status;
 }
 
-static int pack_node(PyObject *packer, node *n)
+/* The values of n that are packed, a bit for each; numbers stay where they are, as in PyTorch. */
+static uint8_t values_packed(const node *n)
 {
     uint8_t needs = n->op == OP_function ? 0 : place_values_read(n);
+    for (int slot = 0; slot < MAX_INPUTS; slot++)
+        if (n->in[slot] && n->in[slot]->flags & NODE_CONSTANT)
+            needs &= (uint8_t)~(1U << slot);
+    return needs;
+}
+
+static int pack_node(PyObject *packer, node *n)
+{
+    const uint8_t needs = values_packed(n);
     if (!needs)
         return 0;
     PyObject *list = PyList_New(0);

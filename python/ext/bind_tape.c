@@ -147,6 +147,12 @@ static PyObject *py_finished(const arg *a)
     return Py_NewRef(a[0].object);
 }
 
+static PyObject *py_written_often(const arg *a)
+{
+    tensor_written_often(a[0].tensor, (uint32_t)a[1].i);
+    return Py_NewRef(a[0].object);
+}
+
 static PyObject *py_pass_number(const arg *a)
 {
     (void)a;
@@ -214,9 +220,10 @@ static int note_induced(const node *n)
         inductions.v = v;
         inductions.capacity = capacity;
     }
-    induced one = { start, next_sequence, n->sequence, n->line, name_of_place(n) };
-    inductions.v[inductions.count++] = one;
-    return one.name ? 0 : -1;
+    PyObject *name = name_of_place(n);
+    if (name)
+        inductions.v[inductions.count++] = (induced){ start, next_sequence, n->sequence, n->line, name };
+    return name ? 0 : -1;
 }
 
 /* What recorded this number of sequence; NULL: nobody knows. */
@@ -379,6 +386,7 @@ const binding tape_rows[] = {
     { AS_FUNCTION, "_stand_in(Tensor self)", py_stand_in_for, NULL },
     { AS_FUNCTION, "_increment_version(Tensor self)", py_increment_version, NULL },
     { AS_FUNCTION, "_finished(Tensor self)", py_finished, NULL },
+    { AS_FUNCTION, "_written_often(Tensor self, int times)", py_written_often, NULL },
     { AS_FUNCTION, "_pass_number()", py_pass_number, NULL },
     { AS_FUNCTION, "_pass_reaches(Tensor self)", py_pass_reaches, NULL },
     { AS_FUNCTION, "_tape_position()", py_tape_position, NULL },

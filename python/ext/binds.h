@@ -107,7 +107,7 @@ int py_unpack_slots(void *list, bk_tensor *slots[static MAX_INPUTS + 1]);
 PyObject *py_stand_in(node *place, int number);
 /* The attribute _saved_... of a step of a place (NULL without an error: it has none), and the names of all. */
 PyObject *py_saved_attribute(const node *n, int step, const char *name);
-int py_saved_names(const node *n, PyObject *list);
+int py_saved_names(const node *n, int step, PyObject *list);
 
 /* bind_function.c: autograd.Function */
 int function_init(PyObject *module);

@@ -164,13 +164,18 @@ static PyObject *mark_non_differentiable(PyObject *self, PyObject *args)
     return keep_args(&((context *)self)->non_differentiable, args);
 }
 
+static int set_materialize(PyObject *self, PyObject *value, void *unused)
+{
+    (void)unused;
+    int on = value ? PyObject_IsTrue(value) : 1;
+    if (on >= 0)
+        ((context *)self)->materialize = on;
+    return on < 0 ? -1 : 0;
+}
+
 static PyObject *set_materialize_grads(PyObject *self, PyObject *value)
 {
-    int on = PyObject_IsTrue(value);
-    if (on < 0)
-        return NULL;
-    ((context *)self)->materialize = on;
-    Py_RETURN_NONE;
+    return set_materialize(self, value, NULL) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *get_needs_input_grad(PyObject *self, void *unused)
@@ -197,12 +202,6 @@ static PyObject *get_marked(PyObject *self, void *dirty)
     const context *c = (context *)self;
     PyObject *marked = dirty ? c->dirty : c->non_differentiable;
     return Py_NewRef(marked ? marked : Py_None);
-}
-
-static PyObject *get_materialize(PyObject *self, void *unused)
-{
-    (void)unused;
-    return PyBool_FromLong(((context *)self)->materialize);
 }
 
 /* --- saved tensors
@@ -472,7 +471,7 @@ PyGetSetDef context_attributes[] = {
       NULL },
     { "dirty_tensors", get_marked, NULL, "What mark_dirty was given, or None.", (void *)1 },
     { "non_differentiable", get_marked, NULL, "What mark_non_differentiable was given, or None.", NULL },
-    { "materialize_grads", get_materialize, NULL, "What set_materialize_grads has set.", NULL },
+    { "materialize_grads", NULL, set_materialize, "The same as set_materialize_grads: to be set, not read.", NULL },
     { "__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };

@@ -91,18 +91,25 @@ static bool is_own_function(const node *place)
     return own[0] == '_' && end && !end[strlen("Backward0")];
 }
 
+/* Whether it is that of a user's class. */
+static bool is_custom(const node *place)
+{
+    return place->op == OP_function && !is_own_function(place) && py_function_context(place);
+}
+
 /* A place that a tensor names otherwise than its op does (a view's) is known by that name. */
 static PyTypeObject *type_of(const node *place, const char *name)
 {
     if (place->op != OP_function)
         return type_named(name ? name : place_shown_name(place), place->op == OP_leaf, BUILT_IN);
-    char backward[200];
     const char *own = function_name(place);
-    if (is_own_function(place))
-        return type_named(own + 1, false, BUILT_IN);
-    bool python = py_function_context(place); /* else it is a C program's, under the name it gave */
-    snprintf(backward, sizeof backward, "%s%s", own, python ? "Backward" : "");
-    return type_named(backward, false, python ? CUSTOM : BUILT_IN);
+    if (!is_custom(place)) /* a C program's has the name it gave */
+        return type_named(own + is_own_function(place), false, BUILT_IN);
+    PyObject *backward = PyUnicode_FromFormat("%sBackward", own);
+    const char *text = backward ? PyUnicode_AsUTF8(backward) : NULL;
+    PyTypeObject *type = text ? type_named(text, false, CUSTOM) : NULL;
+    Py_XDECREF(backward);
+    return type;
 }
 
 /* What tells a function from others, while it lives: a place and a step of it, or what several places are results of.
@@ -279,7 +286,7 @@ static PyObject *grad_fn_name(PyObject *self, PyObject *unused)
 static PyObject *grad_fn_repr(PyObject *self)
 {
     const grad_fn *f = (grad_fn *)self;
-    const char *module = f->place->op == OP_function ? "torch.autograd.function." : "";
+    const char *module = is_custom(f->place) ? "torch.autograd.function." : "";
     return PyUnicode_FromFormat("<%s%s object at %p>", module, f->name, (void *)self);
 }
 
@@ -355,10 +362,12 @@ static PyObject *gradients_tuple(bk_tensor **grads, composed_way *ways, int coun
     PyObject *all = PyTuple_New(count);
     for (int k = 0; k < count; k++) {
         PyObject *g = grads[k] ? py_wrap(grads[k]) : Py_NewRef(Py_None);
-        if (all && g)
+        if (all && g) {
             PyTuple_SET_ITEM(all, k, g);
-        else
+        } else {
+            Py_XDECREF(g);
             Py_CLEAR(all);
+        }
     }
     mem_free(grads);
     mem_free(ways);
@@ -371,7 +380,7 @@ static PyObject *gradients_tuple(bk_tensor **grads, composed_way *ways, int coun
 static PyObject *grad_fn_call(PyObject *self, PyObject *args, PyObject *named)
 {
     const grad_fn *f = (grad_fn *)self;
-    if (f->place->op == OP_function && py_function_context(f->place) && !is_own_function(f->place))
+    if (is_custom(f->place))
         return PyErr_Format(PyExc_TypeError, "'%s' object is not callable", f->name);
     if (named && PyDict_GET_SIZE(named)) {
         PyErr_SetString(PyExc_TypeError, "keyword arguments are not supported");
@@ -419,7 +428,7 @@ static PyObject *grad_fn_class(PyObject *self, void *unused)
 {
     (void)unused;
     const node *n = ((grad_fn *)self)->place;
-    PyObject *ctx = n->op == OP_function && !is_own_function(n) ? py_function_context(n) : NULL;
+    PyObject *ctx = is_custom(n) ? py_function_context(n) : NULL;
     return Py_NewRef((PyObject *)Py_TYPE(ctx ? ctx : self));
 }
 
@@ -485,7 +494,7 @@ static PyObject *grad_fn_dir(PyObject *self, PyObject *unused)
     PyObject *names = PyObject_CallMethod((PyObject *)&PyBaseObject_Type, "__dir__", "O", self);
     PyObject *list = names ? PySequence_List(names) : NULL, *more = ctx ? PyObject_Dir(ctx) : NULL;
     Py_XDECREF(names);
-    if (list && py_saved_names(n, list) < 0)
+    if (list && py_saved_names(n, ((grad_fn *)self)->step, list) < 0)
         Py_CLEAR(list);
     if (list && more && PyList_SetSlice(list, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX, more) < 0)
         Py_CLEAR(list);

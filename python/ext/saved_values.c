@@ -34,8 +34,11 @@ static const saved_row rows[] = {
     { "PowBackward1", "exponent=b result=r self=a" },
     { "PowBackward2", "exponent=b result=r self=A" },
     { "MaskedFillBackward0", "mask=a" },
+    { "ClampMinBackward0", "min=B self=a" },
+    { "ClampMaxBackward0", "max=B self=a" },
+    { "HardtanhBackward0", "max_val=C min_val=B self=a" },
     { "LerpBackward0", "weight=C" },
-    { "EluBackward0", "alpha=B self=a" },
+    { "EluBackward0", "alpha=B input_scale=1 scale=1 self=a" },
     { "SoftplusBackward0", "beta=B self=a threshold=C" },
     { "BmmBackward0", "mat2=b self=a" },
     { "ViewBackward0", "self_sym_sizes=w" },
@@ -109,26 +112,36 @@ static bool is_one_record(const node *n)
 
 static bool has_name(const saved_row *row, const char *name) { return name && strcmp(row->name, name) == 0; }
 
-/* The first row that fits. A function that is called otherwise than its record, which is no elementwise one, and has no
- * row shows nothing. */
-static const char *find_row(const node *n, const char *otherwise)
+/* The first row that fits either name; NULL: none. */
+static const char *row_of(const char *shown, const char *op)
 {
-    bool renamed = n->composed && composed_name(n) && n->op >= EW_COUNT;
-    const char *shown = place_grad_name(n), *op = renamed ? NULL : op_get(n->op)->name;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (has_name(&rows[i], shown) || has_name(&rows[i], op))
             return rows[i].attributes;
-    return renamed ? "" : otherwise;
+    return NULL;
 }
 
 /* The names of operands; what the gradient does not read is not there. */
 static const char BY_OPERANDS[] = "other=b result=r self=a value=c";
 
-static const char *attributes_of(const node *n)
+/* Of a function that is a step of an index. */
+static const char *attributes_of_step(const node *n, int step)
 {
-    if (!is_one_record(n) || n->in_view)
+    view_op ops[MAX_VIEW_STEPS];
+    const char *row = !n->composed && step < view_steps(n, ops) ? row_of(view_grad_name(ops[step]), NULL) : NULL;
+    return row ? row : "";
+}
+
+/* A function that is called otherwise than its record, which is no elementwise one, and has no row shows nothing. */
+static const char *attributes_of(const node *n, int step)
+{
+    if (!is_one_record(n) || n->in_view || place_is_copy(n))
         return "";
-    return place_is_copy(n) ? "" : find_row(n, BY_OPERANDS);
+    if (step)
+        return attributes_of_step(n, step);
+    const bool renamed = n->composed && composed_name(n) && n->op >= EW_COUNT;
+    const char *row = row_of(place_grad_name(n), renamed ? NULL : op_get(n->op)->name);
+    return row ? row : renamed ? "" : BY_OPERANDS;
 }
 
 /* --- numbers -------------------------------------------------------------------------------------------------------
@@ -203,7 +216,7 @@ static PyObject *view_number(const node *n, int step, char letter)
 
 static PyObject *view_sizes(const node *n, int step)
 {
-    int64_t sizes[BK_MAX_NDIM];
+    int64_t sizes[MAX_VIEW_STEPS];
     int ndim = view_step_sizes(n, step, sizes);
     return numbers(sizes, ndim);
 }
@@ -272,7 +285,8 @@ static PyObject *packed_value(const hooks *h, const node *n, int k)
 static PyObject *saved_value(const node *n, int k)
 {
     const hooks *h = n->extra;
-    if (h && h->lists[HOOK_PACKED])
+    const bool number = k < RESULT && n->in[k] && n->in[k]->flags & NODE_CONSTANT; /* which no hook was given */
+    if (h && h->lists[HOOK_PACKED] && !number)
         return packed_value(h, n, k);
     if (n->flags & NODE_FREED || (k < RESULT && !n->in[k]))
         return py_refuse_freed();
@@ -319,7 +333,7 @@ static const char PREFIX[] = "_saved_";
 
 PyObject *py_saved_attribute(const node *n, int step, const char *name)
 {
-    const char *row = strncmp(name, PREFIX, strlen(PREFIX)) == 0 ? attributes_of(n) : "";
+    const char *row = strncmp(name, PREFIX, strlen(PREFIX)) == 0 ? attributes_of(n, step) : "";
     for (const char *at = row, *end; *at; at = *end ? end + 1 : end) {
         size_t length = strcspn(at, "=");
         end = at + length + 2;
@@ -330,10 +344,10 @@ PyObject *py_saved_attribute(const node *n, int step, const char *name)
     return NULL;
 }
 
-int py_saved_names(const node *n, PyObject *list)
+int py_saved_names(const node *n, int step, PyObject *list)
 {
     int status = 0;
-    const char *row = attributes_of(n);
+    const char *row = attributes_of(n, step);
     for (const char *at = row, *end; status == 0 && *at; at = *end ? end + 1 : end) {
         size_t length = strcspn(at, "=");
         end = at + length + 2;

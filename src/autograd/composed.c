@@ -83,19 +83,26 @@ static int row_of_part(const composed *row)
 }
 
 /* A part that was written to in place is a view of its base after the write, as in PyTorch. */
-void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached)
+static void mark_view(node *place, int number, uint64_t start, uint8_t reached)
 {
-    lock_take();
-    node *place = tensor_tracked(t) ? tensor_edge(t) : NULL;
-    bool view = place && place->op == OP_view && !place_is_copy(place);
-    node *base = view ? place->edge[0] : NULL, *inside = inside_write(base, start);
-    int of_part = base && !inside && base->sequence >= start ? row_of_part(&composed_rows[number]) : -1;
+    node *base = place->edge[0], *inside = inside_write(base, start);
+    int of_part = !inside && base->sequence >= start ? row_of_part(&composed_rows[number]) : -1;
     if (of_part >= 0)
         mark(base, of_part, start, reached);
     else
         mark(inside ? inside : place, number, start, reached);
     if (inside && inside->composed == number + 1 && is_in_place(&composed_rows[number]) && base->op == OP_update)
         base->attr.region.tape = (base->attr.region.tape & REGION_FRESH) | WRITE_through << REGION_OP_SHIFT;
+}
+
+void composed_mark(bk_tensor *t, int number, uint64_t start, uint8_t reached)
+{
+    lock_take();
+    node *place = tensor_tracked(t) ? tensor_edge(t) : NULL;
+    if (place && place->op == OP_view && !place_is_copy(place))
+        mark_view(place, number, start, reached);
+    else
+        mark(place, number, start, reached);
     lock_give();
 }
 

@@ -231,7 +231,7 @@ void view_step_numbers(const node *place, int step, int64_t out[static 4])
     out[3] = s->step;
 }
 
-int view_step_sizes(const node *place, int step, int64_t out[static BK_MAX_NDIM])
+int view_step_sizes(const node *place, int step, int64_t out[static MAX_VIEW_STEPS])
 {
     view_step steps[MAX_VIEW_STEPS];
     const layout *whole = place->attr.region.layout;

@@ -16,8 +16,8 @@ int view_part(const node *place);
 bk_tensor *view_step_gradient(const node *place, int step, bk_tensor *g);
 /* What a select, slice or unsqueeze was called with: dimension, start, end (the largest number where it goes to the
  * end) and step. */
-/* The sizes of what it was called on; how many. */
-int view_step_sizes(const node *place, int step, int64_t out[static BK_MAX_NDIM]);
 void view_step_numbers(const node *place, int step, int64_t out[static 4]);
+/* The sizes of what it was called on; how many: dimensions may be made before others are dropped. */
+int view_step_sizes(const node *place, int step, int64_t out[static MAX_VIEW_STEPS]);
 
 #endif

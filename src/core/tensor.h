@@ -94,7 +94,7 @@ struct bk_tensor {
     int32_t refs;
     uint8_t flags;
     uint8_t made_by; /* view_op, of a view */
-    uint16_t part;   /* of one of several views made at once: which (view_lists.h); of an index: INDEX_... of each
+    uint32_t part;   /* of one of several views made at once: which (view_lists.h); of an index: INDEX_... of each
                         dimension (the same, of long ones) */
     cell *cell;
     track *track; /* NULL: on no tape and not shared with a differentiable view */
@@ -176,7 +176,7 @@ static inline bk_tensor *made_by(bk_tensor *v, view_op op)
 static inline bk_tensor *made_as_part(bk_tensor *v, view_op op, int64_t part)
 {
     if (v)
-        v->part = (uint16_t)part;
+        v->part = (uint32_t)part;
     return made_by(v, op);
 }
 /* Elements of t share memory, yet each has a gradient of its own, which strides cannot tell apart. So a view of t also
@@ -235,6 +235,9 @@ int tensor_check_leaf(const bk_tensor *t);
 void tensor_count_write(bk_tensor *t);
 /* t, which a function has made by writing to it: those who get it have a new tensor, at version 0. NULL gives NULL. */
 bk_tensor *tensor_finished(bk_tensor *t);
+/* t, which a function has made and PyTorch's by so many writes, which those who get it can count: no fewer than there
+ * were. NULL gives NULL. */
+bk_tensor *tensor_written_often(bk_tensor *t, uint32_t times);
 /* The tape node where t's gradient goes, NULL when t needs none. Borrowed. */
 node *tensor_edge(const bk_tensor *t);
 static inline bool tensor_whole(const bk_tensor *t) { return t->layout == t->cell->value->layout && t->offset == 0; }

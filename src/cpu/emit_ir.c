@@ -267,6 +267,7 @@ static const ir_row float_rows[EW_COUNT] = {
     [EW_fmin] = row_fmin,
     [EW_fmax] = row_fmax,
     [EW_clamp] = row_clamp,
+    [EW_cut] = row_clamp,
     [EW_clamp_min] = row_clamp_min,
     [EW_clamp_max] = row_clamp_max,
     [EW_eq] = row_eq,

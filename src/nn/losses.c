@@ -79,24 +79,15 @@ bk_tensor *bk_l1_loss(const bk_tensor *x, const bk_tensor *target, bk_reduction 
     return leave(reduced(bk_abs(bk_sub(x, target)), reduction));
 }
 
-/* d between the bounds, else the bound, which is a constant: at the bound itself, too. */
-static bk_tensor *cut_at(const bk_tensor *d, double bound)
-{
-    const operand low = number_float(-bound), high = number_float(bound);
-    bk_tensor *still = bk_detach(d), *size = still ? bk_abs(still) : NULL;
-    operand in = { 0 };
-    bk_tensor *ends = size && operand_of(still, &in) ? clamp_between(in, &low, &high) : NULL;
-    return ends ? bk_where(ew_with(EW_lt, size, high), d, ends) : NULL;
-}
-
 /* c (d - c / 2) with c = d cut at both bounds: half the square of d between them, and its tangent from there on. Said
  * with a cut, an infinite d has the gradient of the tangent. */
 static bk_tensor *bent_square(const bk_tensor *x, const bk_tensor *target, double bound, const char *kernel)
 {
     bk_tensor *d = bk_sub(x, target);
-    if (!check_kernel(d, kernel))
+    operand in;
+    if (!check_kernel(d, kernel) || !operand_of(d, &in))
         return NULL;
-    bk_tensor *c = cut_at(d, bound);
+    bk_tensor *c = ew_apply(EW_cut, (operand[]){ in, number_float(-bound), number_float(bound) });
     return bk_mul(c, bk_sub(d, times(c, 0.5)));
 }
 

@@ -18,23 +18,23 @@ static bk_tensor *rows(const bk_tensor *t, int64_t from, int64_t to)
     return t && (from || to != t->layout->sizes[0]) ? bk_slice(t, 0, from, to, 1) : (bk_tensor *)t;
 }
 
-/* Columns [i size, (i + 1) size) of the last dimension. */
-static bk_tensor *gate(const bk_tensor *gates, int i, int64_t size)
-{
-    return gates ? bk_slice(gates, gates->layout->ndim - 1, i * size, (i + 1) * size, 1) : NULL;
-}
-
-/* The same of rows [from, to), in one view: a view of a view has one place more on the tape. */
+/* Columns [i size, (i + 1) size) of rows [from, to), in one view: a view of a view has one place more on the tape. Of a
+ * vector there are no rows. */
 static bk_tensor *gate_of_rows(const bk_tensor *gates, int64_t from, int64_t to, int i, int64_t size)
 {
     if (!gates || gates->layout->ndim != 2)
-        return gate(gates, i, size);
+        return gates ? bk_slice(gates, -1, i * size, (i + 1) * size, 1) : NULL;
     const int64_t *strides = gates->layout->strides;
     lock_take();
     const layout *l = layout_get(2, (int64_t[]){ to - from, size }, strides);
-    bk_tensor *v = tensor_alias(gates, l, gates->offset + from * strides[0] + i * size * strides[1], true);
+    bk_tensor *v = l ? tensor_view_of(gates, l, gates->offset + from * strides[0] + i * size * strides[1]) : NULL;
     lock_give();
     return made_by(v, VIEW_slice);
+}
+
+static bk_tensor *gate(const bk_tensor *gates, int i, int64_t size)
+{
+    return gates ? gate_of_rows(gates, 0, gates->layout->sizes[0], i, size) : NULL;
 }
 
 /* A linear layer. A weight without a bias is read transposed as it is, without a view for each step. */

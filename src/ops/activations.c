@@ -33,7 +33,6 @@ static bk_tensor *choose(const bk_tensor *condition, const bk_tensor *x, operand
     return operand_of(x, &in) ? ew_choose(condition, in, otherwise) : NULL;
 }
 
-/* Unlike clamp, no gradient passes at the bounds. */
 bk_tensor *act_hardtanh(const bk_tensor *x, operand lo, operand hi)
 {
     if (lo.d > hi.d)
@@ -48,13 +47,11 @@ bk_tensor *act_hardtanh(const bk_tensor *x, operand lo, operand hi)
         if (tensor_dtype(x) == BK_UINT8 && (lo.i < 0 || hi.i < 0))
             return error_null(BK_RUNTIME_ERROR, "cannot do hardtanh on an unsigned type with negative limits");
     }
+    if (number_check(lo, tensor_dtype(x)) < 0 || number_check(hi, tensor_dtype(x)) < 0)
+        return NULL;
     bk_scope_push();
     operand in;
-    bk_tensor *bounded = NULL, *still = bk_detach(x);
-    if (operand_of(still, &in))
-        bounded = clamp_between(in, &lo, &hi);
-    bk_tensor *inside = bk_logical_and(ew_with(EW_gt, x, lo), ew_with(EW_lt, x, hi));
-    return scope_return(laid_like(operand_of(bounded, &in) ? choose(inside, x, in) : NULL, x));
+    return scope_return(laid_like(operand_of(x, &in) ? ew_apply(EW_cut, (operand[]){ in, lo, hi }) : NULL, x));
 }
 
 bk_tensor *act_threshold(const bk_tensor *x, operand threshold, operand value)

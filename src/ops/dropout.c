@@ -39,7 +39,7 @@ static bk_tensor *drop_to_alpha(const bk_tensor *x, double p, bool by_feature)
     bk_tensor *noise = draw_kept(x, 1 - p, by_feature);
     bk_tensor *b = ew_with(EW_mul, ew_with(EW_add, noise, number_int(-1)), number_float(alpha * a));
     b = ew_with(EW_add, b, number_float(alpha * a * p));
-    return bk_add(bk_mul(x, ew_with(EW_mul, noise, number_float(a))), b);
+    return tensor_written_often(bk_add(bk_mul(x, ew_with(EW_mul, noise, number_float(a))), b), 1); /* add_ */
 }
 
 /* The tensor itself where nothing is dropped. */

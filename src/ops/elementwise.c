@@ -371,6 +371,7 @@ static bool keeps_number(int op)
     case EW_add_scaled:
     case EW_sub_scaled:
     case EW_clamp:
+    case EW_cut:
     case EW_clamp_min:
     case EW_clamp_max: return true;
     default: return false;

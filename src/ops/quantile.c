@@ -136,11 +136,19 @@ static bk_tensor *by_result(const bk_tensor *sorted, const bk_tensor *t, const q
     return bk_view(sorted, n + 1, sizes);
 }
 
+/* PyTorch writes to what it interpolates from, and moves dimensions of that in place. */
+static uint32_t writes_of(const quantiles *s)
+{
+    const bool interpolates = s->rule == BK_QUANTILE_LINEAR || s->rule == BK_QUANTILE_MIDPOINT;
+    return interpolates + (s->q->layout->ndim ? 3 : 1);
+}
+
 static bk_tensor *compute(const bk_tensor *t, const quantiles *s)
 {
     bk_tensor *lanes = lanes_last(t, s->dim), *sorted = lanes ? bk_sort(lanes, -1, false, NULL) : NULL;
     sorted = sorted ? by_result(sorted, t, s) : NULL;
-    return sorted ? arrange(interpolate(sorted, ranks_of(sorted, s), s->rule), s) : NULL;
+    bk_tensor *r = sorted ? arrange(interpolate(sorted, ranks_of(sorted, s), s->rule), s) : NULL;
+    return tensor_written_often(r, writes_of(s));
 }
 
 static bk_tensor *quantile(const bk_tensor *t, quantiles *s, int dim)

@@ -394,7 +394,7 @@ static bk_tensor *scaled_normal(const bk_tensor *mean, const bk_tensor *std, bk_
     bk_dtype dtype = (bk_dtype)in[0].value->dtype;
     bk_tensor *t = bk_randn(l->ndim, l->sizes, dtype, g);
     if (std)
-        t = bk_mul(t, std);
+        t = bk_to(bk_mul(t, std), dtype); /* which may be the wider one */
     return laid_as(mean && t ? bk_add(t, mean) : t, l);
 }
 

@@ -52,7 +52,13 @@ static int dims_used(const bk_index *item)
 /* --- the view
  * ------------------------------------------------------------------------------------------------------------ */
 
-static void note_change(subscript *s, int item, index_changes change) { s->changes |= change << INDEX_BITS * item; }
+/* A view has 32 dimensions at most, and so has what it is a view of: an item beyond these makes or drops none. */
+static void note_change(subscript *s, int item, index_changes change)
+{
+    if (item < 2 * BK_MAX_NDIM)
+        s->changes |= change << INDEX_BITS * item;
+}
+_Static_assert(2 * BK_MAX_NDIM * INDEX_BITS <= 8 * sizeof(index_changes), "there is room for all items");
 
 static int keep_dims(subscript *s, int count)
 {

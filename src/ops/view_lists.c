@@ -5,7 +5,7 @@
 
 #include "core/memory.h"
 
-enum { ROOM = (1 << 16) - VIEW_LISTS_FIRST, BUCKETS = 256 };
+enum { ROOM = 1 << 15, BUCKETS = 256 };
 
 typedef struct kept_list {
     int first, count, next; /* next: of the same bucket, from 1 */

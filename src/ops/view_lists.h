@@ -1,14 +1,14 @@
 /* view_lists.h: lists of numbers that tell how views on the tape were made, for who looks at them later: the sizes of
  * a split, and what a long index did to dimensions (INDEX_..., in two words).
  *
- * A view has 16 bits for that. Each list is kept once, and its numbers are counted on from those of the lists before
+ * A view has a number for that. Each list is kept once, and its numbers are counted on from those of the lists before
  * it: this number tells the list, too. Programs have few of them; where there are more than numbers, the parts of a
  * split have their numbers in it, and nobody knows the others; of an index it is not known what it did. */
 #ifndef BK_OPS_VIEW_LISTS_H
 #define BK_OPS_VIEW_LISTS_H
 #include "core/tensor.h"
 
-enum { VIEW_LISTS_FIRST = 1 << 15 }; /* numbers below stand for themselves */
+enum { VIEW_LISTS_FIRST = 1 << 30 }; /* numbers below stand for themselves */
 
 typedef struct view_list {
     int count, number; /* how many it has; which one is meant */

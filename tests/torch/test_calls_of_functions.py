@@ -397,7 +397,8 @@ x.view(-1); x.unsqueeze(1); x[None].squeeze(); x.expand(2,3,3); x[0]; x[:,1]; x[
 x.narrow(0,1,1)
 x.flip(0); x.masked_fill(m,0.); T.where(m,x,z); x.clamp(0.1,0.5); x.clamp(min=0.2); x.clamp(max=2); x.tril(); x.triu(1)
 x.softmax(1); x.log_softmax(0); F.relu(x); F.leaky_relu(x,0.2); F.softplus(x); F.silu(x); T.lerp(x,z,0.3); T.atan2(x,z)
-T.maximum(x,z); T.bmm(x[None],z[None]); x.t(); -x; x.clone(); x.sigmoid(); x[1,2:]; x[:2,None,1]"""
+T.maximum(x,z); T.bmm(x[None],z[None]); x.t(); -x; x.clone(); x.sigmoid(); x[1,2:]; x[:2,None,1]; x.clamp_min(0.2)
+x.clamp_max(2); F.elu(x,1.5); F.hardtanh(x,-0.5,2); F.relu6(x)"""
 
 
 def saved(fn):
@@ -411,3 +412,22 @@ def test_a_function_shows_what_it_has_saved_numbers_too(expression):
     assert list(ours) == list(theirs)
     for name, value in theirs.items():
         check_same(ours[name], value, f"{expression}: {name}")
+
+
+def chain(fn):
+    """fn, the first that it leads to, and so on."""
+    while fn is not None and fn.next_functions:
+        yield fn
+        fn = fn.next_functions[0][0]
+
+
+INDICES = ["x[1:,0]", "x[0,1:]", "x[None,1:,2]", "x[::2,None,1]", "x[:1][:,1]", "x.unfold(0,2,1)[1,2,0]"]
+
+
+@pytest.mark.parametrize("expression", INDICES)
+def test_every_step_of_an_index_shows_what_it_was_called_with(expression):
+    ours, theirs = (
+        [(fn.name(), saved(fn)) for fn in chain(eval(expression, scope(m)).grad_fn) if "Unfold" not in fn.name()]
+        for m in (SUT, REF)
+    )
+    assert ours == theirs

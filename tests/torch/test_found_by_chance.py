@@ -693,3 +693,118 @@ def test_a_write_to_a_view_without_elements_sends_its_gradient_past_the_view(par
 
     ours, theirs = both(run)
     assert ours == theirs
+
+
+@pytest.mark.parametrize("leaf", [False, True])
+@pytest.mark.parametrize("std", ["float32", "float64"])
+@pytest.mark.parametrize("mean", ["float32", "float64"])
+def test_what_is_drawn_around_a_mean_has_its_dtype(mean, std, leaf):
+    def run(module):
+        of = module.zeros(3, dtype=getattr(module, mean), requires_grad=leaf)
+        t = module.normal(of, module.ones(2, 3, dtype=getattr(module, std), requires_grad=leaf))
+        return str(t.dtype).split(".")[-1], t.shape, t.requires_grad
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+VERSIONS = """
+F.pad(x, (1, 2), mode="circular") ; F.pad(x, (0, 2, 1, -1), mode="circular") ; F.pad(x, (0, 0), mode="circular")
+F.one_hot(k) ; F.one_hot(k, 5) ; F.one_hot(k[:0], 5) ; rnn.pad_sequence([x, x[0, :1]]) ; F.alpha_dropout(x, 0.5, True)
+rnn.pad_sequence([x, x[0, :1]], True, padding_side="left") ; F.feature_alpha_dropout(x, 0.5, True)
+rnn.pad_packed_sequence(rnn.pack_sequence([x[0], x[0, :1]]))[0] ; x.quantile(0.3) ; x.quantile(q, 0)
+x.nanquantile(0.3, 1, keepdim=True) ; x.quantile(0.3, interpolation="nearest") ; x.quantile(q, 0, interpolation="lower")
+x.quantile(q, 0, interpolation="midpoint") ; x.quantile(0.3, interpolation="higher")
+"""
+
+
+@pytest.mark.parametrize("leaf", [False, True])
+@pytest.mark.parametrize("line", [e.strip() for row in VERSIONS.strip().split("\n") for e in row.split(" ; ")])
+def test_the_version_of_a_result_counts_what_pytorch_wrote_while_making_it(line, leaf):
+    def run(module):
+        scope = {"F": module.nn.functional, "rnn": module.nn.utils.rnn, "k": module.tensor([1, 2])}
+        x = module.arange(12.0).reshape(1, 4, 3) if "circular" not in line else module.arange(24.0).reshape(1, 2, 4, 3)
+        x.requires_grad_(leaf)
+        if "F.pad(x, (1, 2)" in line or "F.pad(x, (0, 0)" in line:
+            x = x[0]
+        t = eval(line, {**scope, "x": x, "q": module.tensor([0.3, 0.5])})
+        version = t._version
+        if leaf and t.requires_grad:
+            (t * t).sum().backward()
+        return version, t.requires_grad and t.grad_fn.name()
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_a_padding_by_nothing_is_a_new_tensor(mode):
+    def run(module):
+        x = module.ones(1, 2, 3)
+        module.nn.functional.pad(x, (0, 0), mode=mode).mul_(2)
+        return x.tolist()
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+def test_entr_has_pytorchs_derivatives_at_both_zeros_and_beyond():
+    def run(module):
+        x = module.tensor([0.0, -0.0, 0.5, -1.0, float("inf")], requires_grad=True)
+        y = module.special.entr(x)
+        (g,) = module.autograd.grad(y.sum(), x, create_graph=True)
+        (h,) = module.autograd.grad(g.sum(), x)
+        return str([y.tolist(), [round(v, 5) for v in g.tolist()], h.tolist()]), y.grad_fn.name(), repr(y)
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("function", ["(a**3).sum()", "(a**2).sum()", "a.sum() * 3", "a.exp().sum()"])
+def test_a_hessian_forward_over_reverse_is_on_the_tape_inside(function):
+    def run(module):
+        hessian = module.autograd.functional.hessian
+        h = hessian(
+            lambda a: eval(function, {"a": a}), module.tensor([1.0, 2.0]), vectorize=True,
+            outer_jacobian_strategy="forward-mode",
+        )  # fmt: skip
+        return h.requires_grad, h.is_leaf, [[round(v, 4) for v in row] for row in h.tolist()]
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+def test_whether_a_ctx_materializes_gradients_is_set_and_not_read():
+    def run(module):
+        seen = []
+
+        class Two(module.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                seen.append(hasattr(ctx, "materialize_grads"))
+                if len(seen) == 1:
+                    ctx.materialize_grads = False
+                return x * 2, x * 3
+
+            @staticmethod
+            def backward(ctx, g, h):
+                seen.append(h is None)
+                return g * 2
+
+        for _ in range(2):  # a ctx that is used again is as new
+            Two.apply(module.ones(2, requires_grad=True))[0].sum().backward()
+        return seen
+
+    ours, theirs = both(run)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("bound", [1e300, float("inf")])
+@pytest.mark.parametrize("loss", ["smooth_l1_loss(x, 3 - x, beta=b)", "huber_loss(x, 3 - x, delta=b)"])
+def test_a_bound_may_be_more_than_the_dtype_holds(loss, bound):
+    def run(module):
+        x = module.tensor([1.0, 9.0], requires_grad=True)
+        return eval(f"F.{loss}", {"F": module.nn.functional, "x": x, "b": bound}).item()
+
+    ours, theirs = both(run)
+    assert ours == theirs

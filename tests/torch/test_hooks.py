@@ -507,6 +507,16 @@ def inner_hooks_take_over(m):
 
 
 @program
+def numbers_are_not_packed(m):
+    log, x = [], leaf(m)
+    with logging_hooks(m, log):
+        lines = [x**2.5, x * 3, x.clamp(0, 2), 2.5**x, m.nn.functional.leaky_relu(x, 0.25), m.lerp(x, x, 0.5)]
+    fn = lines[0].grad_fn, lines[2].grad_fn, lines[3].grad_fn
+    numbers = fn[0]._saved_exponent, fn[1]._saved_min, fn[1]._saved_max, fn[2]._saved_self
+    return sorted(str(entry) for entry in log), numbers, values(m.autograd.grad(sum(lines).sum(), x))
+
+
+@program
 def unpack_must_give_a_tensor(m):
     x = leaf(m)
     with logging_hooks(m, [], unpack=lambda t: 3):

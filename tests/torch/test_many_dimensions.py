@@ -62,3 +62,30 @@ def test_more_dimensions_than_there_is_room_for_are_refused_by_name():
         SUT.ones([1] * 33)
     with pytest.raises(RuntimeError, match="at most 32 dimensions"):
         SUT.ones([1] * 32).unsqueeze(0)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [(None,) * 20 + (0,) * 20, (0,) * 20 + (None,) * 20, (0,) * 9 + (slice(1, 2),) * 3, (None, slice(1)) * 8 + (1,)],
+    ids=["made and dropped", "dropped and made", "dropped and cut", "made and cut"],
+)
+def test_a_long_index_gives_a_view_that_knows_what_it_is_of(index):
+    def program(m):
+        x = m.arange(2.0**12).reshape((2,) * 12 + (1,) * 8).requires_grad_()
+        y = x[index]
+        fn = y.grad_fn
+        y.sum().backward()
+        return y.detach(), fn.name(), tuple(fn._saved_self_sym_sizes) if "Select" in fn.name() else None, x.grad
+
+    check_same(outcome(program, SUT), outcome(program, REF), str(index))
+
+
+def test_sixteen_items_of_an_index_are_shown_as_they_were_written():
+    def names(m):
+        fn, found = m.zeros([2] * 12, requires_grad=True)[(slice(1), None) * 3 + (1, slice(1)) * 4].grad_fn, []
+        while fn.next_functions:
+            found.append(fn.name())
+            fn = fn.next_functions[0][0]
+        return found
+
+    assert names(SUT) == names(REF)

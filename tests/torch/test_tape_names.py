@@ -313,3 +313,22 @@ def test_an_index_of_many_items_is_taken_apart_as_it_was_written(index):
         return tree(eval(f"x[{index}]", {"x": x}).grad_fn)
 
     assert program(SUT) == program(REF)
+
+
+def test_the_last_of_very_many_parts_has_its_number():
+    def number(m):
+        return (m.zeros(70_000, requires_grad=True).unbind()[66_000] * 2).grad_fn.next_functions[0][1]
+
+    assert number(SUT) == number(REF) == 66_000
+
+
+@pytest.mark.parametrize("line", ["T.linalg.eigh(x)[0]", "T.linalg.pinv(x)", "x.exp()", "Of.apply(x)", "Long.apply(x)"])
+def test_a_function_is_printed_as_an_op_or_as_a_users(line):
+    def printed(m):
+        methods = {"forward": staticmethod(lambda ctx, x: x * 2), "backward": staticmethod(lambda ctx, g: g * 2)}
+        kinds = {name: type(name, (m.autograd.Function,), methods) for name in ("Of", "Long" * 80)}
+        scope = {"T": m, "x": m.eye(3, requires_grad=True), "Of": kinds["Of"], "Long": kinds["Long" * 80]}
+        fn = eval(line, scope).grad_fn
+        return repr(fn).split(" at ")[0], fn.name()
+
+    assert printed(SUT) == printed(REF)

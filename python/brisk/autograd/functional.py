@@ -346,15 +346,20 @@ def hessian(
         _check_scalar(many_out, out, "hessian")
         return out[0].squeeze()
 
+    taped = []
+
     def gradient(*x):
         if outer_jacobian_strategy == "forward-mode":
             x = tuple(t.requires_grad_(True) if t.is_leaf else t for t in x)
         rows = jacobian(scalar, x, create_graph=True)
         _check_gradient(rows, strict)
+        taped.extend(r.requires_grad for r in rows)
         return rows
 
     result = jacobian(
         gradient, inputs, create_graph=create_graph, strict=strict, vectorize=vectorize,
         strategy=outer_jacobian_strategy,
     )  # fmt: skip
+    if outer_jacobian_strategy == "forward-mode":  # PyTorch's is on the tape of the inputs inside
+        result = [[t.requires_grad_().view_as(t) if on else t for t in row] for on, row in zip(taped, result)]
     return result if many else result[0][0]

@@ -43,9 +43,16 @@ def _padding(input, pad, mode="constant", value=None):
     return f"_{mode}_{len(pad) // 2}d"
 
 
-@looks_like(_padding)
 def pad(input, pad, mode="constant", value=None):
     """Adds elements before and after, the last dimension first: a value, or by mirroring, repeating, going round."""
+    result = _pad(input, pad, mode, value)
+    if mode == "circular":
+        _C._written_often(result, 1 + sum(int(p) > 0 for p in pad))
+    return result
+
+
+@looks_like(_padding)
+def _pad(input, pad, mode="constant", value=None):
     pad = [int(p) for p in pad]
     if mode == "constant":
         return _nn._pad_constant(input, pad, 0.0 if value is None else value)
@@ -68,7 +75,7 @@ def pad(input, pad, mode="constant", value=None):
             raise RuntimeError("Padding value causes wrapping around more than once.")
         if before or after:
             input = input.index_select(dim, _places(size, before, after, mode))
-    return input
+    return input if any(pad) else input.clone()
 
 
 # --- pooling ---------------------------------------------------------------------------------------------------------

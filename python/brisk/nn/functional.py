@@ -340,7 +340,8 @@ def one_hot(tensor, num_classes=-1):
         raise RuntimeError("num_classes should be positive")
     elif highest >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return _row_major((tensor.unsqueeze(-1) == _C.arange(num_classes)).long())
+    rows = _row_major((tensor.unsqueeze(-1) == _C.arange(num_classes)).long())
+    return _C._written_often(rows, 2)  # zeros, then ones
 
 
 def _softmax_dim(name, ndim, stacklevel):

@@ -143,6 +143,7 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
         out[start:end, : sizes[start]] = data[row : row + count].unflatten(0, (end - start, sizes[start]))
         row += count
         start = end
+    _C._written_often(out, out._version + 1)  # PyTorch counts the padding, too
     lengths = _C.tensor([sum(n > i for n in sizes) for i in range(sizes[0])], dtype=_C.int64)
     if batch_first:
         out = out.transpose(0, 1)
@@ -168,7 +169,7 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     for i, s in enumerate(sequences):
         part = slice(s.shape[0]) if padding_side == "right" else slice(longest - s.shape[0], None)
         out[(i, part) if batch_first else (part, i)] = s
-    return out
+    return _C._written_often(out, 1 + len(sequences))  # PyTorch counts the padding, too
 
 
 def unpad_sequence(padded_sequences, lengths, batch_first=False):
