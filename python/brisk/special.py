@@ -57,7 +57,6 @@ from brisk._missing import finder
 from brisk._out import fill as _fill
 from brisk._tail import mvlgamma as multigammaln  # noqa: F401
 from brisk.autograd import Function
-from brisk.autograd.function import Function
 
 __all__ = [
     "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t", "chebyshev_polynomial_u",
