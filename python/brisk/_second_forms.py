@@ -70,6 +70,7 @@ def i0(input, *, out=None):
     return special.i0(input, out=out)
 
 
+@looks_like("i0_")
 def i0_(input):
     """special.i0, in place."""
     return input.copy_(i0(input))

@@ -1,4 +1,5 @@
 /* bind_functional.c: the functions of nn.functional, in the module brisk._C._nn. */
+#include "autograd/composed.h"
 #include "binds.h"
 #include "core/lock.h"
 #include "ops/activations.h"
@@ -19,6 +20,15 @@ static PyObject *finish(bk_tensor *y, const arg *x, const arg *inplace)
     return inplace && inplace->b ? py_write_back(x, y) : py_wrap(y);
 }
 
+/* The same of what began at `start`; in place PyTorch's gradient has another name. */
+static PyObject *finish_as(const char *name, int *row, uint64_t start, bk_tensor *y, const arg *x, const arg *inplace)
+{
+    PyObject *result = finish(y, x, inplace);
+    if (result && inplace->b)
+        composed_as(x->tensor, name, row, start, (const bk_tensor *const *)&x->tensor, 1);
+    return result;
+}
+
 static PyObject *of_one(int op, const arg *a, const arg *inplace)
 {
     lock_take();
@@ -28,7 +38,7 @@ static PyObject *of_one(int op, const arg *a, const arg *inplace)
 }
 
 /* The number does not make a float of an integer tensor. */
-static PyObject *of_number(int op, const arg *a, const arg *inplace)
+static PyObject *of_number(int op, const arg *a, const arg *inplace, const char *name, int *row)
 {
     bk_dtype dtype = tensor_dtype(a[0].tensor);
     if (!dtype_is_float(dtype))
@@ -38,10 +48,11 @@ static PyObject *of_number(int op, const arg *a, const arg *inplace)
         return PyErr_Format(PyExc_RuntimeError, "ZeroDivisionError: alpha cannot be 0 for CELU");
     if (factor_check(number(&a[1]), dtype) < 0)
         return py_raise();
+    const uint64_t start = next_sequence;
     lock_take();
     bk_tensor *y = ew_with(op, a[0].tensor, number(&a[1]));
     lock_give();
-    return finish(y, &a[0], inplace);
+    return finish_as(name, row, start, y, &a[0], inplace);
 }
 
 #define PLAIN(name, op)                                                                                                \
@@ -49,17 +60,30 @@ static PyObject *of_number(int op, const arg *a, const arg *inplace)
 #define MAYBE_IN_PLACE(name, op)                                                                                       \
     static PyObject *py_##name(const arg *a) { return of_one(EW_##op, a, &a[1]); }
 #define WITH_NUMBER(name, op)                                                                                          \
-    static PyObject *py_##name(const arg *a) { return of_number(EW_##op, a, &a[2]); }
+    static PyObject *py_##name(const arg *a)                                                                           \
+    {                                                                                                                  \
+        static int row;                                                                                                \
+        return of_number(EW_##op, a, &a[2], #name "_", &row);                                                          \
+    }
 PLAIN(sigmoid, sigmoid)
 PLAIN(tanh, tanh)
 MAYBE_IN_PLACE(relu, relu)
-MAYBE_IN_PLACE(selu, selu)
 MAYBE_IN_PLACE(silu, silu)
 MAYBE_IN_PLACE(mish, mish)
 MAYBE_IN_PLACE(hardswish, hardswish)
 MAYBE_IN_PLACE(hardsigmoid, hardsigmoid)
 WITH_NUMBER(leaky_relu, leaky_relu)
 WITH_NUMBER(celu, celu)
+
+static PyObject *py_selu(const arg *a)
+{
+    static int row;
+    const uint64_t start = next_sequence;
+    lock_take();
+    bk_tensor *y = ew_unary(EW_selu, a[0].tensor);
+    lock_give();
+    return finish_as("selu_", &row, start, y, &a[0], &a[1]);
+}
 
 static PyObject *py_logsigmoid(const arg *a)
 {
@@ -89,10 +113,12 @@ static PyObject *py_gelu(const arg *a)
 
 static PyObject *py_elu(const arg *a)
 {
+    static int row;
+    const uint64_t start = next_sequence;
     lock_take();
     bk_tensor *y = act_elu(a[0].tensor, a[1].scalar.d, 1, 1);
     lock_give();
-    return finish(y, &a[0], &a[2]);
+    return finish_as("elu_", &row, start, y, &a[0], &a[2]);
 }
 
 static PyObject *py_softplus(const arg *a)
@@ -121,10 +147,12 @@ static PyObject *py_relu6(const arg *a)
 
 static PyObject *py_threshold(const arg *a)
 {
+    static int row;
+    const uint64_t start = next_sequence;
     lock_take();
     bk_tensor *y = act_threshold(a[0].tensor, number(&a[1]), number(&a[2]));
     lock_give();
-    return finish(y, &a[0], &a[3]);
+    return finish_as("threshold_", &row, start, y, &a[0], &a[3]);
 }
 
 static PyObject *py_hardshrink(const arg *a) { return py_wrap(bk_hardshrink(a[0].tensor, a[1].scalar.d)); }

@@ -375,6 +375,10 @@ static PyObject *in_place(int op, PyObject *a, PyObject *b)
 OPERATORS(DEFINE)
 #undef DEFINE
 
+/* A number before a tensor is the second operand, as in PyTorch. */
+static PyObject *nb_plus(PyObject *a, PyObject *b) { return py_is_tensor(a) ? nb_add(a, b) : nb_add(b, a); }
+static PyObject *nb_times(PyObject *a, PyObject *b) { return py_is_tensor(a) ? nb_mul(a, b) : nb_mul(b, a); }
+
 /* Operators whose gradients PyTorch has names for. */
 enum {
     POW_TENSORS,
@@ -708,9 +712,9 @@ static PyType_Slot slots[] = {
     { Py_tp_hash, tensor_hash },
     { Py_tp_richcompare, compare },
     { Py_tp_iter, tensor_iter },
-    { Py_nb_add, nb_add },
+    { Py_nb_add, nb_plus },
     { Py_nb_subtract, nb_minus },
-    { Py_nb_multiply, nb_mul },
+    { Py_nb_multiply, nb_times },
     { Py_nb_true_divide, nb_div },
     { Py_nb_floor_divide, nb_floor_divide },
     { Py_nb_remainder, nb_rest },

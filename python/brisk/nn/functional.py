@@ -32,17 +32,23 @@ def _row_major(t):
     return t if t.stride() == made.stride() else made.copy_(t)
 
 
-@_looks_like("rrelu")
-def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
-    """leaky_relu with a slope drawn between two bounds; their mean when not training."""
+def _rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     if not training:
-        result = leaky_relu(input, (lower + upper) / 2, inplace)
-        return result if inplace else _row_major(result)
+        result = leaky_relu(input, (lower + upper) / 2)
+        return input.copy_(result) if inplace else _row_major(result)
     slopes, bent = _C.ones(input.shape, dtype=input.dtype), input.detach() <= 0
     bounds = _C.tensor([lower, upper], dtype=input.dtype).tolist()
     slopes[bent] = _C.empty(int(bent.sum()), dtype=_C.float64).uniform_(*bounds).to(input.dtype)
     result = _row_major(input * slopes)
     return input.copy_(result) if inplace else result
+
+
+_rrelu_anew, _rrelu_in_place = _looks_like("rrelu")(_rrelu), _looks_like("rrelu_")(_rrelu)
+
+
+def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
+    """leaky_relu with a slope drawn between two bounds; their mean when not training."""
+    return (_rrelu_in_place if inplace else _rrelu_anew)(input, lower, upper, training, inplace)
 
 
 def _check_probability(p):
