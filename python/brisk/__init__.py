@@ -25,7 +25,7 @@ from brisk._storage import (
     TypedStorage,
 )
 from brisk.serialization import load, save
-from brisk.functional import cdist, chain_matmul, einsum, tensordot
+from brisk.functional import atleast_1d, atleast_2d, atleast_3d, cdist, chain_matmul, einsum, tensordot
 from brisk import func, utils
 from brisk.func import vmap
 from brisk.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
@@ -34,15 +34,15 @@ __version__ = "0.1.0"
 
 # What PyTorch has both here and elsewhere.
 _FUNCTIONAL = """
-    adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d batch_norm bilinear celu celu_
+    adaptive_avg_pool1d avg_pool1d batch_norm bilinear celu celu_
     channel_shuffle conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d
     cosine_similarity embedding_bag group_norm hardshrink instance_norm layer_norm max_pool1d
     max_pool1d_with_indices max_pool2d max_pool3d pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu rms_norm
     rrelu rrelu_ threshold_
 """
 _SECOND_FORMS = """
-    addmv_ affine_grid_generator alias_copy as_strided_ as_strided_copy binary_cross_entropy_with_logits clamp_max_
-    clamp_min_ cond constant_pad_nd convolution cosine_embedding_loss ctc_loss detach_copy diagonal_copy empty_permuted
+    adaptive_max_pool1d addmv_ affine_grid_generator alias_copy as_strided_ as_strided_copy
+    binary_cross_entropy_with_logits clamp_max_ clamp_min_ cond constant_pad_nd convolution cosine_embedding_loss ctc_loss detach_copy diagonal_copy empty_permuted
     expand_copy fill fill_ frobenius_norm gcd_ grid_sampler grid_sampler_2d grid_sampler_3d gru_cell
     hinge_embedding_loss i0 i0_ index_reduce kaiser_window kl_div lcm_ ldexp_ lstm_cell margin_ranking_loss
     native_batch_norm native_channel_shuffle native_dropout native_group_norm native_layer_norm nonzero_static

@@ -47,7 +47,7 @@ from brisk import version as version
 from brisk.amp import GradScaler as GradScaler
 from brisk._storage import TypedStorage as TypedStorage
 from brisk.nn._windows import adaptive_avg_pool1d as adaptive_avg_pool1d
-from brisk.nn._windows import adaptive_max_pool1d as adaptive_max_pool1d
+from brisk._second_forms import adaptive_max_pool1d as adaptive_max_pool1d
 from brisk._second_forms import addmv_ as addmv_
 from brisk._second_forms import affine_grid_generator as affine_grid_generator
 from brisk._second_forms import alias_copy as alias_copy
@@ -56,6 +56,9 @@ from brisk._tail import are_deterministic_algorithms_enabled as are_deterministi
 from brisk._second_forms import as_strided_ as as_strided_
 from brisk._second_forms import as_strided_copy as as_strided_copy
 from brisk._tail import as_strided_scatter as as_strided_scatter
+from brisk.functional import atleast_1d as atleast_1d
+from brisk.functional import atleast_2d as atleast_2d
+from brisk.functional import atleast_3d as atleast_3d
 from brisk.amp import autocast as autocast
 from brisk.nn._windows import avg_pool1d as avg_pool1d
 from brisk._tail import bartlett_window as bartlett_window
@@ -1506,18 +1509,6 @@ def atan2(input: Tensor, other: Tensor, *, out: Optional[Tensor] = ...) -> Tenso
 def atan_(input: Tensor) -> Tensor: ...
 def atanh(input: Tensor, *, out: Optional[Tensor] = ...) -> Tensor: ...
 def atanh_(input: Tensor) -> Tensor: ...
-@overload
-def atleast_1d(input: Tensor) -> Tensor: ...
-@overload
-def atleast_1d(tensors: Sequence[Tensor]) -> Tensor: ...
-@overload
-def atleast_2d(input: Tensor) -> Tensor: ...
-@overload
-def atleast_2d(tensors: Sequence[Tensor]) -> Tensor: ...
-@overload
-def atleast_3d(input: Tensor) -> Tensor: ...
-@overload
-def atleast_3d(tensors: Sequence[Tensor]) -> Tensor: ...
 @overload
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _Number = ..., alpha: _Number = ..., out: Optional[Tensor] = ...) -> Any: ...
 @overload

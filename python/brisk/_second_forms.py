@@ -43,6 +43,13 @@ def alias_copy(input):
     return input.clone()
 
 
+def adaptive_max_pool1d(input, output_size):
+    """(nn.functional.adaptive_max_pool1d, the places of what it took)"""
+    from brisk.nn.functional import adaptive_max_pool1d_with_indices
+
+    return adaptive_max_pool1d_with_indices(input, output_size)
+
+
 def constant_pad_nd(input, pad, value=0):
     """nn.functional.pad with a constant."""
     from brisk.nn.functional import pad as padded
@@ -50,13 +57,13 @@ def constant_pad_nd(input, pad, value=0):
     return padded(input, list(pad), "constant", value)
 
 
+@looks_like(lambda input, value: "_fill_with" if isinstance(value, _C.Tensor) else "_fill_by_number")
 def fill(input, value):
     """A tensor of the same shape that holds value everywhere."""
-    if isinstance(value, _C.Tensor):
-        return value.to(input.dtype).expand(input.shape).clone()
-    return _C.full_like(input, value)
+    return input.clone().fill_(value)
 
 
+@looks_like("frobenius_norm")
 def frobenius_norm(input, dim=(), keepdim=False):
     """The root of the sum of squares, over dimensions or all."""
     dims = (dim,) if isinstance(dim, int) else tuple(dim)

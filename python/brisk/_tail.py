@@ -10,6 +10,7 @@ from brisk._C import Tensor
 from brisk._composed import looks_like
 from brisk._missing import Absent
 from brisk._out import fill as _fill
+from brisk.autograd import Function
 from brisk.linalg import _named
 
 __all__ = [
@@ -131,6 +132,7 @@ def imag(input):
     raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
 
 
+@looks_like("angle")
 def angle(input, *, out=None):
     """pi below zero, else 0; nan stays."""
     x = input if input.is_floating_point() else input.to(_C.get_default_dtype())
@@ -282,10 +284,22 @@ def lcm(input, other, *, out=None):
 
 def frexp(input, *, out=None):
     """The mantissa and the exponent of each number."""
-    import numpy as np
+    return _fill("frexp", out, _Frexp(*_FrexpBackward0.apply(input)))
 
-    mantissa, exponent = _by_numpy(np.frexp, input)
-    return _fill("frexp", out, _Frexp(mantissa, exponent.to(_C.int32)))
+
+class _FrexpBackward0(Function):
+    @staticmethod
+    def forward(ctx, input):
+        import numpy as np
+
+        mantissa, exponent = _by_numpy(np.frexp, input)
+        ctx.exponent = exponent.to(_C.int32)
+        ctx.mark_non_differentiable(ctx.exponent)
+        return mantissa, ctx.exponent
+
+    @staticmethod
+    def backward(ctx, g, _):
+        return ldexp(g, -ctx.exponent)
 
 
 def ldexp(input, other, *, out=None):
@@ -518,7 +532,7 @@ def _sum_to_size(self, *sizes, size=None):
     lead = self.dim() - len(size)
     dims = [*range(lead), *(d for d in range(lead, self.dim()) if size[d - lead] == 1 and self.shape[d] != 1)]
     result = self.sum(dims, keepdim=True) if dims else self
-    return result.reshape(size)
+    return result if result.shape == size else result.reshape(size)
 
 
 def _new_empty_strided(self, size, stride, dtype=None, **options):
@@ -531,12 +545,12 @@ def _set(name, function):
         setattr(Tensor, name, function)
 
 
-def _in_place(function):
+def _in_place(function, arguments=1):
     def in_place(self, *args, **kwargs):
         return self.copy_(function(self, *args, **kwargs))
 
     in_place.__doc__ = f"{function.__doc__} In place."
-    return looks_like(function.__name__ + "_")(in_place)
+    return looks_like(function.__name__ + "_", arguments)(in_place)
 
 
 for _function in (
@@ -544,8 +558,9 @@ for _function in (
     ldexp, mvlgamma, narrow_copy, renorm, select_scatter, slice_scatter, unsafe_chunk, unsafe_split, vsplit,
 ):  # fmt: skip
     _set(_function.__name__, _function)
-for _function in (gcd, lcm, ldexp, mvlgamma, renorm):
+for _function in (gcd, lcm, mvlgamma, renorm):
     _set(_function.__name__ + "_", _in_place(_function))
+_set("ldexp_", _in_place(ldexp, 2))
 for _function in (_to_dense, _fill_diagonal_, _apply_, _map_, _sum_to_size, _new_empty_strided):
     _set(_function.__name__[1:], _function)
 
@@ -560,6 +575,7 @@ def _found_in(module, name):
     return method
 
 
+@looks_like("polygamma_")
 def _polygamma_(self, n):
     """polygamma, in place."""
     return self.copy_(self.polygamma(n))

@@ -4,7 +4,23 @@ from brisk import _C
 from brisk._C import Tensor
 from brisk._once import warn_once
 
-__all__ = ["cdist", "chain_matmul", "einsum", "tensordot"]
+__all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "cdist", "chain_matmul", "einsum", "tensordot"]
+
+
+def atleast_1d(*tensors):
+    """The tensor with one dimension or more; a tuple of them, of several."""
+    return _C.atleast_1d(*tensors) if len(tensors) == 1 else _C.atleast_1d(tensors)
+
+
+def atleast_2d(*tensors):
+    """The tensor with two dimensions or more; a tuple of them, of several."""
+    return _C.atleast_2d(*tensors) if len(tensors) == 1 else _C.atleast_2d(tensors)
+
+
+def atleast_3d(*tensors):
+    """The tensor with three dimensions or more; a tuple of them, of several."""
+    return _C.atleast_3d(*tensors) if len(tensors) == 1 else _C.atleast_3d(tensors)
+
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 

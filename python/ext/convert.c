@@ -96,6 +96,13 @@ static int to_bool(PyObject *o, arg *out)
     return FIT;
 }
 
+static int to_truth(PyObject *o, arg *out)
+{
+    const int truth = PyObject_IsTrue(o);
+    out->b = truth > 0;
+    return truth < 0 ? FAILED : FIT;
+}
+
 static int to_str(PyObject *o, arg *out)
 {
     if (!PyUnicode_Check(o))
@@ -285,6 +292,7 @@ int convert(const param *p, int index, PyObject *o, arg *out, call_state *s)
     case ARG_INTS: return to_ints(p, o, out, s);
     case ARG_FLOAT: return to_float(o, out);
     case ARG_BOOL: return to_bool(o, out);
+    case ARG_TRUTH: return to_truth(o, out);
     case ARG_STR: return to_str(o, out);
     default: return to_named(p, o, out);
     }

@@ -15,6 +15,7 @@ const char *const arg_type_names[ARG_TYPE_COUNT] = {
     [ARG_INTS] = "tuple of ints",
     [ARG_FLOAT] = "float",
     [ARG_BOOL] = "bool",
+    [ARG_TRUTH] = "bool",
     [ARG_STR] = "str",
     [ARG_DTYPE] = "torch.dtype",
     [ARG_DEVICE] = "torch.device",
@@ -28,19 +29,13 @@ static const struct {
     const char *text;
     arg_type type, list;
 } type_words[] = {
-    { "Tensor", ARG_TENSOR, ARG_TENSORS },
-    { "Scalar", ARG_SCALAR, ARG_TYPE_COUNT },
-    { "Number", ARG_SCALAR, ARG_TYPE_COUNT },
-    { "int", ARG_INT, ARG_INTS },
-    { "float", ARG_FLOAT, ARG_TYPE_COUNT },
-    { "bool", ARG_BOOL, ARG_TYPE_COUNT },
-    { "str", ARG_STR, ARG_TYPE_COUNT },
-    { "dtype", ARG_DTYPE, ARG_TYPE_COUNT },
-    { "device", ARG_DEVICE, ARG_TYPE_COUNT },
-    { "layout", ARG_LAYOUT, ARG_TYPE_COUNT },
-    { "memory_format", ARG_MEMORY_FORMAT, ARG_TYPE_COUNT },
-    { "Generator", ARG_GENERATOR, ARG_TYPE_COUNT },
-    { "Object", ARG_OBJECT, ARG_TYPE_COUNT },
+    { "Tensor", ARG_TENSOR, ARG_TENSORS },          { "Scalar", ARG_SCALAR, ARG_TYPE_COUNT },
+    { "Number", ARG_SCALAR, ARG_TYPE_COUNT },       { "int", ARG_INT, ARG_INTS },
+    { "float", ARG_FLOAT, ARG_TYPE_COUNT },         { "bool", ARG_BOOL, ARG_TYPE_COUNT },
+    { "Truth", ARG_TRUTH, ARG_TYPE_COUNT },         { "str", ARG_STR, ARG_TYPE_COUNT },
+    { "dtype", ARG_DTYPE, ARG_TYPE_COUNT },         { "device", ARG_DEVICE, ARG_TYPE_COUNT },
+    { "layout", ARG_LAYOUT, ARG_TYPE_COUNT },       { "memory_format", ARG_MEMORY_FORMAT, ARG_TYPE_COUNT },
+    { "Generator", ARG_GENERATOR, ARG_TYPE_COUNT }, { "Object", ARG_OBJECT, ARG_TYPE_COUNT },
 };
 
 typedef struct reader {
@@ -235,7 +230,8 @@ static int read_default(reader *r, param *p, arg *out)
     out->given = true;
     py_number number;
     switch (p->type) {
-    case ARG_BOOL: return read_bool(r, &out->b);
+    case ARG_BOOL:
+    case ARG_TRUTH: return read_bool(r, &out->b);
     case ARG_STR: return read_text(r, &out->s);
     case ARG_INTS: return read_ints(r, p, out);
     case ARG_SCALAR:

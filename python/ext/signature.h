@@ -11,6 +11,7 @@ typedef enum arg_type {
     ARG_INTS,
     ARG_FLOAT,
     ARG_BOOL,
+    ARG_TRUTH, /* of any object */
     ARG_STR,
     ARG_DTYPE,
     ARG_DEVICE,

@@ -62,12 +62,23 @@ static int check_constant(const bk_tensor *weight, const char *function, const c
 
 /* --- distances ---------------------------------------------------------------------------------------------------- */
 
+/* x - target, of which one may be a mask. */
+static bk_tensor *difference(const bk_tensor *x, const bk_tensor *target)
+{
+    const bk_dtype of_x = tensor_dtype(x), of_target = tensor_dtype(target);
+    if (of_target == BK_BOOL && of_x != BK_BOOL)
+        target = bk_to(target, of_x);
+    if (of_x == BK_BOOL && of_target != BK_BOOL)
+        x = bk_to(x, of_target);
+    return bk_sub(x, target);
+}
+
 bk_tensor *bk_mse_loss(const bk_tensor *x, const bk_tensor *target, bk_reduction reduction)
 {
     if (!x || !target)
         return NULL;
     enter();
-    bk_tensor *d = bk_sub(x, target);
+    bk_tensor *d = difference(x, target);
     return leave(check_kernel(d, "mse_cpu") ? reduced(bk_square(d), reduction) : NULL);
 }
 
@@ -83,7 +94,7 @@ bk_tensor *bk_l1_loss(const bk_tensor *x, const bk_tensor *target, bk_reduction 
  * with a cut, an infinite d has the gradient of the tangent. */
 static bk_tensor *bent_square(const bk_tensor *x, const bk_tensor *target, double bound, const char *kernel)
 {
-    bk_tensor *d = bk_sub(x, target);
+    bk_tensor *d = difference(x, target);
     operand in;
     if (!check_kernel(d, kernel) || !operand_of(d, &in))
         return NULL;

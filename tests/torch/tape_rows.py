@@ -4,6 +4,37 @@ calls them. They see T, F, x, z, i, m, s, SET and R, which each of the two makes
 # the name, and the names that next_functions lead to with the numbers of outputs
 LIKE_PYTORCH = [
     "x[:]",
+    "1+x",
+    "2*x",
+    *(f"x.clone().{name}_()" for name in ["acosh", "arcsinh", "arctanh", "deg2rad", "rad2deg", "sinc", "sgn", "i0"]),
+    *(
+        f"x.clone().{name}_({other})"
+        for name in ["eq", "ne", "less", "le", "greater", "ge"]
+        for other in ("T.ones(3)", 1)
+    ),
+    *(
+        f"F.{name}(x*1,inplace={truth})"
+        for name in ["elu", "celu", "selu", "leaky_relu", "relu", "rrelu"]
+        for truth in (True, 1)
+    ),
+    "F.threshold(x*1,0.1,2.0,True)",
+    "x.clone().logit_(0.1)",
+    "x.clone().xlogy_(1)",
+    "x.clone().ldexp_(z)",
+    "x.clone().mvlgamma_(1)",
+    "x.clone().polygamma_(1)",
+    "x.clone().bernoulli_(T.ones(3)/2)",
+    "x.angle()",
+    "x.frexp()[0]",
+    "T.fill(x,1)",
+    "T.fill(x,T.ones(()))",
+    "T.frobenius_norm(x,1)",
+    "T.adaptive_max_pool1d(x,1)[0]",
+    "T.atleast_3d(x,z)[0]",
+    "F.mse_loss(x,x>0)",
+    "F.huber_loss(x,x>0)",
+    "F.dropout3d(x)",
+    "x.sum_to_size(x.shape)*1",
     "x.div(x,rounding_mode=None)",
     "x.div(2,rounding_mode=None)",
     "T.div(2,x,rounding_mode=None)",

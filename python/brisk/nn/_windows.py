@@ -362,17 +362,17 @@ def adaptive_max_pool3d(input, output_size, return_indices=False):
 
 def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
     """The largest elements of as many windows as asked for, and their places."""
-    return _adaptive_max(1, input, output_size, True)
+    return adaptive_max_pool1d(input, output_size, True)
 
 
 def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
     """The largest elements of as many windows as asked for, and their places."""
-    return _adaptive_max(2, input, output_size, True)
+    return adaptive_max_pool2d(input, output_size, True)
 
 
 def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
     """The largest elements of as many windows as asked for, and their places."""
-    return _adaptive_max(3, input, output_size, True)
+    return adaptive_max_pool3d(input, output_size, True)
 
 
 def _lp_pool(n, input, norm_type, kernel_size, stride, ceil_mode):

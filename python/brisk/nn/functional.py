@@ -247,11 +247,9 @@ def instance_norm(
 def _feature_dropout(dims, name):
     def function(input, p=0.5, training=True, inplace=False):
         _check_probability(p)
-        alone = input.dim() == dims + 1  # no batch: channels come first
-        if input.dim() not in (dims + 1, dims + 2) and dims != 2:
-            raise RuntimeError(
-                f"{name}: Expected {dims + 1}D or {dims + 2}D input, but received a {input.dim()}D input."
-            )
+        alone = input.dim() != dims + 2  # no batch: channels come first
+        if input.dim() not in (dims + 1, dims + 2) and dims == 1:
+            raise RuntimeError(f"{name}: Expected 2D or 3D input, but received a {input.dim()}D input.")
         if alone and dims != 2:
             input = input.unsqueeze_(0) if inplace else input.unsqueeze(0)
         result = (_C.feature_dropout_ if inplace else _C.feature_dropout)(input, p, training)
