@@ -42,7 +42,8 @@ _FUNCTIONAL = """
 """
 _SECOND_FORMS = """
     adaptive_max_pool1d addmv_ affine_grid_generator alias_copy as_strided_ as_strided_copy
-    binary_cross_entropy_with_logits clamp_max_ clamp_min_ cond constant_pad_nd convolution cosine_embedding_loss ctc_loss detach_copy diagonal_copy empty_permuted
+    binary_cross_entropy_with_logits clamp_max_ clamp_min_ cond constant_pad_nd convolution cosine_embedding_loss
+    ctc_loss detach_copy diagonal_copy empty_permuted
     expand_copy fill fill_ frobenius_norm gcd_ grid_sampler grid_sampler_2d grid_sampler_3d gru_cell
     hinge_embedding_loss i0 i0_ index_reduce kaiser_window kl_div lcm_ ldexp_ lstm_cell margin_ranking_loss
     native_batch_norm native_channel_shuffle native_dropout native_group_norm native_layer_norm nonzero_static
