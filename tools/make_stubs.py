@@ -43,7 +43,7 @@ _Ints = Union[_int, Sequence[_int]]
 SHADOWED = ("device", "dtype", "layout", "memory_format")
 
 TYPES = {
-    "Tensor": "Tensor", "Number": "_Number", "int": "_int", "bool": "_bool", "Truth": "_bool", "float": "_float", "str": "str",
+    "Tensor": "Tensor", "Number": "_Number", "int": "_int", "bool": "_bool", "float": "_float", "str": "str",
     "object": "Any", "tuple of ints": "_Ints", "tuple of Tensors": "Sequence[Tensor]", "torch.dtype": "_dtype",
     "torch.layout": "_layout", "torch.device": "Union[_device, str, _int]", "torch.memory_format": "_memory_format",
     "torch.Generator": "Generator",
