@@ -69,23 +69,6 @@ const node *held_constant(PyObject *packed, int k)
 /* --- what a place saves ----------------------------------------------------------------------------------------------
  */
 
-static node *value_of(const node *n, int slot) { return slot == MAX_INPUTS ? (node *)n : n->in[slot]; }
-
-/* The values that the gradient of n reads. Numbers stay with it, as in PyTorch. */
-static uint8_t values_of(const node *n, uint8_t *numbers)
-{
-    uint8_t needs = n->op == OP_function || n->flags & NODE_FREED ? 0 : place_values_read(n), slots = 0;
-    *numbers = 0;
-    for (int k = 0; k <= MAX_INPUTS; k++) {
-        const node *value = needs >> k & 1 ? value_of(n, k) : NULL;
-        if (value && value->flags & NODE_CONSTANT)
-            *numbers |= (uint8_t)(1 << k);
-        else if (value)
-            slots |= (uint8_t)(1 << k);
-    }
-    return slots;
-}
-
 static bool same_form(const int64_t *form, const node *value)
 {
     const layout *l = value->layout;
@@ -169,7 +152,7 @@ static int hold_place(frame *f, node *n)
 {
     uint8_t numbers, slots;
     lock_take();
-    slots = values_of(n, &numbers);
+    slots = values_saved(n, &numbers);
     lock_give();
     held *h = slots ? held_new(f) : NULL;
     if (!h)
@@ -180,7 +163,7 @@ static int hold_place(frame *f, node *n)
     lock_take();
     for (int k = 0; good && k <= MAX_INPUTS; k++) {
         if (slots >> k & 1)
-            good = add_value(f, (bk_dtype)value_of(n, k)->dtype, value_of(n, k)->layout);
+            good = add_value(f, (bk_dtype)value_saved(n, k)->dtype, value_saved(n, k)->layout);
         if (numbers >> k & 1)
             h->number[k] = node_retain(n->in[k]);
     }
@@ -212,10 +195,10 @@ static void find_values(run *r, const node *n)
 {
     uint8_t numbers, slots;
     lock_take();
-    slots = values_of(n, &numbers);
+    slots = values_saved(n, &numbers);
     for (int k = 0; k <= MAX_INPUTS; k++)
         if (slots >> k & 1)
-            add_found(r, value_of(n, k));
+            add_found(r, value_saved(n, k));
     lock_give();
 }
 

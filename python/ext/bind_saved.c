@@ -127,7 +127,7 @@ void new_places_free(new_places *w)
 static int pack_value(PyObject *packer, node *n, int slot, PyObject *list)
 {
     lock_take();
-    bk_tensor *t = tensor_at(slot == MAX_INPUTS ? n : n->in[slot], NULL);
+    bk_tensor *t = tensor_at(value_saved(n, slot), NULL);
     lock_give();
     PyObject *tensor = py_wrap(t), *pair = tensor ? call_packer(packer, tensor) : NULL;
     PyObject *item = pair ? Py_BuildValue("(iO)", slot, pair) : NULL;
@@ -138,25 +138,30 @@ static int pack_value(PyObject *packer, node *n, int slot, PyObject *list)
     return status;
 }
 
-/* The values of n that are packed, a bit for each; numbers stay where they are, as in PyTorch. */
-static uint8_t values_packed(const node *n)
+uint8_t values_saved(const node *n, uint8_t *numbers)
 {
-    uint8_t needs = n->op == OP_function ? 0 : place_values_read(n);
-    for (int slot = 0; slot < MAX_INPUTS; slot++)
-        if (n->in[slot] && n->in[slot]->flags & NODE_CONSTANT)
-            needs &= (uint8_t)~(1U << slot);
-    return needs;
+    uint8_t needs = n->op == OP_function || n->flags & NODE_FREED ? 0 : place_values_read(n), slots = 0;
+    *numbers = 0;
+    for (int k = 0; k <= MAX_INPUTS; k++) {
+        const node *value = needs >> k & 1 ? value_saved(n, k) : NULL;
+        if (value && value->flags & NODE_CONSTANT)
+            *numbers |= (uint8_t)(1 << k);
+        else if (value)
+            slots |= (uint8_t)(1 << k);
+    }
+    return slots;
 }
 
 static int pack_node(PyObject *packer, node *n)
 {
-    const uint8_t needs = values_packed(n);
+    uint8_t numbers;
+    const uint8_t needs = values_saved(n, &numbers);
     if (!needs)
         return 0;
     PyObject *list = PyList_New(0);
     int status = list ? 0 : -1;
     for (int slot = 0; status == 0 && slot <= MAX_INPUTS; slot++)
-        if (needs >> slot & 1 && (slot == MAX_INPUTS || n->in[slot]))
+        if (needs >> slot & 1)
             status = pack_value(packer, n, slot, list);
     if (status == 0 && (py_flush() < 0 || py_keep_packed(n, list) < 0))
         status = -1;

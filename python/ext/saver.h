@@ -21,6 +21,11 @@ typedef struct new_places {
 bool new_places_find(new_places *w, node *place, uint64_t since);
 void new_places_free(new_places *w);
 
+/* The values that the gradient of n reads: slot k is input k, MAX_INPUTS the result. A bit for each that is saved;
+ * *numbers: for those that are numbers, which stay with n, as in PyTorch. */
+static inline node *value_saved(const node *n, int slot) { return slot == MAX_INPUTS ? (node *)n : n->in[slot]; }
+uint8_t values_saved(const node *n, uint8_t *numbers);
+
 /* bind_checkpoint.c */
 bool is_checkpoint(PyObject *saver);
 /* Takes what was recorded for t. -1 with an exception set: failed, or a later run has all it was to find. */
