@@ -101,3 +101,4 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
 
 
 _numpy_ahead.look()
+_C._warmed_up()

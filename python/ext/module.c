@@ -145,6 +145,13 @@ static PyObject *distance(PyObject *module, PyObject *unused)
     return PyFloat_FromDouble(distance_ns());
 }
 
+static PyObject *warmed_up(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    warm_up_end();
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     { "info", info, METH_NOARGS, "What this build runs on." },
     { "set_num_threads", set_num_threads, METH_O, "How many threads evaluate." },
@@ -155,6 +162,7 @@ static PyMethodDef functions[] = {
     { "_plan_facts", plan_facts, METH_NOARGS, "How often each fact was found in the plans made so far." },
     { "_log_limit", log_limit, METH_O, "How many records a log may have before it is evaluated; what it was." },
     { "_forget_plans", forget_plans, METH_NOARGS, "Evaluates, and forgets all plans and passes." },
+    { "_warmed_up", warmed_up, METH_NOARGS, "The end of what _C has begun for the first call: called once." },
     { "_evaluate_at_once", evaluate_at_once, METH_O, "Whether each operation is evaluated when it is recorded." },
     { NULL, NULL, 0, NULL },
 };
@@ -210,5 +218,6 @@ PyMODINIT_FUNC PyInit__C(void)
         return NULL;
     }
     lines_init();
+    warm_up_begin();
     return module;
 }

@@ -125,6 +125,10 @@ int device_init(PyObject *module);
 int limits_init(PyObject *module);
 int args_init(PyObject *module);
 
+/* warm_up.c: begun when the extension is there, ended with the import of the package. */
+void warm_up_begin(void);
+void warm_up_end(void);
+
 /* Makes a type from its spec, stores it in *type and adds it to the module under the last part of its name. */
 int py_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type);
 

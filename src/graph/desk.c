@@ -3,7 +3,8 @@
  * Pieces are cut from one stretch of addresses, far longer than most plans need: pages that nobody touches cost
  * nothing. What does not fit is an allocation of its own.
  *
- * Invariant: what lies before `furnished` has pages. A worker that furnishes the desk is the only one at it. */
+ * Invariant: what lies before `furnished` has pages, or somebody touches them. A worker that furnishes the desk is the
+ * only one at it. */
 #include "graph/desk.h"
 
 #include <stdint.h>
@@ -117,4 +118,15 @@ void desk_furnish(int records, const atomic_bool *stop)
             return;
         *(volatile char *)(desk.stretch + desk.furnished) = 0;
     }
+}
+
+char *desk_stretch(int records, size_t *bytes)
+{
+    const size_t end = wanted(records);
+    *bytes = 0;
+    if (!desk_wants(records))
+        return NULL;
+    *bytes = end;
+    desk.furnished = end;
+    return desk.stretch;
 }

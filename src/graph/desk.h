@@ -26,5 +26,7 @@ void desk_release(size_t mark);
 bool desk_wants(int records);
 /* Touches them, until *stop is set: for a worker, while nobody plans. */
 void desk_furnish(int records, const atomic_bool *stop);
+/* Where planning so many records will begin, for who touches its pages without changing a byte; NULL: nowhere. */
+char *desk_stretch(int records, size_t *bytes);
 
 #endif

@@ -34,7 +34,7 @@ import time
 
 from . import report
 
-OWN = ("forward", "layer", "first")  # brisk beside itself, doing something else
+OWN = ("forward", "layer", "first", "process")  # brisk beside itself, doing something else
 OTHERS = ("torch", *OWN, "numpy", "compile", "jax")
 SAME = (*OWN, "compile")  # brisk's own, torch's own
 THREADS = 2
@@ -117,7 +117,7 @@ def cpu_seconds(workers):
         for pid in [os.getpid(), *(worker.process.pid for worker in workers)]:
             with open(f"/proc/{pid}/stat") as f:
                 fields = f.read().rpartition(")")[2].split()
-            ours += int(fields[11]) + int(fields[12])  # utime, stime
+            ours += sum(map(int, fields[11:15]))  # utime, stime, and those of children
     except OSError:
         return 0.0, 0.0
     tick = os.sysconf("SC_CLK_TCK")

@@ -44,7 +44,7 @@ class Case:
         return setup
 
     def first(self):
-        """Adds what brisk takes when nothing like it has run before."""
+        """Adds what brisk takes when nothing like it has run before: plans forgotten, and in a new process."""
 
         def setup(torch):
             body = self.setups["brisk"](torch)
@@ -56,6 +56,7 @@ class Case:
             return first_call
 
         self.setups["first"] = setup
+        self.setups["process"] = self.setups["brisk"]
         return self
 
     def numpy(self, setup):

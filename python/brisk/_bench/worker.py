@@ -1,4 +1,4 @@
-"""A process that times one library: worker.py <brisk|torch|forward|layer|first|numpy|compile|jax> <threads>.
+"""A process that times one library: worker.py <brisk|torch|forward|layer|first|process|numpy|compile|jax> <threads>.
 
 Its first line is {"version": of the library, "cases": what there is to time}. Then it reads requests from standard
 input, one JSON object per line, and answers each with one line:
@@ -7,6 +7,9 @@ input, one JSON object per line, and answers each with one line:
     {"distance": null} ->  {"ns": for a message from core to core and back}, by brisk only
 An answer {"error": text} says why not. Between requests it is blocked on the pipe and uses no core.
 
+With the name of a case behind these it answers {"seconds": for the first call of its body} and ends; that is what
+`process` asks a process of its own for, each time.
+
 Run by path, not as a module of the package: the process that times PyTorch must not load brisk.
 """
 
@@ -14,6 +17,7 @@ import gc
 import importlib
 import json
 import os
+import subprocess
 import sys
 import time
 
@@ -21,7 +25,7 @@ import numpy as np
 from case import CASES
 from cases import calls, data, elementwise, gradients, large, loops, small, training  # noqa: F401 (they register)
 
-OURS = ("brisk", "forward", "layer", "first")
+OURS = ("brisk", "forward", "layer", "first", "process")
 ROUND_SECONDS = 0.02  # short, so that some rounds fall between a neighbour's bursts
 
 
@@ -98,6 +102,25 @@ class Worker:
         return {"ns": self.module._C._distance_ns() if self.module.__name__ == "brisk" else 0}
 
 
+def first_call(library, threads, name):
+    module = load(library, threads)
+    body = CASES[name].setups[library](module)
+    return {"seconds": seconds(body, FORCE[library], 1)}
+
+
+class FirstCalls(Worker):
+    """Each time that is asked for is one of a new process."""
+
+    def prepare(self, name):
+        self.name = name
+        return {"reps": 1, "digest": []}
+
+    def time(self, reps):
+        command = [sys.executable, __file__, self.library, sys.argv[2], self.name]
+        env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # NumPy's threads begin with 100 ms of spinning
+        return json.loads(subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True).stdout)
+
+
 def describe(case):
     return {
         "name": case.name,
@@ -116,8 +139,12 @@ def main():
     def answer(value):
         print(json.dumps(value), file=answers, flush=True)
 
+    library, threads, *name = sys.argv[1:]
     try:
-        worker = Worker(sys.argv[1], int(sys.argv[2]))
+        if name:
+            answer(first_call(library, int(threads), *name))
+            return
+        worker = (FirstCalls if library == "process" else Worker)(library, int(threads))
         answer({"version": worker.module.__version__, "cases": [describe(c) for c in CASES.values()]})
     except Exception as error:
         answer({"error": f"{type(error).__name__}: {error}"})
