@@ -2,7 +2,8 @@
  *
  * Cores that share a cache answer each other in about 0.1 us, others take several times as long, and a virtual
  * machine's may be moved from one to the other while a program runs. What meets in every step of a loop is then slower
- * by half, though each core computes as before: a benchmark has to say which of both it saw. */
+ * by half, though each core computes as before: a benchmark has to say which of both it saw, and the pool shares less.
+ */
 #include "core/distance.h"
 
 #include <sched.h>
@@ -10,8 +11,16 @@
 
 #include "core/threads.h"
 
-enum { TRIPS = 50, SERIES = 40 };
-static const double PATIENCE_NS = 5e7; /* the worker's core may be another program's */
+enum { CALLS = 16 };                /* from one look at the clock to the next */
+static const double WATCH_NS = 5e7; /* from one look at the distance to the next */
+static const double FAR_NS = 250;
+
+/* How often is asked: in series, of which the fastest counts, within some time: a core may be another program's. */
+typedef struct questions {
+    int series, trips;
+    double patience_ns;
+} questions;
+static const questions all = { 40, 50, 5e7 }, a_few = { 3, 4, 2e4 };
 
 typedef struct line {
     _Alignas(64) atomic_int asked;
@@ -48,22 +57,36 @@ static bool ask(line *l, int number, double deadline)
     return true;
 }
 
-double distance_ns(void)
+/* 0: there is no worker, or no answer. */
+static double fastest_trip(questions q)
 {
     line l = { .asked = 0 };
     if (!threads_lend(answer, &l, &l.stop))
         return 0;
-    const double deadline = now_ns() + PATIENCE_NS;
+    const double deadline = now_ns() + q.patience_ns;
     double best = 0;
     bool good = true;
-    for (int s = 0, number = 0; good && s < SERIES; s++) {
+    for (int s = 0, number = 0; good && s < q.series; s++) {
         const double start = now_ns();
-        for (int k = 0; good && k < TRIPS; k++)
+        for (int k = 0; good && k < q.trips; k++)
             good = ask(&l, ++number, deadline);
-        const double trip = (now_ns() - start) / TRIPS;
+        const double trip = (now_ns() - start) / q.trips;
         if (good && (!best || trip < best))
             best = trip;
     }
     threads_recall();
     return best;
+}
+
+double distance_ns(void) { return fastest_trip(all); }
+
+void distance_watch(void)
+{
+    static int calls;
+    static double next;
+    if (!threads_are_awake() || calls++ % CALLS || now_ns() < next)
+        return;
+    const double trip = fastest_trip(a_few);
+    threads_set_far(!trip || trip > FAR_NS);
+    next = now_ns() + WATCH_NS;
 }

@@ -6,4 +6,8 @@
  * that answers. */
 double distance_ns(void);
 
+/* For who has just run something, the library's lock held: asks a worker that spins now and then, and tells the pool
+ * whether it is far. */
+void distance_watch(void);
+
 #endif

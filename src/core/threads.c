@@ -28,6 +28,7 @@
 enum { MAX_THREADS = 256 };
 enum { NOT_LENT, LENT, RECALLED };
 static const double AWAKE_MIN_NS = 4e3;    /* work that pays for a second thread while the pool spins */
+static const double FAR_MIN_NS = 32e3;     /* and while it is far away: what it reads and writes has to travel, too */
 static const double ASLEEP_MIN_NS = 100e3; /* and while it sleeps: of one loop, or of several close together */
 static const int64_t CLOSE_NS = 1000 * 1000;
 static const int64_t SPIN_NS = 500 * 1000;
@@ -47,8 +48,9 @@ static struct pool {
     atomic_bool stopping;
     atomic_int lent;   /* NOT_LENT, LENT, RECALLED: who lends a worker holds busy until it is back */
     atomic_bool *stop; /* what it was lent to ends when this is set */
-    atomic_int wanted; /* threads, the caller among them; 0: not decided yet */
-    int workers;       /* running; only the holder of busy changes it */
+    atomic_bool far;
+    atomic_int wanted;  /* threads, the caller among them; 0: not decided yet */
+    atomic_int workers; /* running; only the holder of busy changes it */
     pthread_t handles[MAX_THREADS];
 
     threads_fn fn;
@@ -296,13 +298,23 @@ static bool comes_often(double work_ns)
 
 int threads_at_hand(void) { return in_loop ? 1 : bk_get_num_threads(); }
 
+bool threads_are_far(void) { return atomic_load_explicit(&pool.far, memory_order_relaxed); }
+void threads_set_far(bool far) { atomic_store_explicit(&pool.far, far, memory_order_relaxed); }
+
 static bool is_awake(int threads) { return pool.workers == threads - 1 && atomic_load(&pool.sleeping) < pool.workers; }
+
+bool threads_are_awake(void)
+{
+    return !in_loop && atomic_load_explicit(&pool.sleeping, memory_order_relaxed) < pool.workers;
+}
+
+static bool is_short(double work_ns) { return work_ns < AWAKE_MIN_NS || (work_ns < FAR_MIN_NS && threads_are_far()); }
 
 void threads_for(int64_t n, int64_t grain, double work_ns, threads_fn fn, void *arg)
 {
     if (n <= 0)
         return;
-    int threads = n <= grain || work_ns < AWAKE_MIN_NS || in_loop ? 1 : bk_get_num_threads();
+    int threads = n <= grain || is_short(work_ns) || in_loop ? 1 : bk_get_num_threads();
     if (threads > 1 && atomic_load_explicit(&pool.lent, memory_order_relaxed))
         threads_recall();
     if (threads == 1 || atomic_exchange(&pool.busy, true)) {

@@ -12,8 +12,8 @@ typedef void (*threads_fn)(void *arg, int64_t begin, int64_t end);
 
 /* Calls fn on pieces [i*grain, min((i+1)*grain, n)) that cover [0, n), on up to bk_get_num_threads() threads, the
  * caller among them; a run of neighbouring pieces may come as one call [i*grain, j*grain). Returns when all are
- * done. `work_ns` is the caller's guess of the whole work: less than 4 us stays on the caller's thread, and
- * less than 100 while the workers sleep, unless it comes often. */
+ * done. `work_ns` is the caller's guess of the whole work: less than 4 us stays on the caller's thread, less than 32
+ * while the workers are far away, and less than 100 while they sleep, unless it comes often. */
 void threads_for(int64_t n, int64_t grain, double work_ns, threads_fn fn, void *arg);
 
 /* There will be a loop in some 50 us, as long as waking takes: workers that sleep begin to spin. */
@@ -24,6 +24,12 @@ void threads_rouse(void);
 bool threads_lend(threads_fn fn, void *arg, atomic_bool *stop);
 /* Sets *stop and waits for the end of fn, if one is lent; every loop does so first. */
 void threads_recall(void);
+
+/* Whether a worker spins, so that it answers at once. */
+bool threads_are_awake(void);
+/* Whether a worker's core shares no cache with the caller's, or is another program's: distance.c finds out. */
+bool threads_are_far(void);
+void threads_set_far(bool far);
 
 /* How many threads a loop would have now: 1 within a loop. */
 int threads_at_hand(void);

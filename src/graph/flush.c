@@ -12,6 +12,7 @@
 #include "autograd/function.h"
 #include "autograd/hooks.h"
 #include "autograd/replay.h"
+#include "core/distance.h"
 #include "core/interpreter.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -349,6 +350,7 @@ int log_flush(void)
     log->look = FIRST_LOOK;
     log_make_room(log);
     settle(log);
+    distance_watch();
     if (__builtin_expect(layouts_crowded(), 0))
         sweep_layouts();
     return 0;

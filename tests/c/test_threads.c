@@ -226,6 +226,34 @@ static void test_distance(void)
     bk_set_num_threads(before);
 }
 
+static void count_strangers(void *arg, int64_t begin, int64_t end)
+{
+    static _Thread_local bool is_caller;
+    atomic_int *strangers = arg;
+    if (begin < 0) {
+        is_caller = true;
+        return;
+    }
+    atomic_fetch_add(strangers, is_caller ? 0 : (int)(end - begin));
+    sleep_ms(1); /* long enough for a worker to take the next piece */
+}
+
+static void test_far_workers(void)
+{
+    const int before = bk_get_num_threads();
+    atomic_int strangers = 0;
+    bk_set_num_threads(2);
+    threads_set_far(true);
+    count_strangers(&strangers, -1, 0);
+    for (int tries = 0; tries < 10; tries++) { /* now and then a worker has no core */
+        loop_covers(1000, 7, LARGE_NS);        /* it spins */
+        threads_for(8, 1, 10e3, count_strangers, &strangers);
+    }
+    threads_set_far(false);
+    tap_ok(atomic_load(&strangers) == 0, "a loop of 10 us is not shared with a worker that is far away");
+    bk_set_num_threads(before);
+}
+
 int main(void)
 {
     test_coverage();
@@ -236,6 +264,7 @@ int main(void)
     test_concurrent_callers();
     test_pool_changes();
     test_distance();
+    test_far_workers();
     if (CAN_FORK) {
         test_fork();
         test_fork_during_loop();
