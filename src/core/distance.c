@@ -87,6 +87,6 @@ void distance_watch(void)
     if (!threads_are_awake() || calls++ % CALLS || now_ns() < next)
         return;
     const double trip = fastest_trip(a_few);
-    threads_set_far(!trip || trip > FAR_NS);
+    threads_set_near(trip && trip < FAR_NS);
     next = now_ns() + WATCH_NS;
 }

@@ -27,6 +27,7 @@
 
 enum { MAX_THREADS = 256 };
 enum { NOT_LENT, LENT, RECALLED };
+enum { UNKNOWN, NEAR, FAR };
 static const double AWAKE_MIN_NS = 4e3;    /* work that pays for a second thread while the pool spins */
 static const double FAR_MIN_NS = 32e3;     /* and while it is far away: what it reads and writes has to travel, too */
 static const double ASLEEP_MIN_NS = 100e3; /* and while it sleeps: of one loop, or of several close together */
@@ -46,11 +47,11 @@ static struct pool {
     _Alignas(64) atomic_int sleeping;
     atomic_bool busy;
     atomic_bool stopping;
-    atomic_int lent;   /* NOT_LENT, LENT, RECALLED: who lends a worker holds busy until it is back */
-    atomic_bool *stop; /* what it was lent to ends when this is set */
-    atomic_bool far;
-    atomic_int wanted;  /* threads, the caller among them; 0: not decided yet */
-    atomic_int workers; /* running; only the holder of busy changes it */
+    atomic_int lent;     /* NOT_LENT, LENT, RECALLED: who lends a worker holds busy until it is back */
+    atomic_bool *stop;   /* what it was lent to ends when this is set */
+    atomic_int distance; /* UNKNOWN, NEAR, FAR */
+    atomic_int wanted;   /* threads, the caller among them; 0: not decided yet */
+    atomic_int workers;  /* running; only the holder of busy changes it */
     pthread_t handles[MAX_THREADS];
 
     threads_fn fn;
@@ -298,8 +299,9 @@ static bool comes_often(double work_ns)
 
 int threads_at_hand(void) { return in_loop ? 1 : bk_get_num_threads(); }
 
-bool threads_are_far(void) { return atomic_load_explicit(&pool.far, memory_order_relaxed); }
-void threads_set_far(bool far) { atomic_store_explicit(&pool.far, far, memory_order_relaxed); }
+bool threads_are_near(void) { return atomic_load_explicit(&pool.distance, memory_order_relaxed) == NEAR; }
+void threads_set_near(bool near) { atomic_store_explicit(&pool.distance, near ? NEAR : FAR, memory_order_relaxed); }
+static bool are_far(void) { return atomic_load_explicit(&pool.distance, memory_order_relaxed) == FAR; }
 
 static bool is_awake(int threads) { return pool.workers == threads - 1 && atomic_load(&pool.sleeping) < pool.workers; }
 
@@ -308,7 +310,7 @@ bool threads_are_awake(void)
     return !in_loop && atomic_load_explicit(&pool.sleeping, memory_order_relaxed) < pool.workers;
 }
 
-static bool is_short(double work_ns) { return work_ns < AWAKE_MIN_NS || (work_ns < FAR_MIN_NS && threads_are_far()); }
+static bool is_short(double work_ns) { return work_ns < AWAKE_MIN_NS || (work_ns < FAR_MIN_NS && are_far()); }
 
 void threads_for(int64_t n, int64_t grain, double work_ns, threads_fn fn, void *arg)
 {

@@ -27,9 +27,10 @@ void threads_recall(void);
 
 /* Whether a worker spins, so that it answers at once. */
 bool threads_are_awake(void);
-/* Whether a worker's core shares no cache with the caller's, or is another program's: distance.c finds out. */
-bool threads_are_far(void);
-void threads_set_far(bool far);
+/* Whether a worker's core is known to share a cache with the caller's, and to be no other program's: distance.c finds
+ * out. */
+bool threads_are_near(void);
+void threads_set_near(bool near);
 
 /* How many threads a loop would have now: 1 within a loop. */
 int threads_at_hand(void);

@@ -27,7 +27,7 @@ enum {
 };
 /* A meeting, and fetching what the others have written, take 0.2 to 0.3 us. */
 double team_meeting_ns = 400;
-static const double FAR = 1.75; /* times as much between cores that share no cache */
+static const double FAR = 1.75; /* times as much between cores that share no cache, or may not */
 
 typedef struct member {
     _Alignas(64) atomic_int met; /* how often it has come to a meeting */
@@ -232,7 +232,7 @@ static void take_part(void *arg, int64_t begin, int64_t end)
 /* How many members pay. */
 static int size_of(const plan_region *region)
 {
-    const double meeting_ns = team_meeting_ns * (threads_are_far() ? FAR : 1),
+    const double meeting_ns = team_meeting_ns * (threads_are_near() ? 1 : FAR),
                  work_ns = region->work_ns / (region->waits + 1), most = MOST_MEMBERS * meeting_ns;
     const int threads = bk_get_num_threads(), members = work_ns < most ? (int)(work_ns / meeting_ns) : MOST_MEMBERS;
     return members < 1 ? 1 : members < threads ? members : threads;

@@ -243,13 +243,13 @@ static void test_far_workers(void)
     const int before = bk_get_num_threads();
     atomic_int strangers = 0;
     bk_set_num_threads(2);
-    threads_set_far(true);
+    threads_set_near(false);
     count_strangers(&strangers, -1, 0);
     for (int tries = 0; tries < 10; tries++) { /* now and then a worker has no core */
         loop_covers(1000, 7, LARGE_NS);        /* it spins */
         threads_for(8, 1, 10e3, count_strangers, &strangers);
     }
-    threads_set_far(false);
+    threads_set_near(true);
     tap_ok(atomic_load(&strangers) == 0, "a loop of 10 us is not shared with a worker that is far away");
     bk_set_num_threads(before);
 }
