@@ -474,11 +474,12 @@ def histogram(input, bins=100, *, range=None, weight=None, density=False, out=No
     """Counts and edges of bins."""
     import numpy as np
 
-    edges = bins.numpy() if isinstance(bins, Tensor) else bins
-    counts, at = np.histogram(
-        input.numpy(), edges, range, weights=None if weight is None else weight.numpy(), density=density
-    )
+    given = [t for t in (input, bins, weight) if isinstance(t, Tensor)]
+    edges = bins.detach().numpy() if isinstance(bins, Tensor) else bins
+    weights = None if weight is None else weight.detach().numpy()
+    counts, at = np.histogram(input.detach().numpy(), edges, range, weights=weights, density=density)
     result = _Histogram(_C.from_numpy(counts).to(input.dtype), _C.from_numpy(at).to(input.dtype))
+    _C._without_derivative("histogram", list(result), given)
     return _fill("histogram", out, result)
 
 

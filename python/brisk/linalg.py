@@ -222,7 +222,7 @@ def lstsq(A, B, rcond=None, *, driver=None, out=None):
         solution = Q @ solve_triangular(R.mT, right, upper=False)
     full = driver in (None, "gelsy", "gelsd", "gelss")
     rank = matrix_rank(A.detach()) if full else A.new_empty(0, dtype=_C.int64)
-    residuals = A.new_empty(0)
+    residuals = solution.reshape(-1)[:0].clone() if solution.requires_grad else A.new_empty(0)  # on the tape
     if rows > columns and driver in ("gels", "gelsd", "gelss") and (not full or bool((rank == columns).all())):
         residuals = (A @ solution - right).square().sum(-2)
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else A.new_empty(0)
@@ -235,7 +235,7 @@ def lstsq(A, B, rcond=None, *, driver=None, out=None):
 
 def cholesky(A, *, upper=False, out=None):
     """L with L L^T = A; LinAlgError where A is not positive-definite."""
-    return _fill("linalg_cholesky", out, _C.cholesky(A, upper))
+    return _fill("linalg_cholesky", out, _C._linalg_cholesky(A, upper))
 
 
 def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
@@ -428,7 +428,12 @@ def matrix_exp(A):
 def tensorinv(A, ind=2, *, out=None):
     """The inverse of A as a map from its last dimensions to its first `ind`."""
     rows, columns = A.shape[:ind], A.shape[ind:]
-    return _fill("linalg_tensorinv", out, inv(A.reshape(rows.numel(), -1)).reshape(*columns, *rows))
+    return _fill("linalg_tensorinv", out, _taken_apart(inv(A.reshape(rows.numel(), -1)), (*columns, *rows)))
+
+
+@_looks_like("_tensorinv")
+def _taken_apart(inverse, sizes):
+    return inverse.reshape(sizes)
 
 
 def tensorsolve(A, B, dims=None, *, out=None):

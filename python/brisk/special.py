@@ -150,6 +150,8 @@ def zeta(input, other, *, out=None):
 
 
 @_looks_like("xlog1py", 2)
+@_looks_like("_xlog1py_by_number")
+@_looks_like("_xlog1py_of_number", first=1)
 def xlog1py(input, other, *, out=None):
     """x log(1 + y), 0 where x is."""
     x, y = _both(input, other)

@@ -10,6 +10,7 @@
 #include "explain.h"
 #include "out.h"
 #include "autograd/composed.h"
+#include "autograd/slopeless.h"
 
 #include <string.h>
 #include <stddef.h>
@@ -82,8 +83,9 @@ static bool read_row(int row, const overload *o, shown_row *out)
     const char *c = composed_rows[row].arguments;
     *out = (shown_row){ .row = (int16_t)row, .ndim = -1 };
     for (; *c && !strchr("*=>:|", *c); c++) {
-        const int k = *c >= 'a' ? *c - 'a' : *c - '0';
-        if (strchr("^+!%", *c))
+        const int k = composed_argument(*c);
+        out->flat |= *c == '?';
+        if (strchr("^+!%?", *c))
             continue;
         if (*c == '~' || k >= o->n || o->params[k].type != ARG_TENSOR)
             return false;
@@ -128,6 +130,25 @@ static inline bool row_fits(const shown_row *row, const arg *args, uint8_t *reac
     return row->ndim < 0 || args[0].tensor->layout->ndim == row->ndim;
 }
 
+/* A write of what no gradient follows: one function of all arguments on the tape. */
+static PyObject *call_slopeless(const overload *o, const shown_row *row, const arg *args)
+{
+    const composed *shown = &composed_rows[row->row];
+    bk_tensor *of[8];
+    for (int i = 0; i < row->count; i++)
+        of[i] = args[row->argument[i]].tensor;
+    if (tensor_check_leaf(of[0]) < 0)
+        return py_raise();
+    const bool was = bk_set_grad_enabled(false);
+    PyObject *result = o->call(args);
+    bk_set_grad_enabled(was);
+    if (result && slopeless_written(shown->function, shown->name, of, row->count) < 0) {
+        Py_DECREF(result);
+        return py_raise();
+    }
+    return result;
+}
+
 static PyObject *call_composed(const overload *o, const arg *args)
 {
     uint8_t reached = 0;
@@ -136,6 +157,8 @@ static PyObject *call_composed(const overload *o, const arg *args)
         return o->call(args);
     while (row < end && !row_fits(row, args, &reached)) /* before the call, which may write to them */
         row++;
+    if (row < end && row->flat && reached && !(args[0].tensor->flags & TENSOR_VIEW))
+        return call_slopeless(o, row, args);
     uint64_t start = next_sequence;
     PyObject *result = o->call(args);
     if (!result || row == end)

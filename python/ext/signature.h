@@ -40,6 +40,7 @@ typedef struct shown_row {
     int16_t row;
     int8_t ndim; /* of argument 0; -1: any */
     bool list;   /* argument 0 is one */
+    bool flat;   /* no gradient follows what it writes */
     uint8_t count, may_miss;
     uint8_t argument[8];
 } shown_row;

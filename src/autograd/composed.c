@@ -21,7 +21,7 @@ const composed composed_rows[] = {
 #include "autograd/composed.def"
 #undef X
 };
-static const char FLAGS[] = "~^+!%|$:=#>"; /* what may follow the numbers of a row's arguments */
+static const char FLAGS[] = "~^+!%?|$:=#>"; /* what may follow the numbers of a row's arguments */
 const int composed_count = sizeof composed_rows / sizeof *composed_rows;
 
 int composed_find(const char *function)

@@ -62,6 +62,7 @@ static const struct {
     { EW_add_scaled, "AddBackward0" },   { EW_sub_scaled, "SubBackward0" },     { EW_gelu_tanh, "GeluBackward0" },
     { EW_square, "PowBackward0" },       { EW_trigamma, "PolygammaBackward0" }, { EW_erfcx, "SpecialErfcxBackward0" },
     { EW_zeta, "SpecialZetaBackward0" }, { EW_log1p, "Log1PBackward0" },        { EW_cube, "PowBackward0" },
+    { EW_heaviside, "NotImplemented" },
 };
 
 /* Inputs that are no operands of PyTorch's function: where to read or write, and results that the gradient reads. */
@@ -79,6 +80,7 @@ static const struct {
     { OP_mask_scatter, OP_mask_scatter, 4 },
     { OP_norm, OP_median, 2 },
     { EW_add_scaled, EW_sub_scaled, 4 },
+    { EW_heaviside, EW_heaviside, 3 }, /* PyTorch's leads to those that require gradients */
     { OP_lu_solve, OP_lu_solve, 4 },
     { OP_inverse, OP_lu_factor, 6 },
     { OP_pick, OP_place, 2 },

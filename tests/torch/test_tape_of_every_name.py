@@ -1,0 +1,142 @@
+"""The tape of every function that both libraries have, called with every form of arguments that PyTorch takes.
+
+tape_rows.py has lines that somebody thought of. Here nobody did: each public name is called with each form of FORMS, and
+where PyTorch gives tensors, they require gradients here if they do there, and their gradient functions lead to the same
+functions, outputs and leaves.
+"""
+
+import functools
+import math
+import warnings
+
+import pytest
+
+from tests.torch.compare import REF, SUT
+
+PLACES = {
+    "Tensor": lambda m: m.Tensor,
+    "torch": lambda m: m,
+    "functional": lambda m: m.nn.functional,
+    "special": lambda m: m.special,
+    "linalg": lambda m: m.linalg,
+}
+# What changes the process, waits, or asks about the program and not about tensors.
+NOT_CALLED = ("set_", "get_", "is_", "has_", "use_", "autocast_", "register_", "manual_", "initial_", "random.")
+NEVER_CALLED = {
+    "seed", "save", "load", "compile", "from_file", "share_memory_", "backward", "retain_grad", "fork", "wait", "typename",
+    "set_", "resize_", "resize_as_", "requires_grad_", "apply_", "map_", "map2_", "vmap", "module_load", "cuda",
+}  # fmt: skip
+
+# The arguments of a call. Inputs are made for each call, in both libraries from the same numbers.
+LEAVES = {"x": (3, 3), "z": (3, 3), "v": (3,), "w": (3,), "s": (), "row": (1, 3), "b": (2, 3, 3), "y": (2, 2, 6)}
+LEAVES |= {"im": (1, 4, 4, 4), "k": (4, 4, 2, 2), "vol": (1, 1, 4, 4, 4)}
+WRITTEN = {"x", "v", "row", "y", "im", "vol"}  # these are no leaves, so that functions in place may write to them
+OTHERS = {
+    "p": lambda m: data(m, 3, 3).clone(),  # requires no gradients
+    "i": lambda m: m.tensor([0, 2]),
+    "i3": lambda m: m.tensor([0, 1, 2]),
+    "ii": lambda m: m.tensor([[0, 1, 2], [2, 1, 0], [1, 1, 1]]),
+    "mask": lambda m: m.tensor([[True, False, True]] * 3),
+    "f64": lambda m: m.float64,
+    "signs": lambda m: m.tensor([1.0, -1.0, 1.0]),
+}
+FORMS = """
+x | v | s | row | y | im | b | vol | p
+x,z | x,p | p,z | x,w | x,s | s,x | v,w | v,z | x,v | b,x | b,b | y,y
+x,2 | x,0.5 | 2,x | 0.5,x | v,2 | s,2 | row,0 | row,1 | row,0,1
+x,0 | x,1 | x,-1 | x,0,1 | x,0,2 | x,(0,1) | x,0,True | x,1,0,2 | x,0,0,2 | x,(9,) | x,9 | x,3,3 | x,(3,3) | x,(3,3),(3,1)
+x,1,2 | x,(1,2) | x,2,0 | x,2,0,1 | x,2,0,1.0 | x,1,0 | x,True | x,0.5,True | x,-1,2,0 | b,0,1,2 | b,2,0,1 | b,(2,0,1)
+x,i | x,0,i | x,0,ii | x,0,ii,z | x,0,ii,1.0 | x,0,i,z[:2] | x,0,i,s | x,0,i,1.0 | x,ii | x,ii,z | x,1,ii,p | x,i3
+x,0,ii,z,'sum' | x,0,i3,z,'mean' | x,i3,w | x,i,0 | x,[1,2] | x,2,[1,2] | x,[1,2],0 | x,0,[1,2]
+x,mask | x,mask,1.0 | x,mask,z | x,mask,s | x,mask,w | mask,x,z | mask,x,2.0 | mask,2.0,x
+x,(i3,),z | x,(i3,i3),w | x,(i3,),p | x,(i3,i3),s
+x,z,z | x,z,p | x,z,w | x,z,s | x,z,2 | x,z,0.5 | x,z,1,2 | x,0.2,0.7 | x,s,s | x,p,z | v,z,w | x,v,w | b,b,b | w,z,w | x,b,b
+x,z,signs | v,w,signs | x,z,-signs | p,z,w | x,z[0],z[0]
+[x,z] | [x,z],0 | [x,z],1 | [p,z] | [x,w],0 | x,z,0 | x,z,1 | [v,w] | [x,b]
+'ij,jk->ik',x,z | 'ij,ij',x,p | 'ii',x | x,'fro' | x,'nuc' | x,2,(0,1) | x,float('inf') | x,1.5
+im,2 | im,(2,2) | im,2,2 | im,2,1 | im,k | im,k,None,2 | y,2 | y,2,1 | vol,2 | im,(1,1) | im,(1,1,1,1) | im,[3,3] | y,k[0,:2,:,:1] | x,z[:,:,None]
+y,k[0,:2,:,:1].expand(2,2,1) | im,k.transpose(0,1) | im,(1,1),'reflect' | y,(1,1),'replicate' | im,None,2
+x,(3,) | x,(3,),w,w | im,2,None,None | im,None,None,None,None,True | im,z.new_zeros(4),z.new_ones(4) | im,z.new_zeros(4),z.new_ones(4),k[:,0,0,0],k[:,1,1,1]
+x,dim=0 | x,dim=(0,1) | x,dim=0,keepdim=True | x,p=0.5 | x,p=1 | x,inplace=True | x,dtype=f64 | x,f64 | x,0,dtype=f64 | x,keepdim=True
+x,z,rounding_mode='floor' | x,z,rounding_mode='trunc' | x,2,rounding_mode='floor' | x,z,reduction='none' | x,z,reduction='sum' | x,i3,reduction='none'
+x,z,alpha=2 | x,2,alpha=2 | x,z,z,value=2 | x,z,z,beta=2 | x,min=0.1 | x,max=z | x,dim=0,unbiased=False | x,correction=0 | x,diagonal=1 | x,offset=1
+x,z,dim=0 | x,z,dim=1 | x,z,upper=True | x,upper=True | x,z,upper=False | x,decimals=1 | x,descending=True | x,stable=True | x,0,sorted=True
+ii,x | ii,z,i | x,ii,None | x,x,x,None | x,2.0,i3 | x,return_indices=True | im,2,return_indices=True | y,2,return_indices=True
+x,return_inverse=True | x,return_counts=True | x,dim=0,return_inverse=True
+"""
+FORMS = [form.strip() for line in FORMS.strip().splitlines() for form in line.split(" | ")]
+
+
+@functools.cache
+def data(m, *sizes):
+    """Between 0 and 1, and as a matrix positive definite."""
+    count = math.prod(sizes)
+    t = m.tensor([0.1 + (7 * k % 11) * 0.02 for k in range(count)]).reshape(sizes)
+    return 0.5 * (t + t.mT) + 0.6 * m.eye(3) if sizes[-2:] == (3, 3) else t
+
+
+class Inputs(dict):
+    """What a form names is made when it is read, once for each call."""
+
+    def __init__(self, m):
+        super().__init__(float=float)
+        self.module = m
+        self.leaves = []  # alive, with their names
+
+    def __missing__(self, name):
+        made = self.leaf(name) if name in LEAVES else OTHERS[name](self.module)
+        self[name] = made = made * 1 if name in WRITTEN else made
+        return made
+
+    def leaf(self, name):
+        t = data(self.module, *LEAVES[name]).clone().requires_grad_()
+        t.named = name
+        self.leaves.append(t)
+        return t
+
+
+def public_names(place):
+    mine, theirs = PLACES[place](SUT), PLACES[place](REF)
+    for name in dir(theirs):
+        if name.startswith("_") or name in NEVER_CALLED or name.startswith(NOT_CALLED):
+            continue
+        try:
+            found = callable(getattr(theirs, name)) and callable(getattr(mine, name))
+        except (AttributeError, NotImplementedError):
+            continue
+        if found and not isinstance(getattr(theirs, name), type):
+            yield name
+
+
+def tensors(m, result):
+    if isinstance(result, m.Tensor):
+        return [result]
+    if isinstance(result, dict):
+        result = result.values()
+    elif not isinstance(result, (tuple, list)):
+        return []
+    return [t for one in result for t in tensors(m, one)]
+
+
+def tree(fn, depth=12):
+    """As text: the name, and in brackets what it leads to; a leaf has the name of its input."""
+    if fn is None:
+        return "-"
+    if fn.name() == "torch::autograd::AccumulateGrad":
+        return getattr(fn.variable, "named", "leaf")
+    below = (tree(f, depth - 1) + (f"#{number}" if number else "") for f, number in fn.next_functions if depth)
+    return f"{fn.name()}({','.join(below)})"
+
+
+def shown(t):
+    return tree(t.grad_fn) + (f"#{t.output_nr}" if t.output_nr else "") if t.requires_grad else "no gradient"
+
+
+CODE = {form: compile(f"f({form})", form, "eval") for form in FORMS}
+
+
+def called(function, form, inputs):
+    m = inputs.module
+    m.manual_seed(1)
+    inputs["f"] = function
+    return [shown(t) for t in tensors(m, eval(CODE[form], {}, inputs))]
