@@ -73,7 +73,8 @@ def constant_pad_nd(input, pad, value=0):
     return padded(input, list(pad), "constant", value)
 
 
-@looks_like(lambda input, value: "_fill_with" if isinstance(value, _C.Tensor) else "_fill_by_number")
+@looks_like("_fill_with", 2)
+@looks_like("_fill_by_number")
 def fill(input, value):
     """A tensor of the same shape that holds value everywhere."""
     return input.clone().fill_(value)
@@ -117,6 +118,16 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     shape[dim] = -1
     places = index.view(shape).expand_as(source)
     return _index_reduced(input, source, dim, places, reduce, include_self)
+
+
+def index_reduce_(input, dim, index, source, reduce, *, include_self=True):
+    """index_reduce, in place."""
+    return _index_reduced_(input, source, dim, index, reduce, include_self)
+
+
+@looks_like("_index_reduce_", 2)
+def _index_reduced_(input, source, dim, index, reduce, include_self):
+    return input.copy_(index_reduce(input, dim, index, source, reduce, include_self=include_self))
 
 
 @looks_like("_index_reduce", 2)

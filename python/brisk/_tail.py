@@ -341,12 +341,13 @@ def renorm(input, p, dim, maxnorm, *, out=None):
 
 
 def _gaps(y, x, dim):
-    gaps = x.diff(dim=-1 if x.dim() == 1 else dim)
     if x.dim() == 1:
         shape = [1] * y.dim()
         shape[dim] = -1
-        gaps = gaps.view(shape)
-    return gaps
+        x = x.view(shape)
+    elif x.dim() < y.dim():
+        x = x.view(*[1] * (y.dim() - x.dim()), *x.shape)
+    return x.diff(dim=dim)
 
 
 def _neighbours(y, dim):
@@ -586,8 +587,8 @@ for _name in ("hardshrink", "prelu"):
     _set(_name, _found_in("brisk.nn.functional", _name))
 for _name in ("i0", "index_reduce", "nonzero_static", "unsafe_split_with_sizes"):
     _set(_name, _found_in("brisk._second_forms", _name))
-for _name in ("i0", "index_reduce"):
-    _set(_name + "_", _in_place(getattr(Tensor, _name)))
+_set("i0_", _in_place(Tensor.i0))
+_set("index_reduce_", _found_in("brisk._second_forms", "index_reduce_"))
 _set("polygamma_", _polygamma_)
 
 _Frexp = _named("frexp", "mantissa exponent")

@@ -120,6 +120,8 @@ def vecdot(x, y, *, dim=-1, out=None):
     """The dot products of the vectors along dim."""
     if x.dtype != y.dtype:
         raise RuntimeError(f"linalg.vecdot: Expected x and y to have the same dtype, but got {x.dtype} and {y.dtype}")
+    if x.dim() == y.dim() == 1:
+        return _C.vdot(x, y, out=out)
     return _C.sum(x * y, dim, dtype=x.dtype, out=out)
 
 
@@ -387,8 +389,11 @@ def cond(A, p=None, *, out=None):
     """The condition number by a norm; that by singular values for p=None."""
     if p in (None, 2, -2):
         values = svdvals(A)
-        largest, least = values[..., :1], values[..., -1:]
+        largest, least = values.narrow(-1, 0, 1), values.narrow(-1, -1, 1)
         return _fill("linalg_cond", out, (least / largest if p == -2 else largest / least).squeeze(-1))
+    if p == "nuc":
+        values = svdvals(A)
+        return _fill("linalg_cond", out, values.sum(-1) * values.reciprocal().sum(-1))
     inverse, info = inv_ex(A)
     inverse = inverse.masked_fill((info > 0)[..., None, None], float("inf"))
     product = matrix_norm(A, p) * matrix_norm(inverse, p)
@@ -440,7 +445,7 @@ def tensorsolve(A, B, dims=None, *, out=None):
     """x with tensordot(A, x, x.ndim) = B."""
     if dims is not None:
         A = A.movedim(dims, tuple(range(A.dim() - len(dims), A.dim())))
-    return _fill("linalg_tensorsolve", out, solve(A.reshape(B.numel(), -1), B.reshape(-1)).reshape(A.shape[B.dim() :]))
+    return _fill("linalg_tensorsolve", out, solve(A.reshape(B.numel(), -1), B.flatten()).reshape(A.shape[B.dim() :]))
 
 
 # --- named results ----------------------------------------------------------------------------------------------------

@@ -85,7 +85,23 @@ static PyObject *py_sum_dim(const arg *a) { return by_dims_in(bk_sum, a); }
 static PyObject *py_nansum(const arg *a) { return by_dims_in(bk_nansum, a); }
 static PyObject *py_mean(const arg *a) { return py_out(reduced(bk_mean, a[0].tensor, 0, false, &a[1]), &a[2]); }
 static PyObject *py_mean_dim(const arg *a) { return by_dims_as(bk_mean, a); }
-static PyObject *py_nanmean(const arg *a) { return by_dims_as(bk_nanmean, a); }
+/* As PyTorch has it with a dtype: the sum is in it, and is one function with the cast. */
+static bk_tensor *nanmean_as(const bk_tensor *t, uint32_t mask, bool keepdim, const arg *dtype)
+{
+    static int row;
+    bk_scope_push();
+    bk_tensor *count = bk_sum(bk_logical_not(bk_isnan(t)), mask, keepdim);
+    uint64_t start = next_sequence;
+    bk_tensor *total = composed_as(reduced(bk_nansum, t, mask, keepdim, dtype), "nansum", &row, start, &t, 1);
+    return scope_return(bk_div(total, count));
+}
+static PyObject *py_nanmean(const arg *a)
+{
+    uint32_t mask;
+    if (!a[3].given || !dtype_is_float(tensor_dtype(a[0].tensor)) || !dtype_is_float(a[3].dtype))
+        return by_dims_as(bk_nanmean, a);
+    return dims_of(&a[0], &a[1], &mask) ? py_out(nanmean_as(a[0].tensor, mask, a[2].b, &a[3]), &a[4]) : NULL;
+}
 static PyObject *py_prod(const arg *a) { return whole_as(bk_prod, a); }
 static PyObject *py_logsumexp(const arg *a) { return by_dims(bk_logsumexp, a); }
 static PyObject *py_any(const arg *a) { return by_dims(bk_any, a); }

@@ -149,6 +149,8 @@ static int plain_ways(node *place, int step, composed_way **out)
     if (place->composed)
         return composed_ways(place, step, out);
     node *const *edges, *n = op_behind(place);
+    if (n->composed)
+        return composed_ways(n, step, out);
     if (op_of_part(n))
         return ways_of_part(n, out);
     view_op ops[MAX_VIEW_STEPS];
@@ -331,7 +333,7 @@ static int in_order_of_walk(excursion *e)
 static int call_plain(node *place, bk_tensor *const *gradients, const composed_way *ways, int count, bk_tensor **grads)
 {
     node *n = op_behind(place), **places = mem_alloc((size_t)(count + 1) * sizeof *places);
-    excursion e = { .place = place, .since = n->sequence };
+    excursion e = { .place = place, .since = n->sequence - (n->composed ? n->span : 0) };
     const node *op = op_of_part(n);
     if (op) {
         e.since = op->sequence - (op->composed ? op->span : 0);

@@ -208,7 +208,7 @@ bk_tensor *bk_repeat_interleave_s(const bk_tensor *t, int64_t repeats, int dim)
         return error_null(BK_INDEX_ERROR, "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
     bk_scope_push();
     bool flat = dim == BK_MAX_NDIM;
-    const bk_tensor *x = flat ? bk_reshape(t, 1, (int64_t[]){ -1 }) : t;
+    const bk_tensor *x = flat && t->layout->ndim != 1 ? bk_reshape(t, 1, (int64_t[]){ -1 }) : t;
     int d = x ? own_dim(x->layout, flat ? 0 : dim) : -1;
     bk_tensor *r = NULL;
     if (d >= 0) {

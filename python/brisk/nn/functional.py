@@ -313,11 +313,15 @@ leaky_relu_, threshold_ = _in_place("leaky_relu_", leaky_relu), _in_place("thres
 rrelu_ = _in_place("rrelu_", rrelu)
 
 
-@_looks_like("pdist")
 def pdist(input, p=2.0):
     """The distances between each two rows: those of the upper triangle of cdist(input, input), in a row."""
     if input.dim() != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.dim()}D")
+    return _pdist(input.contiguous(), p)
+
+
+@_looks_like("pdist")
+def _pdist(input, p):
     first, second = _C.triu_indices(len(input), len(input), 1)
     return (input[first] - input[second]).norm(p, -1)
 
