@@ -37,10 +37,11 @@ def _copy_of(name):
     return looks_like(_squeezing if name == "squeeze" else f"{name}_copy")(function)
 
 
-def _squeezing(input, dim=None):
+def _squeezing(input, *args, **kwargs):
     """PyTorch has a function for each form."""
-    form = "squeeze_copy" if dim is None else "_squeeze_copy_dim" if isinstance(dim, int) else "_squeeze_copy_dims"
-    return form
+    given = (*args, *kwargs.values())
+    one = given and isinstance(given[0], int)
+    return "_squeeze_copy_dim" if one else "_squeeze_copy_dims" if given else "squeeze_copy"
 
 
 def detach_copy(input):

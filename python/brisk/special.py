@@ -255,7 +255,6 @@ def i1e(input, *, out=None):
     return _fill("special_i1e", out, _bessel(_floating(input), 1, True))
 
 
-
 def modified_bessel_i0(input, *, out=None):
     """i0, on no tape."""
     return i0(input.detach(), out=out)

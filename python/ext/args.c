@@ -94,7 +94,7 @@ static bool read_row(int row, const overload *o, shown_row *out)
     }
     out->list = *c == '*';
     if (*c == ':')
-        out->ndim = (int8_t)(c[1] - '0');
+        out->ndim = c[1] == 's' ? SHOWN_STRIDED : (int8_t)(c[1] - '0');
     return true;
 }
 
@@ -127,6 +127,8 @@ static inline bool row_fits(const shown_row *row, const arg *args, uint8_t *reac
     while (row->list && *reached < UINT8_MAX && *reached < args[0].tensors.n &&
            !tensor_tracked(args[0].tensors.v[*reached]))
         ++*reached;
+    if (row->ndim == SHOWN_STRIDED)
+        return !args[0].tensor->layout->contiguous;
     return row->ndim < 0 || args[0].tensor->layout->ndim == row->ndim;
 }
 

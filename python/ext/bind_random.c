@@ -414,7 +414,7 @@ static PyObject *py_random_(const arg *a) { return py_in_place(&a[0], bk_random_
 /* Integers from a range, by the name that PyTorch has for its form: one end was given, or both. */
 static PyObject *random_range(const arg *self, int64_t from, int64_t to, bk_generator *g, bool both)
 {
-    static const char *const names[] = { "_random_to", "_random_range" };
+    static const char *const names[] = { "_random_to_", "_random_range_" };
     static int rows[2];
     const uint64_t start = next_sequence;
     const bk_tensor *of = self->tensor;

@@ -318,8 +318,8 @@ static PyObject *py_set_anomaly_check(const arg *a)
 /* The row of a function of composed.def; -1: it has none. */
 static PyObject *py_composed_row(const arg *a) { return PyLong_FromLong(composed_find(a[0].s)); }
 
-/* (arguments): where the tape is, and a bit for each argument that it knows; None where one is no tensor. A call may write
- * to them, so this is asked before it. */
+/* (arguments): where the tape is, and a bit for each argument that it knows; None where one is no tensor. A call may
+ * write to them, so this is asked before it. */
 static PyObject *py_call_begins(const arg *a)
 {
     const Py_ssize_t count = PyTuple_Check(a[0].object) ? PyTuple_GET_SIZE(a[0].object) : 0;
@@ -369,7 +369,8 @@ static PyObject *py_looks_like(const arg *a)
 static PyObject *py_without_derivative(const arg *a)
 {
     bool same[8] = { a[3].b };
-    if (slopeless_record(a[0].s, a[2].tensors.v, a[2].tensors.n, (bk_tensor **)a[1].tensors.v, same, a[1].tensors.n) < 0)
+    if (slopeless_record(a[0].s, a[2].tensors.v, a[2].tensors.n, (bk_tensor **)a[1].tensors.v, same, a[1].tensors.n) <
+        0)
         return py_raise();
     Py_RETURN_NONE;
 }
@@ -415,8 +416,7 @@ const binding tape_rows[] = {
     { AS_FUNCTION, "_call_begins(Object arguments)", py_call_begins, NULL },
     { AS_FUNCTION, "_looks_like(int row, Object begun, Tensor result, int number=0)", py_looks_like, NULL },
     { AS_FUNCTION, "_as_own(Tensor self)", py_as_own, NULL },
-    { AS_FUNCTION,
-      "_without_derivative(str function, Tensor[] results, Tensor[] arguments, bool written=False)",
+    { AS_FUNCTION, "_without_derivative(str function, Tensor[] results, Tensor[] arguments, bool written=False)",
       py_without_derivative, NULL },
     { AS_FUNCTION, "_set_anomaly_check(Object? check, Object? tell=None)", py_set_anomaly_check, NULL },
 };

@@ -1,8 +1,8 @@
 /* slopeless.h: functions whose results do not follow their arguments, or not in a way that anybody has written down.
  *
  * PyTorch has them on its tape all the same: what they give requires gradients, and a backward that comes there is
- * refused, or finds zeros. They are functions of C here (function.h), a row each of the table in slopeless.c; nothing is
- * recorded where no argument is on the tape. */
+ * refused, or finds zeros. They are functions of C here (function.h), a row each of the table in slopeless.c; nothing
+ * is recorded where no argument is on the tape. */
 #ifndef BK_AUTOGRAD_SLOPELESS_H
 #define BK_AUTOGRAD_SLOPELESS_H
 #include "brisk.h"

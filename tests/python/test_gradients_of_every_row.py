@@ -233,7 +233,7 @@ PROGRAMS = {
     "lu_solve": ("3,3 3,3", lambda a, b: [brisk.linalg.solve(a + 2 * I3, b, left=left) for left in (False, True)]),
     "inverse": ("3,3", lambda x: (x + 2 * I3).inverse()),
     "det": ("3,3", lambda x: x.det()),
-    "signdet": ("3,3", lambda x: (x + 2 * I3).slogdet()[0]),
+    "signdet": ("3,3", lambda x: (x + 2 * I3).slogdet()[0] + x.square().sum()),
     "logabsdet": ("3,3", lambda x: (x + 2 * I3).slogdet()[1]),
     "lu_factor": ("3,3", lambda x: brisk.linalg.lu_factor(x + I3)[0]),
     "qr_r": ("3,3", lambda x: brisk.linalg.qr(x + 2 * I3)[1]),

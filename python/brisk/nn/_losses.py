@@ -7,8 +7,8 @@ import math
 import warnings
 
 from brisk import _C
-from brisk._C import Tensor, _nn
 from brisk._arrange import broadcast_tensors
+from brisk._C import Tensor, _nn
 from brisk._composed import looks_like
 from brisk.autograd.grad_mode import no_grad
 
