@@ -118,8 +118,11 @@ def test_a_distance_that_counts_has_the_gradient_zero():
     assert gradients[0] == gradients[1]
 
 
+FORMS = [(True, False, False), (False, False, False), (True, True, False), (False, True, True)]  # upper, transpose, unit
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("form", [(True, False, False), (False, False, False), (True, True, False), (False, True, True)])
+@pytest.mark.parametrize("form", FORMS)
 def test_a_triangular_solution_and_the_copy_of_its_matrix_have_pytorchs_gradients(form):
     results = []
     for m in (SUT, REF):
