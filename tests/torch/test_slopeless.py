@@ -118,7 +118,8 @@ def test_a_distance_that_counts_has_the_gradient_zero():
     assert gradients[0] == gradients[1]
 
 
-FORMS = [(True, False, False), (False, False, False), (True, True, False), (False, True, True)]  # upper, transpose, unit
+# upper, transpose, unitriangular
+FORMS = [(True, False, False), (False, False, False), (True, True, False), (False, True, True)]
 
 
 @pytest.mark.filterwarnings("ignore")
