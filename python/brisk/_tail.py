@@ -533,6 +533,8 @@ def _sum_to_size(self, *sizes, size=None):
     size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     lead = self.dim() - len(size)
     dims = [*range(lead), *(d for d in range(lead, self.dim()) if size[d - lead] == 1 and self.shape[d] != 1)]
+    if dims and not size:
+        return self.sum()
     result = self.sum(dims, keepdim=True) if dims else self
     return result if result.shape == size else result.reshape(size)
 

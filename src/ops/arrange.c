@@ -4,6 +4,7 @@
  * has no negative strides. */
 #include <string.h>
 
+#include "autograd/composed.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -42,7 +43,9 @@ bk_tensor *bk_flip(const bk_tensor *t, int count, const int *dims)
         bits |= (int64_t)1 << d;
     }
     lock_take();
-    bk_tensor *r = t->layout->ndim ? flip(t, bits) : bk_clone(t);
+    static int row;
+    uint64_t start = next_sequence;
+    bk_tensor *r = t->layout->ndim ? flip(t, bits) : composed_as(bk_clone(t), "_flip_of_one", &row, start, &t, 1);
     lock_give();
     return r;
 }
