@@ -70,7 +70,8 @@ b.mT,x | x,b | v,b | b,v | b,w | y,y.mT | im.mT,2 | x.t(),0 | x.t(),2 | x.t(),(9
 row,z | row,w | s,s | s,0 | x.t(),0,1 | b.mT,0,1,2 | b.mT,(2,0,1) | x.half() | x.half(),z | x.half(),z.half()
 x.double(),z | x,z.double() | x,i3.int() | v,0 | v,(3,1) | v,3,1 | v,i | v,0,i | im.transpose(1,3)
 im.transpose(1,3),2 | im[:,:,1:],2 | im,k,k[:,0,0,0] | im,k,k[:,0,0,0],2 | im,k,k[:,0,0,0],1,'same' | im,k,None,1,1
-im[0],k | y,2,2,1 | im,2,2,1 | x,None | x,() | x,decimals=0 | x,z,reduction='mean' | x,z,z,reduction='none' | x,z,'sum' | x,0,keepdim=True
+im[0],k | y,2,2,1 | im,2,2,1
+x,None | x,() | x,decimals=0 | x,z,reduction='mean' | x,z,z,reduction='none' | x,z,'sum' | x,0,keepdim=True
 x,dim=1,keepdim=True | x,1,True | x,2,0,True | x,2,1,True
 """
 FORMS = [form.strip() for line in FORMS.strip().splitlines() for form in line.split(" | ")]
