@@ -114,6 +114,11 @@ static int read_rows(const char *function, overload *o)
     return 0;
 }
 
+static bool lies_so(const shown_row *row, const layout *l)
+{
+    return row->ndim == SHOWN_STRIDED ? !l->contiguous : l->ndim == row->ndim;
+}
+
 /* Whether the arguments of a row are there; which of them require gradients. */
 static inline bool row_fits(const shown_row *row, const arg *args, uint8_t *reached)
 {
@@ -127,13 +132,11 @@ static inline bool row_fits(const shown_row *row, const arg *args, uint8_t *reac
     while (row->list && *reached < UINT8_MAX && *reached < args[0].tensors.n &&
            !tensor_tracked(args[0].tensors.v[*reached]))
         ++*reached;
-    if (row->ndim == SHOWN_STRIDED)
-        return !args[0].tensor->layout->contiguous;
-    return row->ndim < 0 || args[0].tensor->layout->ndim == row->ndim;
+    return row->ndim < 0 || lies_so(row, args[0].tensor->layout);
 }
 
 /* A write of what no gradient follows: one function of all arguments on the tape. */
-static PyObject *call_slopeless(const overload *o, const shown_row *row, const arg *args)
+__attribute__((noinline)) static PyObject *call_slopeless(const overload *o, const shown_row *row, const arg *args)
 {
     const composed *shown = &composed_rows[row->row];
     bk_tensor *of[8];

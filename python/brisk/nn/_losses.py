@@ -55,9 +55,7 @@ def _reduced(loss, code):
 
 
 def _of_one_size(input, target):
-    """Both, repeated where their sizes differ, which is told."""
-    if target.shape == input.shape:
-        return input, target
+    """Both, repeated; that their sizes differ is told."""
     warnings.warn(
         f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will "
         "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
@@ -77,7 +75,8 @@ def _weighted(loss, input, weight, code):
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """The square of the difference."""
     code = _code(reduction, size_average, reduce)
-    input, target = _of_one_size(input, target)
+    if target.shape != input.shape:
+        input, target = _of_one_size(input, target)
     if weight is not None:
         return _weighted((input - target) ** 2, input, weight, code)
     return _nn._mse_loss(input, target, code)
@@ -86,7 +85,8 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """The size of the difference."""
     code = _code(reduction, size_average, reduce)
-    input, target = _of_one_size(input, target)
+    if target.shape != input.shape:
+        input, target = _of_one_size(input, target)
     if weight is not None:
         return _weighted(_nn._l1_loss(input, target, 0), input, weight, code)
     return _nn._l1_loss(input, target, code)
@@ -95,14 +95,16 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """The size of the difference, rounded off below beta."""
     code = _code(reduction, size_average, reduce)
-    input, target = _of_one_size(input, target)
+    if target.shape != input.shape:
+        input, target = _of_one_size(input, target)
     return _nn._smooth_l1_loss(input, target, beta, code) if beta != 0 else _nn._l1_loss(input, target, code)
 
 
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """Half the square of the difference up to delta, its tangent beyond."""
     code = _code(reduction)
-    input, target = _of_one_size(input, target)
+    if target.shape != input.shape:
+        input, target = _of_one_size(input, target)
     if weight is not None:
         if weight.size() != input.size():
             raise ValueError("Weights and input must have the same size.")
