@@ -7,6 +7,7 @@
 #include "autograd/rules.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/scope.h"
 
 enum { MOST_ARGUMENTS = 4 };
 
@@ -78,7 +79,7 @@ int slopeless_record(const char *function, bk_tensor *const *arguments, int coun
 bk_tensor *slopeless_as(bk_tensor *t, const char *function, const bk_tensor *const *arguments, int count)
 {
     if (t && slopeless_record(function, (bk_tensor *const *)arguments, count, &t, NULL, 1) < 0) {
-        bk_release(t);
+        scope_drop(t);
         return NULL;
     }
     return t;

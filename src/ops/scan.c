@@ -84,7 +84,7 @@ static bk_tensor *copied(const bk_tensor *t)
         return bk_clone(t);
     bk_tensor *copy = bk_zeros_like(t);
     if (copy && bk_copy_(copy, t) < 0) {
-        bk_release(copy);
+        scope_drop(copy);
         return NULL;
     }
     return copy;
