@@ -14,21 +14,16 @@ def looks_like(function, arguments=1, first=0, view=False):
         @functools.wraps(fn)
         def call(*args, **kwargs):
             taped = _C.is_grad_enabled()
-            start = _C._tape_position() if taped else 0
+            given = args[first : first + arguments] if taped else ()
+            begun = _C._call_begins(given) if len(given) == arguments else None
             result = fn(*args, **kwargs)
             if (taped or not view) and isinstance(result, _C.Tensor) and not (args and result is args[0]):
                 result = _C._as_own(result)
-            if not taped:
-                return result
-            given = args[first : first + arguments]
-            if len(given) == arguments:
-                for t in given:
-                    if not isinstance(t, _C.Tensor):
-                        return result
+            if begun is not None:
                 at = _C._composed_row(function(*args, **kwargs)) if row is None else row
                 for number, one in enumerate(result if isinstance(result, tuple) else (result,)):
                     if isinstance(one, _C.Tensor):
-                        _C._looks_like(at, start, one, given, number)
+                        _C._looks_like(at, begun, one, number)
             return result
 
         return call

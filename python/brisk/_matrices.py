@@ -5,6 +5,7 @@ from brisk._C import Tensor
 from brisk._composed import looks_like
 from brisk._once import warn_once
 from brisk._out import fill as _fill
+from brisk.autograd import Function
 from brisk.linalg import matrix_exp, matrix_power
 
 __all__ = [
@@ -39,6 +40,7 @@ def cross(input, other, dim=None, *, out=None):
     return linalg.cross(input, other, dim=dim, out=out)
 
 
+@looks_like("cholesky_inverse")
 def cholesky_inverse(input, upper=False, *, out=None):
     """The inverse of A from its Cholesky factor."""
     eye = _C.eye(input.shape[-1], dtype=input.dtype).expand(input.shape)
@@ -53,14 +55,35 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False,
         "of the inputs.\nX = torch.triangular_solve(B, A).solution\nshould be replaced with\n"
         "X = torch.linalg.solve_triangular(A, B)."
     )
-    x = _triangular_solution(input, A, upper, transpose, unitriangular)
-    return _fill("triangular_solve", out, _TriangularSolve(x, A.clone()))
+    both = _TriangularSolveBackward0.apply(input, A, upper, transpose, unitriangular)
+    return _fill("triangular_solve", out, _TriangularSolve(*both))
 
 
-@looks_like("_triangular_solve", 2)
 def _triangular_solution(input, A, upper, transpose, unitriangular):
     matrix, upper = (A.mT, not upper) if transpose else (A, upper)
     return _C._linalg_solve_triangular(matrix, input, upper=upper, unitriangular=unitriangular)
+
+
+class _TriangularSolveBackward0(Function):
+    """(x, a copy of A): one function of both arguments to PyTorch, also where only one of them has a gradient."""
+
+    @staticmethod
+    def forward(ctx, input, A, upper, transpose, unitriangular):
+        x = _triangular_solution(input, A, upper, transpose, unitriangular)
+        ctx.save_for_backward(A, x)
+        ctx.form = upper, transpose, unitriangular
+        ctx.sizes = input.shape
+        copied = A.expand(*x.shape[:-2], *A.shape[-2:]).clone(memory_format=_C.contiguous_format)
+        return x, copied
+
+    @staticmethod
+    def backward(ctx, g, g_copied):
+        A, x = ctx.saved_tensors
+        upper, transpose, unitriangular = ctx.form
+        of_input = _triangular_solution(g, A, upper, not transpose, unitriangular)
+        of_a = -(x @ of_input.mT if transpose else of_input @ x.mT)
+        of_a = of_a.triu(int(unitriangular)) if upper else of_a.tril(-int(unitriangular))
+        return of_input.sum_to_size(ctx.sizes), (of_a + g_copied).sum_to_size(A.shape), None, None, None
 
 
 def pinverse(input, rcond=1e-15):

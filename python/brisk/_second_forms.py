@@ -7,7 +7,7 @@ from brisk._composed import looks_like
 
 _IN_PLACE = "addmv_ as_strided_ clamp_max_ clamp_min_ fill_ gcd_ lcm_ ldexp_ xlogy_ zero_"
 _VIEWS = """
-    as_strided detach diagonal expand permute select slice split split_with_sizes squeeze t transpose unbind unfold
+    as_strided diagonal expand permute select slice split split_with_sizes squeeze t transpose unbind unfold
     unsqueeze view
 """
 IN_PLACE = frozenset(_IN_PLACE.split())
@@ -34,7 +34,24 @@ def _copy_of(name):
         return view.clone(memory_format=_C.contiguous_format)
 
     function.__doc__ = f"{name}, as a copy."
-    return looks_like(f"{name}_copy")(function)
+    return looks_like(_squeezing if name == "squeeze" else f"{name}_copy")(function)
+
+
+def _squeezing(input, *args, **kwargs):
+    """PyTorch has a function for each form."""
+    given = (*args, *kwargs.values())
+    one = given and isinstance(given[0], int)
+    return "_squeeze_copy_dim" if one else "_squeeze_copy_dims" if given else "squeeze_copy"
+
+
+def detach_copy(input):
+    """A copy, which PyTorch has on the tape without a gradient."""
+    return _without_derivative("detach_copy", input.detach().clone(), input)
+
+
+def _without_derivative(function, result, input):
+    _C._without_derivative(function, [result], [input])
+    return result
 
 
 @looks_like("alias_copy")
@@ -57,7 +74,8 @@ def constant_pad_nd(input, pad, value=0):
     return padded(input, list(pad), "constant", value)
 
 
-@looks_like(lambda input, value: "_fill_with" if isinstance(value, _C.Tensor) else "_fill_by_number")
+@looks_like("_fill_with", 2)
+@looks_like("_fill_by_number")
 def fill(input, value):
     """A tensor of the same shape that holds value everywhere."""
     return input.clone().fill_(value)
@@ -103,6 +121,16 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     return _index_reduced(input, source, dim, places, reduce, include_self)
 
 
+def index_reduce_(input, dim, index, source, reduce, *, include_self=True):
+    """index_reduce, in place."""
+    return _index_reduced_(input, source, dim, index, reduce, include_self)
+
+
+@looks_like("_index_reduce_", 2)
+def _index_reduced_(input, source, dim, index, reduce, include_self):
+    return input.copy_(index_reduce(input, dim, index, source, reduce, include_self=include_self))
+
+
 @looks_like("_index_reduce", 2)
 def _index_reduced(input, source, dim, places, reduce, include_self):
     return input.scatter_reduce(dim, places, source, reduce, include_self=include_self)
@@ -120,12 +148,20 @@ def nonzero_static(input, *, size, fill_value=-1):
     return _C.cat([places, rest])
 
 
+@looks_like("frobenius_norm")
+def _norms(rows, pow, dim):
+    return rows.norm(pow, dim)
+
+
 def norm_except_dim(v, pow=2, dim=0):
     """The norm over all dimensions but one, which the result keeps."""
     if dim == -1:
         return v.norm(pow)
-    dims = tuple(d for d in range(v.dim()) if d != dim % v.dim())
-    return v.norm(pow, dims, keepdim=True) if dims else v.abs()
+    if dim == 0:
+        return _norms(v.contiguous().view(v.shape[0], -1), pow, 1).view(-1, *(1,) * (v.dim() - 1))
+    if dim == v.dim() - 1:
+        return _norms(v.contiguous().view(-1, v.shape[-1]), pow, 0).view(*(1,) * (v.dim() - 1), -1)
+    return norm_except_dim(v.transpose(0, dim), pow, 0).transpose(0, dim)
 
 
 def empty_permuted(size, physical_layout, *, dtype=None, requires_grad=False, **where):
@@ -201,9 +237,10 @@ def native_channel_shuffle(input, groups):
     """nn.functional.channel_shuffle."""
     from brisk.nn import functional
 
-    return functional.channel_shuffle(input, groups)
+    return _without_derivative("native_channel_shuffle", functional.channel_shuffle(input.detach(), groups), input)
 
 
+@looks_like("native_dropout")
 def native_dropout(input, p, train):
     """(what dropout leaves, the mask of what it has left)"""
     if not train:
@@ -240,7 +277,8 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     return (result, mean, (variance + eps).rsqrt()) if training else (result, none, none)
 
 
-# Losses as in nn.functional, with the reduction as a number: 1 for the mean, 2 for the sum, others for none.
+# Losses as in nn.functional, with the reduction as a number: 1 for the mean, 2 for the sum, others for none. Who gives
+# none gets none in PyTorch, too, although its signatures say that it is the mean.
 
 
 def _loss(name, reduction, *args, **kwargs):
@@ -252,33 +290,33 @@ def _loss(name, reduction, *args, **kwargs):
     return getattr(functional, name)(*args, reduction=word, **kwargs)
 
 
-def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1):
+def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=0):
     """nn.functional.binary_cross_entropy_with_logits."""
     return _loss("binary_cross_entropy_with_logits", reduction, input, target, weight=weight, pos_weight=pos_weight)
 
 
-def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
+def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=0):
     """nn.functional.cosine_embedding_loss."""
     return _loss("cosine_embedding_loss", reduction, input1, input2, target, margin)
 
 
-def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=0, zero_infinity=False):
     """nn.functional.ctc_loss."""
     lengths = input_lengths, target_lengths
     return _loss("ctc_loss", reduction, log_probs, targets, *lengths, blank=blank, zero_infinity=zero_infinity)
 
 
-def hinge_embedding_loss(input, target, margin=1.0, reduction=1):
+def hinge_embedding_loss(input, target, margin=1.0, reduction=0):
     """nn.functional.hinge_embedding_loss."""
     return _loss("hinge_embedding_loss", reduction, input, target, margin)
 
 
-def kl_div(input, target, reduction=1, *, log_target=False):
+def kl_div(input, target, reduction=0, *, log_target=False):
     """nn.functional.kl_div."""
     return _loss("kl_div", reduction, input, target, log_target=log_target)
 
 
-def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
+def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=0):
     """nn.functional.margin_ranking_loss."""
     return _loss("margin_ranking_loss", reduction, input1, input2, target, margin)
 
@@ -288,7 +326,7 @@ def poisson_nll_loss(input, target, log_input, full, eps, reduction):
     return _loss("poisson_nll_loss", reduction, input, target, log_input, full, eps=eps)
 
 
-def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, reduction=1):
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, reduction=0):
     """nn.functional.triplet_margin_loss."""
     return _loss("triplet_margin_loss", reduction, anchor, positive, negative, margin, p, eps, swap)
 

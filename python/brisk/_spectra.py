@@ -104,14 +104,14 @@ class _LinalgPinvBackward0(Function):
     """The derivative needs no singular vectors (Golub and Pereyra 1973), so equal singular values do no harm."""
 
     @staticmethod
-    def forward(ctx, A, atol, rtol):
+    def forward(ctx, A, tolerances):
         from brisk import linalg
 
         U, S, Vh = svd(A.detach(), False)
         if S.shape[-1] == 0:
             P = A.detach().mT.clone()
         else:
-            kept = linalg._tolerance(A, S, atol, rtol) < S
+            kept = linalg._tolerance(A, S, *tolerances) < S
             P = Vh.mT @ (_C.where(kept, 1 / S, _C.zeros_like(S)).unsqueeze(-1) * U.mT)
         ctx.save_for_backward(A, P)
         return P
@@ -123,9 +123,9 @@ class _LinalgPinvBackward0(Function):
         rows, columns = A.shape[-2:]
         left = (_C.eye(rows, dtype=A.dtype) - A @ P) @ turned @ P @ T
         right = T @ P @ turned @ (_C.eye(columns, dtype=A.dtype) - P @ A)
-        return left + right - T @ g @ T, None, None
+        return left + right - T @ g @ T, None
 
 
 def pinv(A, atol=None, rtol=None):
     _check("pinv", A)
-    return _LinalgPinvBackward0.apply(A, atol, rtol)
+    return _LinalgPinvBackward0.apply(A, (atol, rtol))  # which are no operands

@@ -213,7 +213,9 @@ def _set_(self, source=None, storage_offset=0, size=None, stride=None):
     before = _C._stand_in(self) if taped and self.requires_grad else self.detach()
     self = _take_memory(self, source, storage_offset, size, stride)
     inputs = [before, source] if isinstance(source, Tensor) else [before]
-    return _C._set_without_derivative(self, inputs) if taped else self
+    if taped:
+        _C._without_derivative("set_", [self], inputs, True)
+    return self
 
 
 def _take_memory(self, source, storage_offset, size, stride):

@@ -341,12 +341,13 @@ def renorm(input, p, dim, maxnorm, *, out=None):
 
 
 def _gaps(y, x, dim):
-    gaps = x.diff(dim=-1 if x.dim() == 1 else dim)
     if x.dim() == 1:
         shape = [1] * y.dim()
         shape[dim] = -1
-        gaps = gaps.view(shape)
-    return gaps
+        x = x.view(shape)
+    elif x.dim() < y.dim():
+        x = x.view(*[1] * (y.dim() - x.dim()), *x.shape)
+    return x.diff(dim=dim)
 
 
 def _neighbours(y, dim):
@@ -474,11 +475,12 @@ def histogram(input, bins=100, *, range=None, weight=None, density=False, out=No
     """Counts and edges of bins."""
     import numpy as np
 
-    edges = bins.numpy() if isinstance(bins, Tensor) else bins
-    counts, at = np.histogram(
-        input.numpy(), edges, range, weights=None if weight is None else weight.numpy(), density=density
-    )
+    given = [t for t in (input, bins, weight) if isinstance(t, Tensor)]
+    edges = bins.detach().numpy() if isinstance(bins, Tensor) else bins
+    weights = None if weight is None else weight.detach().numpy()
+    counts, at = np.histogram(input.detach().numpy(), edges, range, weights=weights, density=density)
     result = _Histogram(_C.from_numpy(counts).to(input.dtype), _C.from_numpy(at).to(input.dtype))
+    _C._without_derivative("histogram", list(result), given)
     return _fill("histogram", out, result)
 
 
@@ -531,6 +533,8 @@ def _sum_to_size(self, *sizes, size=None):
     size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     lead = self.dim() - len(size)
     dims = [*range(lead), *(d for d in range(lead, self.dim()) if size[d - lead] == 1 and self.shape[d] != 1)]
+    if dims and not size:
+        return self.sum()
     result = self.sum(dims, keepdim=True) if dims else self
     return result if result.shape == size else result.reshape(size)
 
@@ -585,8 +589,8 @@ for _name in ("hardshrink", "prelu"):
     _set(_name, _found_in("brisk.nn.functional", _name))
 for _name in ("i0", "index_reduce", "nonzero_static", "unsafe_split_with_sizes"):
     _set(_name, _found_in("brisk._second_forms", _name))
-for _name in ("i0", "index_reduce"):
-    _set(_name + "_", _in_place(getattr(Tensor, _name)))
+_set("i0_", _in_place(Tensor.i0))
+_set("index_reduce_", _found_in("brisk._second_forms", "index_reduce_"))
 _set("polygamma_", _polygamma_)
 
 _Frexp = _named("frexp", "mantissa exponent")

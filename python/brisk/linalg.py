@@ -120,6 +120,8 @@ def vecdot(x, y, *, dim=-1, out=None):
     """The dot products of the vectors along dim."""
     if x.dtype != y.dtype:
         raise RuntimeError(f"linalg.vecdot: Expected x and y to have the same dtype, but got {x.dtype} and {y.dtype}")
+    if x.dim() == y.dim() == 1:
+        return _C.vdot(x, y, out=out)
     return _C.sum(x * y, dim, dtype=x.dtype, out=out)
 
 
@@ -222,7 +224,7 @@ def lstsq(A, B, rcond=None, *, driver=None, out=None):
         solution = Q @ solve_triangular(R.mT, right, upper=False)
     full = driver in (None, "gelsy", "gelsd", "gelss")
     rank = matrix_rank(A.detach()) if full else A.new_empty(0, dtype=_C.int64)
-    residuals = A.new_empty(0)
+    residuals = solution.reshape(-1)[:0].clone() if solution.requires_grad else A.new_empty(0)  # on the tape
     if rows > columns and driver in ("gels", "gelsd", "gelss") and (not full or bool((rank == columns).all())):
         residuals = (A @ solution - right).square().sum(-2)
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else A.new_empty(0)
@@ -235,7 +237,7 @@ def lstsq(A, B, rcond=None, *, driver=None, out=None):
 
 def cholesky(A, *, upper=False, out=None):
     """L with L L^T = A; LinAlgError where A is not positive-definite."""
-    return _fill("linalg_cholesky", out, _C.cholesky(A, upper))
+    return _fill("linalg_cholesky", out, _C._linalg_cholesky(A, upper))
 
 
 def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
@@ -387,8 +389,11 @@ def cond(A, p=None, *, out=None):
     """The condition number by a norm; that by singular values for p=None."""
     if p in (None, 2, -2):
         values = svdvals(A)
-        largest, least = values[..., :1], values[..., -1:]
+        largest, least = values.narrow(-1, 0, 1), values.narrow(-1, -1, 1)
         return _fill("linalg_cond", out, (least / largest if p == -2 else largest / least).squeeze(-1))
+    if p == "nuc":
+        values = svdvals(A)
+        return _fill("linalg_cond", out, values.sum(-1) * values.reciprocal().sum(-1))
     inverse, info = inv_ex(A)
     inverse = inverse.masked_fill((info > 0)[..., None, None], float("inf"))
     product = matrix_norm(A, p) * matrix_norm(inverse, p)
@@ -428,14 +433,19 @@ def matrix_exp(A):
 def tensorinv(A, ind=2, *, out=None):
     """The inverse of A as a map from its last dimensions to its first `ind`."""
     rows, columns = A.shape[:ind], A.shape[ind:]
-    return _fill("linalg_tensorinv", out, inv(A.reshape(rows.numel(), -1)).reshape(*columns, *rows))
+    return _fill("linalg_tensorinv", out, _taken_apart(inv(A.reshape(rows.numel(), -1)), (*columns, *rows)))
+
+
+@_looks_like("_tensorinv")
+def _taken_apart(inverse, sizes):
+    return inverse.reshape(sizes)
 
 
 def tensorsolve(A, B, dims=None, *, out=None):
     """x with tensordot(A, x, x.ndim) = B."""
     if dims is not None:
         A = A.movedim(dims, tuple(range(A.dim() - len(dims), A.dim())))
-    return _fill("linalg_tensorsolve", out, solve(A.reshape(B.numel(), -1), B.reshape(-1)).reshape(A.shape[B.dim() :]))
+    return _fill("linalg_tensorsolve", out, solve(A.reshape(B.numel(), -1), B.flatten()).reshape(A.shape[B.dim() :]))
 
 
 # --- named results ----------------------------------------------------------------------------------------------------

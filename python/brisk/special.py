@@ -150,6 +150,8 @@ def zeta(input, other, *, out=None):
 
 
 @_looks_like("xlog1py", 2)
+@_looks_like("_xlog1py_by_number")
+@_looks_like("_xlog1py_of_number", first=1)
 def xlog1py(input, other, *, out=None):
     """x log(1 + y), 0 where x is."""
     x, y = _both(input, other)
@@ -253,6 +255,14 @@ def i1e(input, *, out=None):
     return _fill("special_i1e", out, _bessel(_floating(input), 1, True))
 
 
-modified_bessel_i0, modified_bessel_i1 = i0, i1
+def modified_bessel_i0(input, *, out=None):
+    """i0, on no tape."""
+    return i0(input.detach(), out=out)
+
+
+def modified_bessel_i1(input, *, out=None):
+    """i1, on no tape."""
+    return i1(input.detach(), out=out)
+
 
 __getattr__ = finder(__name__)

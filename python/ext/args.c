@@ -10,6 +10,7 @@
 #include "explain.h"
 #include "out.h"
 #include "autograd/composed.h"
+#include "autograd/slopeless.h"
 
 #include <string.h>
 #include <stddef.h>
@@ -82,8 +83,9 @@ static bool read_row(int row, const overload *o, shown_row *out)
     const char *c = composed_rows[row].arguments;
     *out = (shown_row){ .row = (int16_t)row, .ndim = -1 };
     for (; *c && !strchr("*=>:|", *c); c++) {
-        const int k = *c >= 'a' ? *c - 'a' : *c - '0';
-        if (strchr("^+!%", *c))
+        const int k = composed_argument(*c);
+        out->flat |= *c == '?';
+        if (strchr("^+!%?", *c))
             continue;
         if (*c == '~' || k >= o->n || o->params[k].type != ARG_TENSOR)
             return false;
@@ -92,7 +94,7 @@ static bool read_row(int row, const overload *o, shown_row *out)
     }
     out->list = *c == '*';
     if (*c == ':')
-        out->ndim = (int8_t)(c[1] - '0');
+        out->ndim = c[1] == 's' ? SHOWN_STRIDED : (int8_t)(c[1] - '0');
     return true;
 }
 
@@ -112,6 +114,11 @@ static int read_rows(const char *function, overload *o)
     return 0;
 }
 
+static bool lies_so(const shown_row *row, const layout *l)
+{
+    return row->ndim == SHOWN_STRIDED ? !l->contiguous : l->ndim == row->ndim;
+}
+
 /* Whether the arguments of a row are there; which of them require gradients. */
 static inline bool row_fits(const shown_row *row, const arg *args, uint8_t *reached)
 {
@@ -125,7 +132,26 @@ static inline bool row_fits(const shown_row *row, const arg *args, uint8_t *reac
     while (row->list && *reached < UINT8_MAX && *reached < args[0].tensors.n &&
            !tensor_tracked(args[0].tensors.v[*reached]))
         ++*reached;
-    return row->ndim < 0 || args[0].tensor->layout->ndim == row->ndim;
+    return row->ndim < 0 || lies_so(row, args[0].tensor->layout);
+}
+
+/* A write of what no gradient follows: one function of all arguments on the tape. */
+__attribute__((noinline)) static PyObject *call_slopeless(const overload *o, const shown_row *row, const arg *args)
+{
+    const composed *shown = &composed_rows[row->row];
+    bk_tensor *of[8];
+    for (int i = 0; i < row->count; i++)
+        of[i] = args[row->argument[i]].tensor;
+    if (tensor_check_leaf(of[0]) < 0)
+        return py_raise();
+    const bool was = bk_set_grad_enabled(false);
+    PyObject *result = o->call(args);
+    bk_set_grad_enabled(was);
+    if (result && slopeless_written(shown->function, shown->name, of, row->count) < 0) {
+        Py_DECREF(result);
+        return py_raise();
+    }
+    return result;
 }
 
 static PyObject *call_composed(const overload *o, const arg *args)
@@ -136,6 +162,8 @@ static PyObject *call_composed(const overload *o, const arg *args)
         return o->call(args);
     while (row < end && !row_fits(row, args, &reached)) /* before the call, which may write to them */
         row++;
+    if (row < end && row->flat && reached && !(args[0].tensor->flags & TENSOR_VIEW))
+        return call_slopeless(o, row, args);
     uint64_t start = next_sequence;
     PyObject *result = o->call(args);
     if (!result || row == end)

@@ -469,11 +469,8 @@ static int set_grad(PyObject *self, PyObject *value, void *unused)
 static PyObject *get_output_nr(PyObject *self, void *unused)
 {
     (void)unused;
-    lock_take();
-    const node *place = tensor_edge(((py_tensor *)self)->t);
-    long number = place && place->op == OP_output ? (long)place->attr.i[0] : 0;
-    lock_give();
-    return PyLong_FromLong(number);
+    const bk_tensor *t = ((py_tensor *)self)->t;
+    return PyLong_FromLong(py_asks_gradient(t) ? py_output_number(t) : 0);
 }
 
 static PyObject *get_is_leaf(PyObject *self, void *unused)

@@ -161,8 +161,8 @@ static PyObject *py_float_power_(const arg *a)
                             dtypes[dtype].type_name);
     return apply_in_place(compute_float_power, a, 2);
 }
-static PyObject *py_round(const arg *a) { return py_elementwise_out(locked(compute_round, a), a, 1, &a[2], true); }
-static PyObject *py_round_(const arg *a) { return apply_in_place(compute_round, a, 1); }
+static PyObject *py_round_to(const arg *a) { return py_elementwise_out(locked(compute_round, a), a, 1, &a[2], true); }
+static PyObject *py_round_to_(const arg *a) { return apply_in_place(compute_round, a, 1); }
 
 /* --- bounds
  * ------------------------------------------------------------------------------------------------------------------ */
@@ -302,6 +302,7 @@ static PyObject *py_polygamma_method(const arg *a) { return py_wrap(bk_polygamma
     X(fmod, fmod) X(eq, eq) X(ne, ne) X(lt, lt) X(le, le) X(gt, gt) X(ge, ge) X(copysign, copysign)
 #define DEFINE_ALIAS(name, op) ALIAS(name, EW_##op)
 ALIAS(pow, EW_pow)
+ALIAS(round, EW_round)
 ALIAS(heaviside, EW_heaviside)
 ROWS_OF_TENSORS(DEFINE_ALIAS)
 ROWS_WITH_NUMBER_LAST(DEFINE_ALIAS)
@@ -383,8 +384,10 @@ const binding compose_rows[] = {
     { AS_FUNCTION, "float_power(Scalar self, Tensor exponent, *, Tensor? out=None)", py_float_power, NULL },
     { AS_METHOD, "float_power_(Tensor self, Tensor exponent)", py_float_power_, NULL },
     { AS_METHOD, "float_power_(Tensor self, Scalar exponent)", py_float_power_, NULL },
-    { BOTH, "round(Tensor self, *, int decimals=0, Tensor? out=None)", py_round, NULL },
-    { BOTH, "round_(Tensor self, *, int decimals=0)", py_round_, NULL },
+    { BOTH, "round(Tensor self, *, Tensor? out=None)", py_round, NULL },
+    { BOTH, "round(Tensor self, *, int decimals, Tensor? out=None)", py_round_to, NULL },
+    { BOTH, "round_(Tensor self)", py_round_, NULL },
+    { BOTH, "round_(Tensor self, *, int decimals)", py_round_to_, NULL },
     WITH_BOUNDS("clamp")
     WITH_BOUNDS("clip")
     WITH_BOUND(clamp_min, "min")

@@ -36,6 +36,7 @@ static PyObject *py_slogdet(const arg *a) { return slogdet(a, RETURN_SLOGDET, &a
 static PyObject *py_linalg_slogdet(const arg *a) { return slogdet(a, RETURN_LINALG_SLOGDET, &a[1]); }
 
 static PyObject *py_cholesky(const arg *a) { return py_out(bk_cholesky(a[0].tensor, a[1].b, true), &a[2]); }
+static PyObject *py_cholesky_of(const arg *a) { return py_wrap(bk_cholesky(a[0].tensor, a[1].b, true)); }
 static PyObject *py_cholesky_ex(const arg *a) { return py_wrap(bk_cholesky(a[0].tensor, a[1].b, false)); }
 static PyObject *py_cholesky_solve(const arg *a)
 {
@@ -74,6 +75,7 @@ const binding linalg_rows[] = {
     { BOTH, "cholesky_solve(Tensor self, Tensor input2, bool upper=False, *, Tensor? out=None)", py_cholesky_solve,
       NULL },
     { BOTH, "qr(Tensor self, bool some=True, *, Tensor[]? out=None)", py_qr, NULL },
+    { AS_FUNCTION, "_linalg_cholesky(Tensor A, bool upper=False)", py_cholesky_of, NULL },
     { AS_FUNCTION, "_linalg_inv_ex(Tensor A)", py_inverse_ex, NULL },
     { AS_FUNCTION, "_linalg_solve(Tensor A, Tensor B, *, bool left=True, bool check=True, Tensor? out=None)", py_solve,
       NULL },

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "autograd/composed.h"
+#include "autograd/slopeless.h"
 #include "core/lock.h"
 
 /* --- Generator --------------------------------------------------------------------------------------------------- */
@@ -334,7 +336,7 @@ static PyObject *py_bernoulli_p(const arg *a)
         bk_release(t);
         t = NULL;
     }
-    return py_wrap(t);
+    return py_wrap(slopeless_as(t, "bernoulli", (const bk_tensor *[]){ a[0].tensor }, 1));
 }
 
 /* (self, p, train): the tensor itself where nothing is dropped */
@@ -409,14 +411,23 @@ static PyObject *py_bernoulli_tensor_(const arg *a)
     return py_in_place(&a[0], bk_bernoulli_tensor_(a[0].tensor, a[1].tensor, chosen(&a[2])));
 }
 static PyObject *py_random_(const arg *a) { return py_in_place(&a[0], bk_random_(a[0].tensor, chosen(&a[1]))); }
-static PyObject *py_random_to_(const arg *a)
+/* Integers from a range, by the name that PyTorch has for its form: one end was given, or both. */
+static PyObject *random_range(const arg *self, int64_t from, int64_t to, bk_generator *g, bool both)
 {
-    return py_in_place(&a[0], bk_random_range_(a[0].tensor, 0, a[1].i, chosen(&a[2])));
+    static const char *const names[] = { "_random_to_", "_random_range_" };
+    static int rows[2];
+    const uint64_t start = next_sequence;
+    const bk_tensor *of = self->tensor;
+    int status = bk_random_range_(self->tensor, from, to, g);
+    if (status == 0)
+        composed_as(self->tensor, names[both], &rows[both], start, &of, 1);
+    return py_in_place(self, status);
 }
+static PyObject *py_random_to_(const arg *a) { return random_range(&a[0], 0, a[1].i, chosen(&a[2]), false); }
 /* Without an end the range goes up to the largest int64. */
 static PyObject *py_random_range_(const arg *a)
 {
-    return py_in_place(&a[0], bk_random_range_(a[0].tensor, a[1].i, a[2].given ? a[2].i : INT64_MIN, chosen(&a[3])));
+    return random_range(&a[0], a[1].i, a[2].given ? a[2].i : INT64_MIN, chosen(&a[3]), true);
 }
 
 enum { BOTH = AS_FUNCTION | AS_METHOD };

@@ -67,6 +67,18 @@ static PyObject *by_dims_as(reduce_fn fn, const arg *a)
     return dims_of(&a[0], &a[1], &mask) ? py_out(reduced(fn, a[0].tensor, mask, a[2].b, &a[3]), &a[4]) : NULL;
 }
 
+/* The same of a function that PyTorch has another name for where dimensions may be named, also if none is. */
+static PyObject *over_dims(reduce_fn fn, const arg *a, const char *name, int *row)
+{
+    uint32_t mask;
+    if (!dims_of(&a[0], &a[1], &mask))
+        return NULL;
+    const bk_tensor *t = a[0].tensor;
+    const uint64_t start = next_sequence;
+    bk_tensor *r = reduced(fn, t, mask, a[2].b, &a[3]);
+    return py_out(mask ? r : composed_as(r, name, row, start, &t, 1), &a[4]);
+}
+
 /* The same where the sums are computed in out's dtype. */
 static PyObject *by_dims_in(reduce_fn fn, const arg *a)
 {
@@ -81,11 +93,36 @@ static PyObject *whole_as(reduce_fn fn, const arg *a) { return py_wrap(reduced(f
  */
 
 static PyObject *py_sum(const arg *a) { return whole_as(bk_sum, a); }
-static PyObject *py_sum_dim(const arg *a) { return by_dims_in(bk_sum, a); }
+static PyObject *py_sum_dim(const arg *a)
+{
+    static int row;
+    const arg dtype = dtype_of_out(&a[3], &a[4]);
+    return over_dims(bk_sum, (const arg[]){ a[0], a[1], a[2], dtype, a[4] }, "_sum_dim", &row);
+}
 static PyObject *py_nansum(const arg *a) { return by_dims_in(bk_nansum, a); }
 static PyObject *py_mean(const arg *a) { return py_out(reduced(bk_mean, a[0].tensor, 0, false, &a[1]), &a[2]); }
-static PyObject *py_mean_dim(const arg *a) { return by_dims_as(bk_mean, a); }
-static PyObject *py_nanmean(const arg *a) { return by_dims_as(bk_nanmean, a); }
+static PyObject *py_mean_dim(const arg *a)
+{
+    static int row;
+    return over_dims(bk_mean, a, "_mean_dim", &row);
+}
+/* As PyTorch has it with a dtype: the sum is in it, and is one function with the cast. */
+static bk_tensor *nanmean_as(const bk_tensor *t, uint32_t mask, bool keepdim, const arg *dtype)
+{
+    static int row;
+    bk_scope_push();
+    bk_tensor *count = bk_sum(bk_logical_not(bk_isnan(t)), mask, keepdim);
+    uint64_t start = next_sequence;
+    bk_tensor *total = composed_as(reduced(bk_nansum, t, mask, keepdim, dtype), "nansum", &row, start, &t, 1);
+    return scope_return(bk_div(total, count));
+}
+static PyObject *py_nanmean(const arg *a)
+{
+    uint32_t mask;
+    if (!a[3].given || !dtype_is_float(tensor_dtype(a[0].tensor)) || !dtype_is_float(a[3].dtype))
+        return by_dims_as(bk_nanmean, a);
+    return dims_of(&a[0], &a[1], &mask) ? py_out(nanmean_as(a[0].tensor, mask, a[2].b, &a[3]), &a[4]) : NULL;
+}
 static PyObject *py_prod(const arg *a) { return whole_as(bk_prod, a); }
 static PyObject *py_logsumexp(const arg *a) { return by_dims(bk_logsumexp, a); }
 static PyObject *py_any(const arg *a) { return by_dims(bk_any, a); }
@@ -102,9 +139,9 @@ static bool dim_of(const arg *self, const arg *dim, uint32_t *mask)
 
 static PyObject *py_prod_dim(const arg *a)
 {
-    uint32_t mask;
-    arg dtype = dtype_of_out(&a[3], &a[4]);
-    return dim_of(&a[0], &a[1], &mask) ? py_out(reduced(bk_prod, a[0].tensor, mask, a[2].b, &dtype), &a[4]) : NULL;
+    static int row;
+    const arg dtype = dtype_of_out(&a[3], &a[4]), dims = { .given = a[1].given, .ints = { 1, { a[1].i } } };
+    return over_dims(bk_prod, (const arg[]){ a[0], dims, a[2], dtype, a[4] }, "_prod_dim", &row);
 }
 
 /* The dtype is refused before the dimension is looked at. */

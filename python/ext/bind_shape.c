@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/scope.h"
 #include "core/error.h"
 #include "core/layout.h"
 #include "core/memory.h"
@@ -466,14 +467,17 @@ static bk_tensor *at_least(const bk_tensor *t, int n)
     const layout *l = t->layout;
     if (l->ndim >= n)
         return bk_view(t, l->ndim, l->sizes) ? bk_retain((bk_tensor *)(uintptr_t)t) : NULL;
-    int64_t one = 1, size = l->ndim ? l->sizes[0] : 1;
+    int64_t one = 1;
     if (n == 1)
         return bk_reshape(t, 1, &one);
     if (n == 2)
         return l->ndim ? bk_unsqueeze(t, 0) : bk_reshape(t, 2, (int64_t[]){ 1, 1 });
     if (l->ndim == 2)
         return bk_unsqueeze(t, -1);
-    return bk_reshape(t, 3, (int64_t[]){ 1, size, 1 });
+    if (!l->ndim)
+        return bk_reshape(t, 3, (int64_t[]){ 1, 1, 1 });
+    bk_scope_push();
+    return scope_return(bk_unsqueeze(bk_unsqueeze(t, 0), -1));
 }
 
 typedef bk_tensor *(*prepare)(const bk_tensor *t);
@@ -595,7 +599,7 @@ static PyObject *py_diag_embed(const arg *a)
 static PyObject *py_diagflat(const arg *a)
 {
     bk_scope_push();
-    bk_tensor *r = bk_diag_embed(bk_reshape(a[0].tensor, 1, (int64_t[]){ -1 }), a[1].i, 0, 1);
+    bk_tensor *r = bk_diag_embed(bk_view(bk_contiguous(a[0].tensor), 1, (int64_t[]){ -1 }), a[1].i, 0, 1);
     if (r)
         bk_scope_keep(r);
     bk_scope_pop();

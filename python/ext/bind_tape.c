@@ -1,10 +1,12 @@
 /* bind_tape.c: questions about the tape under some tensors, for transforms and anomaly mode. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "autograd/backward.h"
 #include "autograd/composed.h"
 #include "autograd/function.h"
+#include "autograd/slopeless.h"
 #include "binds.h"
 #include "core/lock.h"
 #include "gil.h"
@@ -88,16 +90,6 @@ static PyObject *py_for_tangents(const arg *a)
     int status = tensor_for_tangents(a[0].tensor);
     lock_give();
     return status < 0 ? py_raise() : Py_NewRef(a[0].object);
-}
-
-/* What was recorded so far is earlier than this. */
-static PyObject *py_tape_position(const arg *a)
-{
-    (void)a;
-    lock_take();
-    uint64_t at = next_sequence;
-    lock_give();
-    return PyLong_FromUnsignedLongLong(at);
 }
 
 PyObject *py_stand_in(node *place, int number)
@@ -326,33 +318,61 @@ static PyObject *py_set_anomaly_check(const arg *a)
 /* The row of a function of composed.def; -1: it has none. */
 static PyObject *py_composed_row(const arg *a) { return PyLong_FromLong(composed_find(a[0].s)); }
 
-/* (row, position, result, arguments, number): the result looks like that of a function of composed.def, called when the
- * tape was at the position, with these arguments where it has numbers; which of several it is. */
+/* (arguments): where the tape is, and a bit for each argument that it knows; None where one is no tensor. A call may
+ * write to them, so this is asked before it. */
+static PyObject *py_call_begins(const arg *a)
+{
+    const Py_ssize_t count = PyTuple_Check(a[0].object) ? PyTuple_GET_SIZE(a[0].object) : 0;
+    long known = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *one = PyTuple_GET_ITEM(a[0].object, i);
+        if (!py_is_tensor(one))
+            Py_RETURN_NONE;
+        known |= (long)bk_requires_grad(((py_tensor *)one)->t) << i;
+    }
+    lock_take();
+    const uint64_t at = next_sequence;
+    lock_give();
+    return Py_BuildValue("(Kl)", (unsigned long long)at, known);
+}
+
+/* The bits of arguments in the order of a row's. */
+static uint8_t in_order_of_row(const char *arguments, long known)
+{
+    uint8_t reached = 0;
+    for (int i = 0; isalnum((unsigned char)arguments[i]); i++) {
+        int before = 0; /* those of smaller numbers */
+        for (int k = 0; isalnum((unsigned char)arguments[k]); k++)
+            before += composed_argument(arguments[k]) < composed_argument(arguments[i]);
+        reached |= (uint8_t)((known >> before & 1) << i);
+    }
+    return reached;
+}
+
+/* (row, begun, result, number): the result looks like that of a function of composed.def, whose call began so; which of
+ * several it is. */
 static PyObject *py_looks_like(const arg *a)
 {
-    int row = (int)a[0].i;
-    uint8_t reached = 0;
-    for (int i = 0; row >= 0 && i < a[3].tensors.n; i++)
-        reached |= (uint8_t)(bk_requires_grad(a[3].tensors.v[i]) << i);
+    const int row = (int)a[0].i;
+    unsigned long long start;
+    long known;
+    if (!PyArg_ParseTuple(a[1].object, "Kl", &start, &known))
+        return NULL;
     if (row >= 0 && bk_requires_grad(a[2].tensor))
-        composed_mark_several(a[2].tensor, row, (uint64_t)a[1].i, reached, (int)a[4].i);
+        composed_mark_several(a[2].tensor, row, start, in_order_of_row(composed_rows[row].arguments, known),
+                              (int)a[3].i);
     return Py_NewRef(a[2].object);
 }
 
-static int refuse_derivative(void *data, bk_tensor *const *grads, int count, bk_tensor **out, int inputs)
+/* (function, results, arguments, written): what it gave for these arguments is on the tape without a gradient;
+ * written: the first argument, which still has its place from before, is the first result. */
+static PyObject *py_without_derivative(const arg *a)
 {
-    (void)grads, (void)count, (void)out, (void)inputs;
-    return error_int(BK_RUNTIME_ERROR, "derivative for %s is not implemented", (const char *)data);
-}
-
-/* (self, inputs): set_ has given self other memory. It is a function of the inputs whose gradient nobody knows. */
-static PyObject *py_set_without_derivative(const arg *a)
-{
-    const bk_function fn = { .name = "NotImplemented", .backward = refuse_derivative, .data = "set_" };
-    bk_tensor *self = a[0].tensor;
-    if (function_record(&fn, NULL, a[1].tensors.v, a[1].tensors.n, &self, (bool[]){ true }, 1, NULL) < 0)
+    bool same[8] = { a[3].b };
+    if (slopeless_record(a[0].s, a[2].tensors.v, a[2].tensors.n, (bk_tensor **)a[1].tensors.v, same, a[1].tensors.n) <
+        0)
         return py_raise();
-    return Py_NewRef(a[0].object);
+    Py_RETURN_NONE;
 }
 
 /* Forward mode begins or ends: what is done without gradients is recorded for tangents. */
@@ -389,15 +409,15 @@ const binding tape_rows[] = {
     { AS_FUNCTION, "_written_often(Tensor self, int times)", py_written_often, NULL },
     { AS_FUNCTION, "_pass_number()", py_pass_number, NULL },
     { AS_FUNCTION, "_pass_reaches(Tensor self)", py_pass_reaches, NULL },
-    { AS_FUNCTION, "_tape_position()", py_tape_position, NULL },
     { AS_FUNCTION, "_forward_mode(bool open)", py_forward_mode, NULL },
     { AS_FUNCTION, "_take_tangents(bool on)", py_take_tangents, NULL },
     { AS_FUNCTION, "_placed_at(Tensor self, Tensor place)", py_placed_at, NULL },
     { AS_FUNCTION, "_composed_row(str function)", py_composed_row, NULL },
-    { AS_FUNCTION, "_looks_like(int row, int position, Tensor result, Tensor[] arguments, int number=0)", py_looks_like,
-      NULL },
+    { AS_FUNCTION, "_call_begins(Object arguments)", py_call_begins, NULL },
+    { AS_FUNCTION, "_looks_like(int row, Object begun, Tensor result, int number=0)", py_looks_like, NULL },
     { AS_FUNCTION, "_as_own(Tensor self)", py_as_own, NULL },
-    { AS_FUNCTION, "_set_without_derivative(Tensor self, Tensor[] inputs)", py_set_without_derivative, NULL },
+    { AS_FUNCTION, "_without_derivative(str function, Tensor[] results, Tensor[] arguments, bool written=False)",
+      py_without_derivative, NULL },
     { AS_FUNCTION, "_set_anomaly_check(Object? check, Object? tell=None)", py_set_anomaly_check, NULL },
 };
 const size_t tape_row_count = sizeof tape_rows / sizeof *tape_rows;

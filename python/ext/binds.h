@@ -83,6 +83,8 @@ PyObject *py_where_places(const arg *a);
 /* grad_fn.c: NULL with an exception set, None for a leaf */
 int grad_fn_init(PyObject *module);
 PyObject *py_grad_fn(const bk_tensor *t);
+/* Which output of its grad_fn a tensor is. */
+int py_output_number(const bk_tensor *t);
 /* Whether the user has asked for gradients of what t was computed from: what forward mode records for itself is no such
  * thing. */
 bool py_asks_gradient(const bk_tensor *t);

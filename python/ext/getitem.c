@@ -259,7 +259,7 @@ PyObject *py_tensor_getitem(PyObject *self, PyObject *key)
     lock_take();
     bool simple = !tensor_shares(t) && integer_place(t, key, &p);
     if (simple)
-        r = made_by(tensor_view_of(t, p.layout, p.offset), VIEW_select);
+        r = made_by(tensor_view_of(t, p.layout, p.offset), p.layout == t->layout ? VIEW_alias : VIEW_select);
     lock_give();
     if (simple)
         return py_wrap(r);

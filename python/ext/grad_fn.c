@@ -219,6 +219,14 @@ static node *function_at(node *place, int *number)
     return place->op == OP_output ? place->edge[0] : place;
 }
 
+/* The function that a tensor at `place` was made by, and which of its outputs it is; NULL: none. */
+static node *function_of(node *place, int *number)
+{
+    node *end = place ? shown_end(place) : NULL, *seen = end ? end : place;
+    *number = 0;
+    return seen ? composed_function(function_at(seen, number), number) : NULL;
+}
+
 PyObject *py_grad_fn(const bk_tensor *t)
 {
     int number;
@@ -226,11 +234,19 @@ PyObject *py_grad_fn(const bk_tensor *t)
     if (!name)
         Py_RETURN_NONE;
     lock_take();
-    node *place = tensor_edge(t), *end = shown_end(place), *seen = end ? end : place;
-    node *to = seen ? composed_function(function_at(seen, &number), &number) : NULL;
-    PyObject *f = to ? grad_fn_new(to, seen != place || place->op == OP_output ? NULL : name) : NULL;
+    node *place = tensor_edge(t), *to = function_of(place, &number);
+    PyObject *f = to ? grad_fn_new(to, to == place ? name : NULL) : NULL;
     lock_give();
     return f || PyErr_Occurred() ? f : py_raise();
+}
+
+int py_output_number(const bk_tensor *t)
+{
+    int number;
+    lock_take();
+    function_of(tensor_edge(t), &number);
+    lock_give();
+    return number;
 }
 
 /* (function, number of its output) of a tensor that requires gradients: a leaf's is what accumulates. */

@@ -35,7 +35,7 @@ static bk_tensor *by_tensor(PyObject *o, bk_dtype dtype, bool any)
         PyErr_Format(PyExc_TypeError, "expected %s (got %s)", bk_dtype_name(dtype), bk_dtype_name(tensor_dtype(t)));
         return NULL;
     }
-    bk_tensor *same = bk_detach(t);
+    bk_tensor *same = made_by(bk_view(t, t->layout->ndim, t->layout->sizes), VIEW_alias);
     if (!same)
         py_raise();
     return same;

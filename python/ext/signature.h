@@ -36,10 +36,12 @@ typedef struct param {
 } param;
 
 /* A row of autograd/composed.def that a call of the overload may be shown as: what its text says, read once. */
+enum { SHOWN_STRIDED = 127 };
 typedef struct shown_row {
     int16_t row;
-    int8_t ndim; /* of argument 0; -1: any */
+    int8_t ndim; /* of argument 0; -1: any; SHOWN_STRIDED: any, if it does not lie row-major */
     bool list;   /* argument 0 is one */
+    bool flat;   /* no gradient follows what it writes */
     uint8_t count, may_miss;
     uint8_t argument[8];
 } shown_row;

@@ -424,16 +424,21 @@ static bool is_root_or_reciprocal(PyObject *number)
     return number == minus_one || n == -1 || n == 0.5 || n == -0.5;
 }
 
+/* a: whether the base wanted a gradient before it was written to. */
+static PyObject *named_power(PyObject *r, bool a, PyObject *b, uint64_t start)
+{
+    if (!py_is_tensor(b))
+        return is_root_or_reciprocal(b) ? named(r, POW_BY_NUMBER, 1, start) : r;
+    return named(r, POW_TENSORS, (uint8_t)(a | wants_gradient(b) << 1), start);
+}
+
 static PyObject *nb_power(PyObject *a, PyObject *b, PyObject *modulus)
 {
     if (modulus != Py_None)
         Py_RETURN_NOTIMPLEMENTED;
     uint64_t start = next_sequence;
     PyObject *r = binary(EW_pow, a, b);
-    if (!py_is_tensor(b))
-        return is_root_or_reciprocal(b) ? named(r, POW_BY_NUMBER, 1, start) : r;
-    return py_is_tensor(a) ? named(r, POW_TENSORS, (uint8_t)(wants_gradient(a) | wants_gradient(b) << 1), start)
-                           : named(r, POW_OF_NUMBER, 1, start);
+    return py_is_tensor(a) ? named_power(r, wants_gradient(a), b, start) : named(r, POW_OF_NUMBER, 1, start);
 }
 
 static PyObject *nb_minus(PyObject *a, PyObject *b)
@@ -468,7 +473,9 @@ static PyObject *nb_inplace_power(PyObject *a, PyObject *b, PyObject *modulus)
 {
     if (modulus != Py_None)
         Py_RETURN_NOTIMPLEMENTED;
-    return in_place(EW_pow, a, b);
+    uint64_t start = next_sequence;
+    bool wanted = wants_gradient(a);
+    return named_power(in_place(EW_pow, a, b), wanted, b, start);
 }
 
 static PyObject *nb_negative(PyObject *a) { return unary(EW_neg, a); }

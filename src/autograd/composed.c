@@ -21,7 +21,7 @@ const composed composed_rows[] = {
 #include "autograd/composed.def"
 #undef X
 };
-static const char FLAGS[] = "~^+!%|$:=#>"; /* what may follow the numbers of a row's arguments */
+static const char FLAGS[] = "~^+!%?|$:=#>"; /* what may follow the numbers of a row's arguments */
 const int composed_count = sizeof composed_rows / sizeof *composed_rows;
 
 int composed_find(const char *function)
@@ -86,6 +86,8 @@ static int row_of_part(const composed *row)
 static void mark_view(node *place, int number, uint64_t start, uint8_t reached)
 {
     node *base = place->edge[0], *inside = inside_write(base, start);
+    if (inside && inside->op == OP_function) /* which has a name of its own */
+        inside = NULL;
     int of_part = !inside && base->sequence >= start ? row_of_part(&composed_rows[number]) : -1;
     if (of_part >= 0)
         mark(base, of_part, start, reached);

@@ -15,6 +15,8 @@ typedef struct composed {
 extern const composed composed_rows[];
 extern const int composed_count;
 
+/* The number of an argument in a row's text, which says in the same letter whether it may be missing. */
+static inline int composed_argument(char c) { return c >= 'a' ? c - 'a' : c - '0'; }
 /* The first row of a function; -1: it has none. */
 int composed_find(const char *function);
 /* t is what a call of row `number` gave, which began when next_sequence was `start`; reached: a bit for each of the

@@ -95,6 +95,11 @@ bk_tensor *rule_missing(const char *what)
     return error_null(BK_NOT_IMPLEMENTED, "the derivative for '%s' is not implemented.", what);
 }
 
+bk_tensor *rule_refused(const char *function)
+{
+    return error_null(BK_RUNTIME_ERROR, "derivative for %s is not implemented", function);
+}
+
 bk_tensor *rule_sum_to(bk_tensor *g, const layout *to)
 {
     if (g->layout->plain == to->plain)

@@ -44,6 +44,8 @@ bk_tensor *rule_sum_to(bk_tensor *g, const layout *to);
 bk_tensor *rule_zeros(const layout *l, bk_dtype dtype);
 /* For a derivative that nobody has written: NULL, and the error that PyTorch raises there. */
 bk_tensor *rule_missing(const char *what);
+/* The same for a function that PyTorch has no row for: it is called NotImplemented there. */
+bk_tensor *rule_refused(const char *function);
 /* rules_reduce.c */
 int grad_sum(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_mean(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
@@ -72,6 +74,7 @@ int grad_solve_triangular(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INP
 int grad_lu_solve(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_inverse(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_det(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
+int grad_signdet(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_logabsdet(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_lu_factor(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);
 int grad_qr_r(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS]);

@@ -111,6 +111,13 @@ int grad_det(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
     return give(bk_mul(as_matrix(bk_mul(g, det)), inverse_turned(n, lu)), grads);
 }
 
+/* It stays as it is until it jumps: no gradient goes on, as in PyTorch. */
+int grad_signdet(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
+{
+    (void)n, (void)g, (void)grads;
+    return 0;
+}
+
 int grad_logabsdet(node *n, bk_tensor *g, bk_tensor *grads[static MAX_INPUTS])
 {
     return give(bk_mul(as_matrix(g), inverse_turned(n, kept(n, 0))), grads);

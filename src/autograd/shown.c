@@ -24,8 +24,9 @@ static view_op view_of(const node *n) { return (view_op)(n->attr.region.tape >> 
 /* The op whose result a tensor took in place. */
 static node *op_behind(node *n)
 {
+    n = place_behind_cast(n);
     while (place_is_copy(n) && write_of(n) == WRITE_part && n->edge[0]->op != OP_leaf)
-        n = n->edge[0];
+        n = place_behind_cast(n->edge[0]);
     return n;
 }
 
@@ -59,12 +60,9 @@ static node *base_of_part(const node *n, const node *op)
 
 static composed_way *ways_new(int count) { return mem_alloc_zero((size_t)(count ? count : 1) * sizeof(composed_way)); }
 
-/* An operand that an op has cast, or copied, for itself is one as it was, to PyTorch. */
-static bool is_cast_for_op(const node *n) { return n->op == OP_cast && n->reached && !n->composed; }
-
 static node *before_cast(node *edge)
 {
-    while (edge && is_cast_for_op(edge))
+    while (edge && place_is_cast_for_op(edge))
         edge = edge->edge[0];
     return edge;
 }
@@ -149,6 +147,8 @@ static int plain_ways(node *place, int step, composed_way **out)
     if (place->composed)
         return composed_ways(place, step, out);
     node *const *edges, *n = op_behind(place);
+    if (n->composed)
+        return composed_ways(n, step, out);
     if (op_of_part(n))
         return ways_of_part(n, out);
     view_op ops[MAX_VIEW_STEPS];
@@ -241,7 +241,7 @@ static bool is_of_part(const excursion *e, const node *n)
 
 bool excursion_ends(const excursion *e, const node *n)
 {
-    if (n == e->place || is_unseen(n) || is_of_part(e, n) || (is_cast_for_op(n) && !e->views))
+    if (n == e->place || is_unseen(n) || is_of_part(e, n) || (place_is_cast_for_op(n) && !e->views))
         return false;
     return n->op == OP_leaf || n->sequence < e->since || (e->views && composed_shows(n));
 }
@@ -331,7 +331,7 @@ static int in_order_of_walk(excursion *e)
 static int call_plain(node *place, bk_tensor *const *gradients, const composed_way *ways, int count, bk_tensor **grads)
 {
     node *n = op_behind(place), **places = mem_alloc((size_t)(count + 1) * sizeof *places);
-    excursion e = { .place = place, .since = n->sequence };
+    excursion e = { .place = place, .since = n->sequence - (n->composed ? n->span : 0) };
     const node *op = op_of_part(n);
     if (op) {
         e.since = op->sequence - (op->composed ? op->span : 0);

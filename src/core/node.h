@@ -165,7 +165,7 @@ typedef struct node {
     uint8_t inputs;
     uint8_t reached; /* of `composed`: bit k: a gradient goes to the k-th of its arguments, or LAYER_... of a recurrent
                         layer (autograd/layer_steps.h); of another OP_cast: 1 if an op made it of an operand of another
-                        dtype, and nobody asked for it */
+                        dtype, and nobody asked for it, CAST_OF_RESULT of what it computed in place */
     uint16_t composed; /* the row of autograd/composed.def, from 1, whose result this is; 0: it is nobody's */
     int32_t refs;
     int32_t tape_refs;  /* those of refs that are tracks or edges: they want the place on the tape, not the value */

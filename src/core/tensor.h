@@ -190,6 +190,14 @@ int tensor_become(bk_tensor *t, const bk_tensor *view);
 /* What PyTorch calls the gradient function of t: "AddBackward0"; NULL for a leaf and for what needs no gradient. */
 const char *tensor_grad_name(const bk_tensor *t);
 const char *place_grad_name(const node *n);
+/* What an op has cast, or copied, for itself, operands and results, is no function of PyTorch's. */
+static inline bool place_is_cast_for_op(const node *n) { return n->op == OP_cast && n->reached && !n->composed; }
+/* The op whose result was cast so, for a write in place. */
+enum { CAST_OF_RESULT = 2 };
+static inline node *place_behind_cast(node *n)
+{
+    return place_is_cast_for_op(n) && n->reached == CAST_OF_RESULT ? n->edge[0] : n;
+}
 /* The same of a place that is looked at from above: what was written to in PyTorch's view of a result is an as_strided
  * of what that has become. */
 const char *place_shown_name(const node *n);

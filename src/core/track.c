@@ -725,6 +725,8 @@ const char *place_grad_name(const node *n)
     bool copy = place_is_copy(n);
     if (n->composed && composed_name(n))
         return composed_name(n);
+    if (place_behind_cast((node *)n) != n)
+        return place_grad_name(place_behind_cast((node *)n));
     if (n->op == OP_view && !copy)
         return view_names[n->attr.region.tape >> REGION_OP_SHIFT];
     if (!copy && n->op != OP_update)

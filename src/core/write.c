@@ -330,6 +330,13 @@ static void leaf_stands_for(const bk_tensor *t)
         t->track->leaf->layout = t->layout;
 }
 
+/* A view in place that changes nothing is a function on the tape all the same. */
+static int become_same(bk_tensor *t, const bk_tensor *view)
+{
+    node *place = tensor_edge(view);
+    return place ? tensor_set_place(t, place) : -1;
+}
+
 int tensor_become(bk_tensor *t, const bk_tensor *view)
 {
     if (!view)
@@ -337,6 +344,12 @@ int tensor_become(bk_tensor *t, const bk_tensor *view)
     if (tensor_check_leaf(t) < 0)
         return -1;
     lock_take();
+    const bool owns = !(t->flags & TENSOR_VIEW) && is_extent(t);
+    if (owns && view->layout == t->layout && grad_enabled() && tensor_tracked(t) && t->track->place) {
+        int status = become_same(t, view);
+        lock_give();
+        return status;
+    }
     bool leaf = t->track && t->track->requires_grad && !t->track->place && is_extent(t) && !(t->flags & TENSOR_VIEW);
     bool on_tape = t->flags & TENSOR_VIEW && grad_enabled() && tensor_tracked(t);
     if (on_tape && !tensor_leave_behind(t)) {

@@ -62,6 +62,7 @@ static const struct {
     { EW_add_scaled, "AddBackward0" },   { EW_sub_scaled, "SubBackward0" },     { EW_gelu_tanh, "GeluBackward0" },
     { EW_square, "PowBackward0" },       { EW_trigamma, "PolygammaBackward0" }, { EW_erfcx, "SpecialErfcxBackward0" },
     { EW_zeta, "SpecialZetaBackward0" }, { EW_log1p, "Log1PBackward0" },        { EW_cube, "PowBackward0" },
+    { EW_heaviside, "NotImplemented" },
 };
 
 /* Inputs that are no operands of PyTorch's function: where to read or write, and results that the gradient reads. */
@@ -69,19 +70,12 @@ static const struct {
     uint16_t first, last; /* a range of ops */
     uint8_t inputs;
 } constants[] = {
-    { OP_gather, OP_gather, 2 },
-    { OP_scatter, OP_scatter_reduce, 4 },
-    { OP_index_get, OP_take, 2 },
-    { OP_index_put, OP_index_copy, 4 },
-    { OP_index_fill, OP_index_fill, 6 },
-    { OP_put, OP_put, 4 },
-    { OP_mask_select, OP_mask_select, 2 },
-    { OP_mask_scatter, OP_mask_scatter, 4 },
-    { OP_norm, OP_median, 2 },
-    { EW_add_scaled, EW_sub_scaled, 4 },
-    { OP_lu_solve, OP_lu_solve, 4 },
-    { OP_inverse, OP_lu_factor, 6 },
-    { OP_pick, OP_place, 2 },
+    { OP_gather, OP_gather, 2 },           { OP_scatter, OP_scatter_reduce, 4 },    { OP_index_get, OP_take, 2 },
+    { OP_index_put, OP_index_copy, 4 },    { OP_index_fill, OP_index_fill, 6 },     { OP_put, OP_put, 4 },
+    { OP_mask_select, OP_mask_select, 2 }, { OP_mask_scatter, OP_mask_scatter, 4 }, { OP_norm, OP_median, 2 },
+    { EW_add_scaled, EW_sub_scaled, 4 },   { EW_heaviside, EW_heaviside, 3 }, /* PyTorch's leads to those that require
+                                                                                 gradients */
+    { OP_lu_solve, OP_lu_solve, 4 },       { OP_inverse, OP_lu_factor, 6 },         { OP_pick, OP_place, 2 },
 };
 
 __attribute__((constructor)) static void fill_elementwise(void)

@@ -199,7 +199,9 @@ bk_tensor *bk_prelu(const bk_tensor *x, const bk_tensor *weight)
         sizes[d] = d == 1 ? n : 1;
     if (l->ndim == 1)
         sizes[0] = n;
-    bk_tensor *w = bk_reshape(weight, l->ndim, sizes), *bent = bk_mul(x, w);
+    const bool as_is = !l->ndim && !weight->layout->ndim;
+    const bk_tensor *w = as_is ? weight : bk_reshape(weight, l->ndim, sizes);
+    bk_tensor *bent = bk_mul(x, w);
     operand in;
     bk_tensor *y = operand_of(bent, &in) ? choose(bk_gt_s(x, 0), x, in) : NULL;
     y = scope_return(laid_like(y, x));

@@ -4,6 +4,7 @@
  * has no negative strides. */
 #include <string.h>
 
+#include "autograd/composed.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -42,7 +43,9 @@ bk_tensor *bk_flip(const bk_tensor *t, int count, const int *dims)
         bits |= (int64_t)1 << d;
     }
     lock_take();
-    bk_tensor *r = t->layout->ndim ? flip(t, bits) : bk_clone(t);
+    static int row;
+    uint64_t start = next_sequence;
+    bk_tensor *r = t->layout->ndim ? flip(t, bits) : composed_as(bk_clone(t), "_flip_of_one", &row, start, &t, 1);
     lock_give();
     return r;
 }
@@ -208,7 +211,7 @@ bk_tensor *bk_repeat_interleave_s(const bk_tensor *t, int64_t repeats, int dim)
         return error_null(BK_INDEX_ERROR, "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
     bk_scope_push();
     bool flat = dim == BK_MAX_NDIM;
-    const bk_tensor *x = flat ? bk_reshape(t, 1, (int64_t[]){ -1 }) : t;
+    const bk_tensor *x = flat && t->layout->ndim != 1 ? bk_reshape(t, 1, (int64_t[]){ -1 }) : t;
     int d = x ? own_dim(x->layout, flat ? 0 : dim) : -1;
     bk_tensor *r = NULL;
     if (d >= 0) {

@@ -230,13 +230,13 @@ bk_tensor *float_power(operand x, operand y)
 
 bk_tensor *round_decimals(const bk_tensor *x, int64_t decimals)
 {
+    static int row;
+    uint64_t start = next_sequence;
     if (!decimals)
-        return bk_round(x);
+        return composed_as(bk_round(x), "_round_decimals", &row, start, &x, 1);
     if (!dtype_is_float(tensor_dtype(x)))
         return error_null(BK_NOT_IMPLEMENTED, "\"round_cpu\" not implemented for '%s'",
                           dtypes[tensor_dtype(x)].type_name);
-    static int row;
-    uint64_t start = next_sequence;
     bk_scope_push();
     operand scale = number_float(pow(10, (double)(decimals < 0 ? -decimals : decimals))), in;
     bk_dtype dtype = tensor_dtype(x);

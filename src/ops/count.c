@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "autograd/slopeless.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "cpu/index.h"
@@ -92,6 +93,7 @@ bk_tensor *bk_unique(const bk_tensor *t, bool consecutive, bk_tensor **inverse, 
     bk_tensor *values = unique(t, consecutive, inverse, counts);
     grad_set_enabled(was);
     values = return_unique(values, inverse, counts);
+    values = slopeless_as(values, consecutive ? "unique_consecutive" : "unique", &t, 1);
     lock_give();
     return values;
 }
@@ -167,6 +169,7 @@ bk_tensor *bk_unique_dim(const bk_tensor *t, int at, bool consecutive, bk_tensor
     bk_tensor *values = unique_slices(t, dim, consecutive, inverse, counts);
     grad_set_enabled(was);
     values = return_unique(values, inverse, counts);
+    values = slopeless_as(values, consecutive ? "unique_consecutive" : "unique_dim", &t, 1);
     lock_give();
     return values;
 }

@@ -659,6 +659,15 @@ int overlap_check(const bk_tensor *t, const node *read)
                      "refer to a single memory location. Please clone() the tensor before performing the operation.");
 }
 
+/* What an op in place has computed, in the dtype of what it is written to. */
+static owned cast_of_result(operand result, bk_dtype dtype)
+{
+    owned cast = operand_cast(result, dtype);
+    if (cast.value && cast.value != result.value && result.edge && cast.value->edge[0])
+        cast.value->reached = CAST_OF_RESULT;
+    return cast;
+}
+
 int ew_apply_in_place(int op, bk_tensor *t, const operand *in)
 {
     if (tensor_check_write(t) < 0)
@@ -672,7 +681,7 @@ int ew_apply_in_place(int op, bk_tensor *t, const operand *in)
     int status = check_result(t, n);
     if (status == 0) {
         operand result = { .value = n, .edge = n->flags & NODE_TAPED ? n : NULL };
-        owned cast = operand_cast(result, tensor_dtype(t));
+        owned cast = cast_of_result(result, tensor_dtype(t));
         status = cast.value ? tensor_write(t, owned_operand(cast), false) : -1;
         owned_release(cast);
     }
@@ -687,7 +696,7 @@ int write_result(bk_tensor *t, const bk_tensor *result)
     operand in;
     if (!tensor_read(result, &in) || check_result(t, in.value) < 0)
         return -1;
-    owned cast = operand_cast(in, tensor_dtype(t));
+    owned cast = cast_of_result(in, tensor_dtype(t));
     int status = cast.value ? tensor_write(t, owned_operand(cast), false) : -1;
     owned_release(cast);
     return status;

@@ -394,7 +394,7 @@ static bk_tensor *slogdet(const bk_tensor *a, bk_tensor **logabsdet)
     uint32_t last = 1u << (d->layout->ndim - 1);
     bk_tensor *sign = bk_mul(bk_prod(bk_sign(d), last, false), pivots_sign(pivots));
     *logabsdet = record_function(OP_logabsdet, a, lu, bk_sum(bk_log(bk_abs(d)), last, false), pivots);
-    return sign;
+    return record_function(OP_signdet, a, lu, sign, pivots);
 }
 
 /* --- factorisations -------------------------------------------------------------------------------------------------

@@ -196,7 +196,11 @@ static bool check_dot(const bk_tensor *a, const bk_tensor *b)
 /* The wide product in a's dtype. */
 static bk_tensor *multiply(const bk_tensor *a, const bk_tensor *b)
 {
-    return a && b ? bk_to(product_wide(a, b), tensor_dtype(a)) : NULL;
+    static int row;
+    const bk_dtype d = a ? tensor_dtype(a) : BK_FLOAT32;
+    const uint64_t start = next_sequence;
+    bk_tensor *c = a && b ? bk_to(product_wide(a, b), d) : NULL;
+    return product_dtype(d) == d ? c : composed_as(c, "_wide_product", &row, start, (const bk_tensor *[]){ a, b }, 2);
 }
 
 static bk_tensor *mm(const bk_tensor *a, const bk_tensor *b)

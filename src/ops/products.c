@@ -196,6 +196,17 @@ static bk_tensor *named_affine(const bk_tensor *x, const bk_tensor *weight, cons
                        3);
 }
 
+static bk_tensor *linear_by_vector(const bk_tensor *x, const bk_tensor *weight)
+{
+    static const char *const names[] = { "dot", "mv" };
+    static int rows[2];
+    const bk_tensor *of[] = { x, bk_t(weight) };
+    uint64_t start = next_sequence;
+    bk_tensor *y = bk_matmul(of[0], of[1]);
+    int how = x->layout->ndim - 1;
+    return how < 2 ? composed_as(y, names[how], &rows[how], start, of, 2) : y;
+}
+
 static bk_tensor *linear(const bk_tensor *x, const bk_tensor *weight, const bk_tensor *bias)
 {
     int nx = x->layout->ndim, nw = weight->layout->ndim;
@@ -207,7 +218,7 @@ static bk_tensor *linear(const bk_tensor *x, const bk_tensor *weight, const bk_t
     if (nw == 1 && bias)
         return error_null(BK_RUNTIME_ERROR, "mat2 must be a matrix, got 1-D tensor");
     if (!bias)
-        return bk_matmul(x, nw == 2 ? bk_t(weight) : weight);
+        return nw == 2 ? bk_matmul(x, bk_t(weight)) : linear_by_vector(x, weight);
     const layout *lx = x->layout;
     int64_t sizes[BK_MAX_NDIM], rows = 1;
     for (int d = 0; d < nx - 1; d++)
@@ -377,18 +388,29 @@ static bk_tensor *power_of_none(const bk_tensor *t)
     return copy && bk_copy_(copy, one) == 0 ? copy : NULL;
 }
 
+/* Of matrices, or of stacks of them, under PyTorch's name. */
+static bk_tensor *named_product(const bk_tensor *a, const bk_tensor *b)
+{
+    static int row;
+    uint64_t start = next_sequence;
+    bk_tensor *c = bk_matmul(a, b);
+    return a->layout->ndim > 2 ? composed_as(c, "_stack_by_stack", &row, start, (const bk_tensor *[]){ a, b }, 2) : c;
+}
+
 static bk_tensor *power(const bk_tensor *t, int64_t n)
 {
-    if (n == 3) /* in PyTorch's order */
-        return bk_matmul(bk_matmul(t, t), t);
-    const bk_tensor *result = NULL, *square = t;
-    for (; n; n >>= 1) {
-        if (n & 1)
-            result = result ? bk_matmul(result, square) : square;
-        if (n > 1)
-            square = bk_matmul(square, square);
+    if (n == 3) { /* in PyTorch's order */
+        const bk_tensor *square = named_product(t, t);
+        return square ? named_product(square, t) : NULL;
     }
-    return result == t ? bk_clone(t) : tensor_same(result);
+    const bk_tensor *result = NULL, *square = t;
+    for (; n && square; n >>= 1) {
+        if (n & 1)
+            result = result ? named_product(result, square) : square;
+        if (n > 1)
+            square = named_product(square, square);
+    }
+    return result == t ? bk_clone(t) : square ? tensor_same(result) : NULL;
 }
 
 bk_tensor *bk_matrix_power(const bk_tensor *t, int64_t n)
@@ -482,10 +504,11 @@ static bool is_row_major(const layout *l, int count, const int *dims)
 static bk_tensor *named_dot(bk_tensor *dot, int count, const bk_tensor *const of[2], const int *const dims[2],
                             uint64_t start)
 {
-    static const char *const names[] = { "_sum_of_products", "_dot_of_all", "_dot_of_vectors" };
-    static int rows[3];
+    static const char *const names[] = { "_sum_of_products", "_dot_of_all", "_dot_by_vector", "_dot_of_vector",
+                                         "_dot_of_vectors" };
+    static int rows[5];
     bool plain = is_row_major(of[0]->layout, count, dims[0]) && is_row_major(of[1]->layout, count, dims[1]);
-    int how = plain ? 1 + (count == 1) : 0;
+    int how = plain ? 1 + (of[1]->layout->ndim == 1) + 2 * (of[0]->layout->ndim == 1) : 0;
     return composed_as(dot, names[how], &rows[how], start, of, 2);
 }
 
@@ -511,7 +534,7 @@ static bk_tensor *tensordot(const bk_tensor *a, const bk_tensor *b, int count, c
     uint64_t start = next_sequence;
     bk_tensor *c = bk_mm(as_matrix(a, count, da, set_a, true), as_matrix(b, count, db, set_b, false));
     bk_tensor *result = tensor_as_own_taped(bk_view(c, ndim, sizes));
-    if (ndim)
+    if (!result || (ndim && (result->layout->numel != 1 || !count)))
         return result;
     return named_dot(result, count, (const bk_tensor *[]){ a, b }, (const int *const[]){ da, db }, start);
 }
@@ -577,6 +600,8 @@ static bk_tensor *distances(const bk_tensor *a, const bk_tensor *b, double p)
     if (!apart)
         return NULL;
     uint32_t last = 1u << (apart->layout->ndim - 1);
+    if (p == 0 && tensor_tracked(apart)) /* the whole part of nothing: its gradient is zero */
+        return bk_sum(bk_where(bk_ne_s(apart, 0), bk_ones_like(apart), bk_trunc(apart)), last, false);
     if (p == 0)
         return bk_to(bk_sum(bk_ne_s(apart, 0), last, false), tensor_dtype(a));
     bool empty = apart->layout->sizes[apart->layout->ndim - 1] == 0;

@@ -48,6 +48,13 @@ static int check(const bk_tensor *t, const quantiles *s)
     return check_range(s);
 }
 
+static bk_tensor *named_ranks(bk_tensor *ranks, const bk_tensor *q, int how, uint64_t start)
+{
+    static const char *const names[] = { "_ranks", "_ranks_repeated", "_ranks_by_count" };
+    static int rows[3];
+    return composed_as(ranks, names[how], &rows[how], start, &q, 1);
+}
+
 /* Ranks as numbers with a fraction, in the operand's dtype: [..., q] against lanes along the last dimension. */
 static bk_tensor *ranks_of(const bk_tensor *lanes, const quantiles *s)
 {
@@ -56,15 +63,17 @@ static bk_tensor *ranks_of(const bk_tensor *lanes, const quantiles *s)
     int64_t sizes[BK_MAX_NDIM];
     memcpy(sizes, l->sizes, sizeof sizes);
     sizes[last] = s->q->layout->numel;
+    uint64_t start = next_sequence;
     bk_tensor *q = bk_reshape(s->q, 1, (int64_t[]){ -1 });
     bk_tensor *nan = bk_isnan(lanes);
     if (s->ignore_nan) {
         bk_tensor *count = bk_sum(bk_logical_not(nan), 1u << last, true);
-        return bk_clamp_min_s(bk_mul(q, bk_sub_s(count, 1)), 0);
+        return named_ranks(bk_clamp_min_s(bk_mul(q, bk_sub_s(count, 1)), 0), s->q, 2, start);
     }
     bk_tensor *top = bk_full(0, NULL, (double)(l->sizes[last] - 1), tensor_dtype(lanes));
     bk_tensor *ranks = bk_expand(bk_mul_s(q, (double)(l->sizes[last] - 1)), l->ndim, sizes);
-    return bk_where(bk_any(nan, 1u << last, true), top, ranks); /* a lane with a NaN gives it: it sorts last */
+    ranks = bk_where(bk_any(nan, 1u << last, true), top, ranks); /* a lane with a NaN gives it: it sorts last */
+    return named_ranks(ranks, s->q, ranks && ranks->layout->plain != s->q->layout->plain, start);
 }
 
 static bk_tensor *at_ranks(const bk_tensor *sorted, bk_tensor *ranks)
@@ -83,8 +92,9 @@ static bk_tensor *interpolate(const bk_tensor *sorted, bk_tensor *ranks, bk_quan
     case BK_QUANTILE_MIDPOINT:
     case BK_QUANTILE_LINEAR: break;
     }
+    const bk_tensor *fixed = tensor_tracked(ranks) ? bk_detach(ranks) : ranks;
     bk_tensor *weights =
-        rule == BK_QUANTILE_MIDPOINT ? bk_full(0, NULL, 0.5, tensor_dtype(sorted)) : bk_sub(ranks, bk_floor(ranks));
+        rule == BK_QUANTILE_MIDPOINT ? bk_full(0, NULL, 0.5, tensor_dtype(sorted)) : bk_sub(ranks, bk_floor(fixed));
     bk_tensor *below = at_ranks(sorted, bk_floor(ranks)), *above = at_ranks(sorted, bk_ceil(ranks));
     static int row;
     uint64_t start = next_sequence;

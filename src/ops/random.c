@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "autograd/slopeless.h"
 #include "core/error.h"
 #include "core/lock.h"
 #include "core/memory.h"
@@ -347,7 +348,7 @@ bk_tensor *bk_binomial(const bk_tensor *count, const bk_tensor *p, bk_generator 
     bk_tensor *both = bk_stack((bk_tensor *[]){ (bk_tensor *)count, (bk_tensor *)p }, 2, 0);
     draw d = { fill_binomial, .from = both ? ordered(both, both->layout) : NULL, .from_dtype = tensor_dtype(p) };
     bk_tensor *t = d.from ? tensor_from_node(drawn_node(d, count->layout->plain, tensor_dtype(p), g)) : NULL;
-    t = scope_return(t);
+    t = slopeless_as(scope_return(t), "binomial", (const bk_tensor *[]){ count, p }, 2);
     lock_give();
     return t;
 }

@@ -77,6 +77,19 @@ static bk_tensor *difference(const bk_tensor *t, int dim)
     return tensor_dtype(t) == BK_BOOL ? bk_logical_xor(later, earlier) : bk_sub(later, earlier);
 }
 
+/* A copy; on the tape as PyTorch makes it, by a write. */
+static bk_tensor *copied(const bk_tensor *t)
+{
+    if (!grad_enabled() || !tensor_tracked(t))
+        return bk_clone(t);
+    bk_tensor *copy = bk_zeros_like(t);
+    if (copy && bk_copy_(copy, t) < 0) {
+        scope_drop(copy);
+        return NULL;
+    }
+    return copy;
+}
+
 bk_tensor *bk_diff(const bk_tensor *t, int64_t times, int at)
 {
     if (!t)
@@ -89,7 +102,7 @@ bk_tensor *bk_diff(const bk_tensor *t, int64_t times, int at)
     if (times < 0)
         return error_null(BK_RUNTIME_ERROR, "order must be non-negative but got %lld", (long long)times);
     if (times == 0 || !t->layout->sizes[dim])
-        return bk_clone(t);
+        return copied(t);
     bk_scope_push();
     bk_tensor *r = (bk_tensor *)t;
     for (int64_t i = 0; r && i < times && (i == 0 || r->layout->sizes[dim]); i++)

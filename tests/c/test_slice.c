@@ -110,6 +110,26 @@ static void functions(void)
     bk_scope_pop();
 }
 
+static bool refuses(bk_tensor *y, const char *words)
+{
+    bool refused = bk_requires_grad(y) && bk_backward(bk_sum(y, 0, false), NULL, false, false) < 0;
+    bool said = bk_error() && strstr(bk_error(), words);
+    bk_error_clear();
+    return refused && said;
+}
+
+static void slopeless(void)
+{
+    bk_scope_push();
+    bk_tensor *x = floats(3, (float[]){ 3, 1, 1 }), *counts;
+    tap_ok(!bk_requires_grad(bk_unique(x, false, NULL, &counts)), "what has no derivative of no leaf is on no tape");
+    bk_set_requires_grad(x, true);
+    tap_ok(refuses(bk_unique(x, false, NULL, NULL), "'_unique2' is not implemented"), "unique has no derivative");
+    tap_ok(refuses(bk_unique_dim(x, 0, false, NULL, NULL), "'unique_dim'"), "nor has it by a dimension");
+    tap_ok(refuses(bk_heaviside(x, x), "derivative for aten::heaviside is not implemented"), "nor has a step");
+    bk_scope_pop();
+}
+
 static int give_two(void *data, bk_tensor *const *g, int outputs, bk_tensor **grads, int inputs)
 {
     (void)data, (void)g, (void)outputs, (void)inputs;
@@ -207,6 +227,7 @@ int main(void)
     gradients();
     leaf_updates();
     functions();
+    slopeless();
     wrong_functions();
     recurrence();
     bk_sync();

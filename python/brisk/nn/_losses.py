@@ -7,6 +7,7 @@ import math
 import warnings
 
 from brisk import _C
+from brisk._arrange import broadcast_tensors
 from brisk._C import Tensor, _nn
 from brisk._composed import looks_like
 from brisk.autograd.grad_mode import no_grad
@@ -53,13 +54,14 @@ def _reduced(loss, code):
 # --- distances -------------------------------------------------------------------------------------------------------
 
 
-def _warn_about_sizes(input, target):
-    if target.shape != input.shape:
-        warnings.warn(
-            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will "
-            "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-            stacklevel=3,
-        )
+def _of_one_size(input, target):
+    """Both, repeated; that their sizes differ is told."""
+    warnings.warn(
+        f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will "
+        "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+        stacklevel=3,
+    )
+    return broadcast_tensors(input, target)
 
 
 def _weighted(loss, input, weight, code):
@@ -73,7 +75,8 @@ def _weighted(loss, input, weight, code):
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """The square of the difference."""
     code = _code(reduction, size_average, reduce)
-    _warn_about_sizes(input, target)
+    if target.shape != input.shape:
+        input, target = _of_one_size(input, target)
     if weight is not None:
         return _weighted((input - target) ** 2, input, weight, code)
     return _nn._mse_loss(input, target, code)
@@ -82,7 +85,8 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """The size of the difference."""
     code = _code(reduction, size_average, reduce)
-    _warn_about_sizes(input, target)
+    if target.shape != input.shape:
+        input, target = _of_one_size(input, target)
     if weight is not None:
         return _weighted(_nn._l1_loss(input, target, 0), input, weight, code)
     return _nn._l1_loss(input, target, code)
@@ -91,14 +95,16 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """The size of the difference, rounded off below beta."""
     code = _code(reduction, size_average, reduce)
-    _warn_about_sizes(input, target)
+    if target.shape != input.shape:
+        input, target = _of_one_size(input, target)
     return _nn._smooth_l1_loss(input, target, beta, code) if beta != 0 else _nn._l1_loss(input, target, code)
 
 
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """Half the square of the difference up to delta, its tangent beyond."""
     code = _code(reduction)
-    _warn_about_sizes(input, target)
+    if target.shape != input.shape:
+        input, target = _of_one_size(input, target)
     if weight is not None:
         if weight.size() != input.size():
             raise ValueError("Weights and input must have the same size.")

@@ -191,6 +191,7 @@ def _fractional(n, input, kernel_size, output_size, output_ratio, random_samples
     return values.reshape(shape), places.reshape(shape)
 
 
+@looks_like("fractional_max_pool2d")
 def fractional_max_pool2d_with_indices(
     input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
 ):
@@ -198,6 +199,7 @@ def fractional_max_pool2d_with_indices(
     return _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
+@looks_like("fractional_max_pool3d")
 def fractional_max_pool3d_with_indices(
     input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
 ):
@@ -214,6 +216,7 @@ def fractional_max_pool2d(
     return both if return_indices else both[0]
 
 
+@looks_like("fractional_max_pool3d")
 def fractional_max_pool3d(
     input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
 ):

@@ -125,7 +125,7 @@ _EMBEDDING = _C._composed_row("_embedding")
 
 def _embedding(weight, input, padding_idx, scale_grad_by_freq):
     """Rows whose gradients are not just added up."""
-    start = _C._tape_position()
+    begun = _C._call_begins((weight,))
     rows = _C.embedding(weight, input)
     if scale_grad_by_freq:
         counts = _C.bincount(input.reshape(-1), minlength=weight.shape[0])[input].unsqueeze(-1).to(weight.dtype)
@@ -133,7 +133,7 @@ def _embedding(weight, input, padding_idx, scale_grad_by_freq):
         rows = _C._as_own(rows.view_as(rows))  # a record, which can have a name
     if padding_idx is not None:
         rows = _C.where((input == padding_idx % weight.shape[0]).unsqueeze(-1), rows.detach(), rows)
-    return _C._looks_like(_EMBEDDING, start, rows, (weight,)) if _C.is_grad_enabled() else rows
+    return _C._looks_like(_EMBEDDING, begun, rows) if _C.is_grad_enabled() else rows
 
 
 @_looks_like("embedding_bag", first=1)
@@ -313,11 +313,15 @@ leaky_relu_, threshold_ = _in_place("leaky_relu_", leaky_relu), _in_place("thres
 rrelu_ = _in_place("rrelu_", rrelu)
 
 
-@_looks_like("pdist")
 def pdist(input, p=2.0):
     """The distances between each two rows: those of the upper triangle of cdist(input, input), in a row."""
     if input.dim() != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.dim()}D")
+    return _pdist(input.contiguous(), p)
+
+
+@_looks_like("pdist")
+def _pdist(input, p):
     first, second = _C.triu_indices(len(input), len(input), 1)
     return (input[first] - input[second]).norm(p, -1)
 
