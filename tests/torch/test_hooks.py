@@ -415,6 +415,64 @@ for _line in (
     failing(_line)
 
 
+@program
+def a_hook_that_changes_both_type_and_size_is_told_of_the_type(m):
+    x = leaf(m)
+    x.register_hook(lambda g: m.ones(5, dtype=m.float64))
+    x.exp().sum().backward()
+
+
+# --- the older hooks of modules
+
+
+def watched(m, module, log, answer=lambda gradients: None):
+    def hook(module, inputs, outputs):
+        log.append((type(module).__name__, values(inputs), values(outputs)))
+        return answer(inputs)
+
+    for p in module.parameters():
+        m.nn.init.constant_(p, 0.5)
+    module.register_backward_hook(hook)
+    return module
+
+
+@program
+def an_older_hook_of_a_module_is_one_of_the_function_that_made_its_output(m):
+    log, x = [], m.ones(2, 2, requires_grad=True)
+    one, two = watched(m, m.nn.Linear(2, 2), log), m.nn.Sequential(m.nn.Linear(2, 2), m.nn.ReLU())
+    one(x).sum().backward()
+    watched(m, two, log)(x).sum().backward()
+    with m.no_grad():
+        one(x)
+    return log
+
+
+@program
+def an_older_hook_of_a_module_may_replace_the_gradients_that_leave_its_function(m):
+    log, x = [], m.ones(2, 2, requires_grad=True)
+    layer = watched(m, m.nn.Linear(2, 2), log, lambda inputs: tuple(2 * g for g in inputs))
+    layer(x).sum().backward()
+    return log, x.grad, layer.weight.grad, layer.bias.grad
+
+
+@program
+def an_older_hook_of_a_module_finds_the_first_tensor_that_it_gives(m):
+    class Pairs(m.nn.Module):
+        def forward(self, x):
+            return {"number": 3, "twice": x * 2}, x * 3
+
+    log, x = [], leaf(m)
+    module = watched(m, Pairs(), log)
+    first, second = module(x)
+    (first["twice"].sum() + second.sum()).backward()
+    return log
+
+
+@program
+def both_forms_of_hooks_on_one_module_are_refused(m):
+    watched(m, m.nn.Linear(2, 2), []).register_full_backward_hook(lambda *_: None)
+
+
 # --- what is saved
 
 
