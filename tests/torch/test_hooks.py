@@ -705,6 +705,55 @@ def a_batch_of_gradients(m):
     return m.autograd.grad(x * x, (x, w), m.eye(3), is_grads_batched=True, allow_unused=True)
 
 
+FUNCTIONS = """
+F.layer_norm(h, (4,), P("weight", 4), P("bias", 4))
+F.group_norm(h.unsqueeze(-1), 2, P("weight", 4), P("bias", 4))
+F.batch_norm(h, None, None, P("weight", 4), P("bias", 4), True)
+F.conv1d(h.unsqueeze(0), P("weight", 5, 3, 2), P("bias", 5))
+F.linear(h, P("weight", 5, 4), P("bias", 5))
+F.scaled_dot_product_attention(P("q", 1, 2, 3, 4), P("k", 1, 2, 3, 4), P("v", 1, 2, 3, 4))
+T.cat([P("a", 4), P("b", 4), P("c", 4)])
+T.stack([P("a", 4), P("b", 4)], 1)
+T.cat([P("a", 4), h[0], P("b", 4)])
+T.linalg.cross(P("a", 3, 3), P("b", 3, 3))
+P("a", 4).index_put((T.tensor([1]),), P("b", 1))
+P("a", 4).scatter(0, T.tensor([1]), P("b", 1))
+P("a", 4).masked_scatter(h[0] > 0, P("b", 4))
+P("a", 4) * P("b", 4)
+T.lerp(P("a", 4), P("b", 4), P("c", 4))
+cell(T.nn.RNNCell)(h, h)
+cell(T.nn.GRUCell)(h, h)
+cell(T.nn.LSTMCell)(h, (h, h))[0]
+cell(T.nn.LSTMCell, bias=False)(h, (h, h))[1]
+F.layer_norm(F.layer_norm(h, (4,), P("w0", 4), P("b0", 4)), (4,), P("w1", 4), P("b1", 4))
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("line", FUNCTIONS)
+@pytest.mark.parametrize("kind", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_the_leaves_of_a_function_take_their_gradients_in_pytorchs_order(line, kind):
+    def run(m):
+        seen = []
+
+        def watch(p, name):
+            getattr(p, kind)(lambda _: seen.append(name))
+            return p
+
+        def cell(kind, **how):
+            made = kind(4, 4, **how)
+            for name, p in made.named_parameters():
+                watch(p, name)
+            return made
+
+        scope = {"T": m, "F": m.nn.functional, "P": lambda name, *sizes: watch(m.nn.Parameter(m.ones(sizes)), name)}
+        scope |= {"h": m.arange(12.0).view(3, 4).requires_grad_(), "cell": cell}
+        for _ in range(3):  # the third pass may be one that was recorded before
+            eval(line, scope).sum().backward()
+        return seen
+
+    assert run(SUT) == run(REF)
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__.replace("_", " "))
 def test_hooks(fn):
