@@ -359,6 +359,8 @@ static PyObject *py_hooks(const arg *a)
                                : "post accumulate grad hooks cannot be registered on non-leaf tensors");
         return NULL;
     }
+    if (bk_is_leaf(t) && t->front)
+        py_collectable(t->front); /* a hook may hold it */
     return py_hook_list(place, a[1].b ? HOOK_ACCUMULATED : HOOK_TENSOR);
 }
 
