@@ -165,14 +165,14 @@ static int take_gradient(PyObject *hook, PyObject *answer, bk_tensor **slot)
         return -1;
     }
     bk_tensor *t = answer == Py_None ? NULL : ((py_tensor *)answer)->t, *old = *slot;
-    if (t && t->layout->plain != old->layout->plain) {
-        PyErr_Format(PyExc_RuntimeError, "hook '%s' has changed the size of value", hook_name(hook, name));
-        return -1;
-    }
     if (t && tensor_dtype(t) != tensor_dtype(old)) {
         PyErr_Format(PyExc_RuntimeError,
                      "hook '%s' has changed the type of value (was torch.%sTensor got torch.%sTensor)",
                      hook_name(hook, name), dtypes[tensor_dtype(old)].type_name, dtypes[tensor_dtype(t)].type_name);
+        return -1;
+    }
+    if (t && t->layout->plain != old->layout->plain) {
+        PyErr_Format(PyExc_RuntimeError, "hook '%s' has changed the size of value", hook_name(hook, name));
         return -1;
     }
     *slot = bk_retain(t);
@@ -359,6 +359,8 @@ static PyObject *py_hooks(const arg *a)
                                : "post accumulate grad hooks cannot be registered on non-leaf tensors");
         return NULL;
     }
+    if (bk_is_leaf(t) && t->front)
+        py_collectable(t->front); /* a hook may hold it */
     return py_hook_list(place, a[1].b ? HOOK_ACCUMULATED : HOOK_TENSOR);
 }
 

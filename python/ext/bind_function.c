@@ -504,6 +504,8 @@ static int record(context *c, arguments args, PyObject *const *outputs, PyObject
             out[k] = Py_NewRef(outputs[k]);
         if (!out[k])
             status = -1;
+        else if (placed[k])
+            context_show_output(c, out[k]);
     }
     return status;
 }
@@ -556,6 +558,7 @@ static PyObject *wrap_plain(context *c, arguments args, PyObject *result)
     };
     if (function_record(&fn, on_free_saved, in, tensors, &placed, NULL, 1, &c->call) < 0)
         return py_raise();
+    context_show_output(c, result);
     return Py_NewRef(result);
 }
 

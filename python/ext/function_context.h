@@ -60,6 +60,8 @@ PyObject *apart(PyObject *output);
 /* Moves what save_for_backward was given to its final form; called before the outputs get their places. */
 int context_keep_saved(context *c, arguments args, PyObject *const *outputs, int output_count);
 void context_drop_saved(context *c);
+/* An output that an attribute holds is part of a cycle, which the garbage collector is to see (cycles.c). */
+void context_show_output(const context *c, PyObject *output);
 
 /* A new ctx, and one that is to be as new again. */
 context *context_new(PyTypeObject *type);

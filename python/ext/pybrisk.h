@@ -25,7 +25,10 @@ static inline bool py_is_tensor(PyObject *o)
     return Py_TYPE(o) == py_tensor_type || PyType_IsSubtype(Py_TYPE(o), py_tensor_type);
 }
 
-PyObject *py_wrap(bk_tensor *t);                 /* steals t; NULL raises the library's error */
+PyObject *py_wrap(bk_tensor *t); /* steals t; NULL raises the library's error */
+/* The garbage collector is to look at it, which may be part of a cycle. */
+void py_collectable(PyObject *tensor);
+int py_visit_place(const bk_tensor *t, visitproc visit, void *arg); /* cycles.c */
 int py_tensor_read(PyObject *tensor, view *out); /* evaluates; the view is valid while the tensor is untouched */
 
 /* --- errors.c ---------------------------------------------------------------------------------------------- */

@@ -142,13 +142,23 @@ static int tensor_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(self));
     if (((py_tensor *)self)->attrs != no_attrs)
         Py_VISIT(((py_tensor *)self)->attrs);
-    return 0;
+    return py_visit_place(((py_tensor *)self)->t, visit, arg);
 }
 
 static int tensor_clear(PyObject *self)
 {
     attrs_clear((py_tensor *)self);
     return 0;
+}
+
+void py_collectable(PyObject *tensor)
+{
+    py_tensor *o = (py_tensor *)tensor;
+    if (o->tracked || Py_TYPE(tensor) != py_tensor_type)
+        return;
+    if (!PyObject_GC_IsTracked(tensor))
+        PyObject_GC_Track(tensor);
+    o->tracked = true;
 }
 
 /* What is about to give an object a __dict__ sees that it has none; afterwards it can be part of a cycle. One whose
@@ -164,11 +174,10 @@ static void attrs_close(py_tensor *o)
     PyObject *self = (PyObject *)o;
     if (!o->attrs)
         o->attrs = no_attrs;
-    if (o->tracked || Py_TYPE(self) != py_tensor_type)
-        return;
-    if (o->attrs != no_attrs && !PyObject_GC_IsTracked(self))
-        PyObject_GC_Track(self);
-    o->tracked = PyObject_GC_IsTracked(self);
+    if (o->attrs != no_attrs)
+        py_collectable(self);
+    else if (Py_TYPE(self) == py_tensor_type)
+        o->tracked = PyObject_GC_IsTracked(self);
 }
 
 static int tensor_setattr(PyObject *self, PyObject *name, PyObject *value)

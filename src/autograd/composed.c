@@ -241,6 +241,12 @@ const char *composed_name(const node *place)
     return !word ? NULL : layer_word(word) ? layer_name(word, place) : product_name(word, place);
 }
 
+uint64_t composed_start(const node *place)
+{
+    const composed *row = row_of(place);
+    return row && !steps_in(row) && !strchr(row->arguments, '#') ? place->sequence - place->span : 0;
+}
+
 bool composed_passes(const node *place)
 {
     const composed *row = row_of(place);

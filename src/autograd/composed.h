@@ -47,6 +47,8 @@ const char *composed_name(const node *place);
 int composed_edges(const node *place, node ***out);
 /* The same; ranks: which of the arguments a walk comes to first, and so on, for rows that are no lists. */
 int composed_edges_ranked(const node *place, node ***out, int ranks[static 8]);
+/* When the call of a place's function began, where PyTorch has that one function for all of its records; else 0. */
+uint64_t composed_start(const node *place);
 /* All edges that lead out of the function, in the order of that walk: v[2 k] leads to v[2 k + 1]. */
 bool composed_crossings(const node *place, struct trail *out);
 

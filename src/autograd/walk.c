@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autograd/composed.h"
 #include "autograd/function.h"
 #include "autograd/hooks.h"
 #include "autograd/pass.h"
@@ -164,6 +165,16 @@ static int leaf_of(const pass *p, const node *edge, int first)
     return s && s - p->steps >= first ? (int)(s - p->steps) - first : -1;
 }
 
+/* The last step of the function that step i is the result of, whose records follow it; i where PyTorch has a function
+ * for this record alone. */
+static int function_end(const pass *p, int i, int first)
+{
+    uint64_t start = composed_start(p->steps[i].node);
+    while (start && i + 1 < first && p->steps[i + 1].sequence >= start)
+        i++;
+    return i;
+}
+
 /* Whether all leaves have their last reader right before them, and stand in the order of its edges. */
 static bool in_turn(const pass *p, int first)
 {
@@ -171,43 +182,93 @@ static bool in_turn(const pass *p, int first)
     node *const *edges = first ? edges_of(p, p->steps[first - 1].node, &count) : NULL;
     for (int k = 0; k < count; k++)
         at += leaf_of(p, edges[k], first) == at;
+    for (int i = 0; at > 1 && i < first; i++)
+        at = composed_start(p->steps[i].node) && function_end(p, i, first) == first - 1 ? 0 : at;
     return first + at == p->count;
+}
+
+/* The steps with the leaves among them. */
+typedef struct ordered {
+    step *steps;
+    int at;
+    int first;     /* of the leaves, where they are last */
+    int32_t *last; /* of each leaf's readers, from 1; 0: none, -1: the leaf has its place */
+} ordered;
+
+/* Whether an edge leads to a leaf that waits for no step behind `end`. */
+static bool is_due(const pass *p, const ordered *o, const node *edge, int end)
+{
+    int leaf = leaf_of(p, edge, o->first);
+    return leaf >= 0 && o->last[leaf] > 0 && o->last[leaf] <= end + 1;
+}
+
+static void take_due(const pass *p, ordered *o, node *const *edges, int count, int end)
+{
+    for (int k = 0; k < count; k++)
+        if (is_due(p, o, edges[k], end)) {
+            o->last[leaf_of(p, edges[k], o->first)] = -1;
+            o->steps[o->at++] = p->steps[edges[k]->visit];
+        }
+}
+
+static int count_due(const pass *p, const ordered *o, int from, int end)
+{
+    int due = 0, count;
+    for (int i = from; i <= end; i++) {
+        node *const *edges = edges_of(p, p->steps[i].node, &count);
+        for (int k = 0; k < count; k++)
+            due += is_due(p, o, edges[k], end);
+    }
+    return due;
+}
+
+/* The steps of a function and the leaves that are complete then: in the order of its arguments, whichever of its
+ * records has led to one last. */
+static void take_function(const pass *p, ordered *o, int from, int end)
+{
+    int count;
+    node **arguments = NULL;
+    memcpy(o->steps + o->at, p->steps + from, (size_t)(end - from + 1) * sizeof *o->steps);
+    o->at += end - from + 1;
+    bool several = composed_start(p->steps[from].node) && count_due(p, o, from, end) > 1;
+    count = several ? composed_edges(p->steps[from].node, &arguments) : 0;
+    take_due(p, o, arguments, count, end);
+    mem_free(arguments);
+    for (int i = from; i <= end; i++) {
+        node *const *edges = edges_of(p, p->steps[i].node, &count);
+        take_due(p, o, edges, count, end);
+    }
 }
 
 /* A leaf takes its gradient as soon as that is complete, as in PyTorch: its step comes after that of its last reader.
  * Steps are numbered, leaves last. What fails for want of memory leaves the steps as they are. */
 static void leaves_in_turn(pass *p)
 {
-    int first = p->count, at = 0, count, capacity = p->capacity;
+    int first = p->count, count, capacity = p->capacity;
     while (first > 0 && p->steps[first - 1].node->op == OP_leaf)
         first--;
     if (in_turn(p, first))
         return;
-    int32_t *last = mem_alloc_zero((size_t)(p->count - first + 1) * sizeof *last); /* of a leaf's readers; 0: none */
-    step *steps = last ? steps_take(&capacity) : NULL;
-    for (int i = 0; steps && i < first; i++) {
+    ordered o = { .first = first, .last = mem_alloc_zero((size_t)(p->count - first + 1) * sizeof *o.last) };
+    o.steps = o.last ? steps_take(&capacity) : NULL;
+    for (int i = 0; o.steps && i < first; i++) {
         node *const *edges = edges_of(p, p->steps[i].node, &count);
         for (int k = 0; k < count; k++)
             if (leaf_of(p, edges[k], first) >= 0)
-                last[leaf_of(p, edges[k], first)] = i + 1;
+                o.last[leaf_of(p, edges[k], first)] = i + 1;
     }
-    for (int j = first; steps && j < p->count; j++)
-        if (!last[j - first])
-            steps[at++] = p->steps[j];
-    for (int i = 0; steps && i < first; i++) {
-        node *const *edges = edges_of(p, p->steps[i].node, &count);
-        steps[at++] = p->steps[i];
-        for (int k = 0; k < count; k++)
-            if (leaf_of(p, edges[k], first) >= 0 && last[leaf_of(p, edges[k], first)] == i + 1) {
-                steps[at++] = p->steps[edges[k]->visit];
-                last[leaf_of(p, edges[k], first)] = -1;
-            }
+    for (int j = first; o.steps && j < p->count; j++)
+        if (!o.last[j - first])
+            o.steps[o.at++] = p->steps[j];
+    for (int i = 0, end; o.steps && i < first; i = end + 1) {
+        end = function_end(p, i, first);
+        take_function(p, &o, i, end);
     }
-    mem_free(last);
-    if (!steps)
+    mem_free(o.last);
+    if (!o.steps)
         return;
     pass_forget(p);
-    p->steps = steps;
+    p->steps = o.steps;
     p->capacity = capacity;
     for (int i = 0; i < p->count; i++)
         p->steps[i].node->visit = i;

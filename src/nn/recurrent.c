@@ -49,11 +49,10 @@ static bk_tensor *linear(const bk_tensor *h, const bk_tensor *weight, const bk_t
     return plain ? product_turned(h, weight, TURNED_B) : bk_linear(h, weight, bias);
 }
 
-/* The state after a step, from the input's share of the gates: rows [from, to) of it. */
-static bk_tensor *advance(bk_rnn_kind kind, const bk_tensor *of_input, int64_t from, int64_t to, const bk_tensor *h,
-                          bk_tensor **c, const bk_rnn_weights *w)
+/* The state after a step, from the input's share of the gates, rows [from, to) of it, and the state's. */
+static bk_tensor *advance(bk_rnn_kind kind, const bk_tensor *of_input, int64_t from, int64_t to,
+                          const bk_tensor *of_state, const bk_tensor *h, bk_tensor **c, const bk_rnn_weights *w)
 {
-    bk_tensor *of_state = linear(h, w->hidden, w->hidden_bias);
     int64_t size = w->hidden->layout->sizes[0];
     if (kind == BK_GRU) {
         size /= 3;
@@ -98,8 +97,10 @@ bk_tensor *bk_rnn_step(bk_rnn_kind kind, const bk_tensor *x, const bk_tensor *h,
         return NULL;
     bk_scope_push();
     uint64_t start = next_sequence;
-    bk_tensor *cell = (bk_tensor *)c, *of_input = bk_linear(x, w->input, w->input_bias);
-    bk_tensor *next = of_input ? advance(kind, of_input, 0, of_input->layout->sizes[0], h, &cell, w) : NULL;
+    bk_tensor *cell = (bk_tensor *)c, *of_state = kind == BK_GRU ? NULL : linear(h, w->hidden, w->hidden_bias);
+    bk_tensor *of_input = bk_linear(x, w->input, w->input_bias); /* after the other share, as in PyTorch */
+    of_state = kind == BK_GRU ? linear(h, w->hidden, w->hidden_bias) : of_state;
+    bk_tensor *next = of_input ? advance(kind, of_input, 0, of_input->layout->sizes[0], of_state, h, &cell, w) : NULL;
     if (next && grad_enabled() && !w->projection)
         name_step(kind, next, cell,
                   (const bk_tensor *[]){ x, w->input, w->input_bias, h, w->hidden, w->hidden_bias, c }, start);
@@ -212,7 +213,8 @@ static int run_step(bk_rnn_kind kind, sequence *s, int t, int64_t from, course *
     const int64_t count = s->batch_sizes[t], total = s->of_input->layout->sizes[0];
     set_rows(h, count);
     set_rows(c, count);
-    h->now = h->now ? advance(kind, s->of_input, from, from + count, h->now, &c->now, w) : NULL;
+    bk_tensor *of_state = linear(h->now, w->hidden, w->hidden_bias);
+    h->now = of_state ? advance(kind, s->of_input, from, from + count, of_state, h->now, &c->now, w) : NULL;
     if (!h->now)
         return -1;
     const int64_t *sizes = h->now->layout->sizes;

@@ -430,10 +430,9 @@ static bk_tensor *fit_value(const bk_tensor *value, const layout *result)
                       layout_text(value->layout, a), layout_text(result, b));
 }
 
+/* value, which fits, is of the dtype that is written. */
 static int check_put(const bk_tensor *v, const bk_tensor *value)
 {
-    if (tensor_check_write(v) < 0)
-        return -1;
     if (value && tensor_dtype(value) != tensor_dtype(v))
         return error_int(
             BK_RUNTIME_ERROR,
@@ -448,7 +447,7 @@ static int write_under(bk_tensor *v, const bk_tensor *mask, const bk_tensor *val
     int64_t count = mask_total(mask);
     const layout *l = count < 0 ? NULL : layout_get(1, &count, NULL);
     bk_tensor *line = l ? fit_value(value, l) : NULL;
-    return line ? mask_write(v, mask, line) : -1;
+    return line && check_put(v, line) == 0 ? mask_write(v, mask, line) : -1;
 }
 
 /* PyTorch has one name for a write under a mask and one by indices, another one for what a part was written to, and
@@ -486,7 +485,7 @@ static int write_at(const subscript *s, bk_tensor *v, const written *w)
     uint8_t reached = (uint8_t)(tensor_tracked(v) | (value && tensor_tracked(value)) << 1);
     if (one && !w->add && s->pick_count == 1 && s->picks[0].mask)
         return named_write(fill_under(s, v, value, number), v, true, reached, start);
-    if (check_put(v, value) < 0)
+    if (tensor_check_write(v) < 0)
         return -1;
     const bk_tensor *mask = w->add || !value ? NULL : whole_mask(s, v->layout);
     if (mask)
@@ -496,7 +495,7 @@ static int write_at(const subscript *s, bk_tensor *v, const written *w)
         return -1;
     const layout *result = index_result(v->layout, j.index->layout, j.dims);
     bk_tensor *fit = value && result ? fit_value(value, result) : NULL;
-    if (!result || (value && !fit) || (fit && !tensor_read(fit, &number)))
+    if (!result || (value && !fit) || check_put(v, fit) < 0 || (fit && !tensor_read(fit, &number)))
         return -1;
     int status = index_write(OP_index_put, v, j.index, number, j.dims, w->add);
     bool as_recorded = !(v->flags & TENSOR_VIEW) && fit == value && !w->start;

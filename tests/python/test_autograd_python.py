@@ -31,6 +31,64 @@ def exp_function(torch, saved):
     return Exp
 
 
+def keeps_its_output(torch, how):
+    """A function whose ctx holds the output of its own call, on the tape."""
+
+    class Keeps(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.y = x * 2
+            ctx.all = [ctx.y] if how == "list" else None
+            ctx.y = ctx.y if how == "attribute" else None
+            Keeps.last = weakref.ref(ctx)
+            return ctx.y if how == "attribute" else ctx.all[0]
+
+        @staticmethod
+        def backward(ctx, grad):
+            return 2 * grad
+
+    return Keeps
+
+
+@pytest.mark.parametrize("how", ["attribute", "list"])
+@pytest.mark.parametrize("walked", [False, True])
+def test_an_output_that_its_own_ctx_holds_is_found_by_the_garbage_collector(torch, how, walked):
+    keeps = keeps_its_output(torch, how)
+    y = keeps.apply(torch.ones(3, requires_grad=True))
+    if walked:
+        y.sum().backward()
+    gc.collect()
+    assert keeps.last() is not None
+    del y
+    gc.collect()
+    assert keeps.last() is None
+
+
+def step_inside_of_backward(torch, p):
+    optimizer = torch.optim.SGD([p], lr=0.1)
+    p.register_post_accumulate_grad_hook(lambda p: optimizer.step())
+
+
+def scaled_by_itself(torch, p):
+    p.register_hook(lambda g: g * p.detach())
+
+
+@pytest.mark.parametrize("hooked", [step_inside_of_backward, scaled_by_itself])
+@pytest.mark.parametrize("parameter", [False, True])
+def test_a_leaf_that_its_own_hook_holds_is_found_by_the_garbage_collector(torch, hooked, parameter):
+    p = torch.nn.Parameter(torch.ones(3)) if parameter else torch.ones(3, requires_grad=True)
+    hooked(torch, p)
+    loss, gone = p.square().sum(), weakref.ref(p)
+    del p
+    gc.collect()
+    assert gone() is not None  # the tape leads there
+    loss.backward()
+    assert gone().grad is not None
+    del loss
+    gc.collect()
+    assert gone() is None
+
+
 @pytest.mark.parametrize("saved", ["input", "output"])
 def test_a_tape_that_nobody_walks_is_freed_with_its_last_tensor(torch, saved):
     exp = exp_function(torch, saved)

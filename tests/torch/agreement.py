@@ -75,7 +75,7 @@ def takes_a_view_for_a_leaf(step, theirs):
     """Whether PyTorch refuses a write to a view that came onto the tape by a write to its base, and that nobody has
     asked for its grad_fn since: it takes the view for a leaf then (docs/DIFFERENCES.md)."""
     target = re.match(r"t\d+", step.line)
-    base = theirs[target[0]]._base if target else None
+    base = theirs[target[0]]._base if target and target[0] in theirs else None
     return base is not None and base.grad_fn is not None
 
 

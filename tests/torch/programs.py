@@ -141,6 +141,25 @@ class GivesItsInput(torch.autograd.Function):
         return 2 * g
 
 
+class MayGetNone(torch.autograd.Function):
+    @staticmethod
+    def forward(x, y):
+        return x - y, x * y, x > y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.mark_non_differentiable(output[2])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx, g, h, _):
+        x, y = ctx.saved_tensors
+        if h is None:
+            return g, None if g is None else -g
+        return (h * y, h * x) if g is None else (g + h * y, h * x - g)
+
+
 class InPlace(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -713,9 +732,38 @@ def custom(g):
         g.make(f"{name}.apply({x}){tail}", (x,), rounds=name == "SavesItsOutput")
     elif kind < 0.85:
         y = g.pick(lambda t: t.shape == g.tensor(x).shape and t.dtype == g.tensor(x).dtype)
-        g.make(f"TwoByTwo.apply({x}, {y}, {rng.choice(('2', '0.5'))})[{rng.randint(0, 1)}]", (x, y))
+        if rng.random() < 0.5:
+            g.make(f"TwoByTwo.apply({x}, {y}, {rng.choice(('2', '0.5'))})[{rng.randint(0, 1)}]", (x, y))
+        else:
+            g.make(f"MayGetNone.apply({x}, {y})[{rng.randint(0, 1)}]", (x, y))
     elif dense(g.tensor(x)) and not g.tensor(x)._is_view():
         g.write(x, f"InPlace.apply({x})", (x,))
+
+
+INSIDE = ("torch.tanh({0} * {0})", "{0}.sin() * 2", "({0} * {0}).exp().neg().exp()", "{0} / ({0} * {0} + 1)")
+
+
+def runs_again(g):
+    """A function that runs again in backward, or inside of a transform."""
+    x = g.pick(lambda t: is_float(t) and t.numel() > 0)
+    if not x:
+        return
+    body = g.rng.choice(INSIDE).format("a")
+    form = g.rng.choice(("torch.utils.checkpoint.checkpoint(lambda a: {}, {}, use_reentrant=False)",
+                         "torch.func.grad(lambda a: ({}).sum())({})", "torch.func.vmap(lambda a: {})({})"))  # fmt: skip
+    form += ".clone(memory_format=torch.contiguous_format)"  # docs/DIFFERENCES.md: strides of what is mapped
+    if "vmap" not in form or g.tensor(x).dim():
+        g.make(form.format(body, x), (x,), rounds=True)
+
+
+def gradient_in_the_midst(g):
+    """A gradient that is on the tape itself, and is computed with as with any other tensor."""
+    names = [n for n in on_tape(g) if dtype_name(g.tensor(n).dtype) in ("float32", "float64") and g.tensor(n).is_leaf]
+    if names:
+        x, y = g.rng.choice(names), g.rng.choice(on_tape(g))
+        loss = f"({x} * {x}.sin()).sum() + {y}.double().sum()"
+        if not g.make(f"torch.autograd.grad({loss}, {x}, create_graph=True)[0]", (x, y), rounds=True):
+            g.steps[-1].line = "pass"  # where PyTorch refuses, an answer is not wrong
 
 
 def untaped(g):
@@ -784,8 +832,8 @@ MOVES, MOVE_WEIGHTS = zip(
     (where, 0.6), (composed, 0.8),
     (reduction, 1.5), (product, 0.8), (join, 1), (rearrange, 0.8), (read, 0.5),
 )  # fmt: skip
-GRAD_MOVES = (*MOVES, custom, untaped, keeps_gradient, early_backward)
-GRAD_MOVE_WEIGHTS = (*MOVE_WEIGHTS, 2, 0.8, 0.4, 0.3)
+GRAD_MOVES = (*MOVES, custom, untaped, keeps_gradient, early_backward, runs_again, gradient_in_the_midst)
+GRAD_MOVE_WEIGHTS = (*MOVE_WEIGHTS, 2, 0.8, 0.4, 0.3, 0.6, 0.5)
 
 
 def generate(seed, length=None, grad=False):

@@ -181,6 +181,10 @@ x = torch.ones(3) :: x.__setitem__(slice(None), torch.ones(2))
 x = torch.ones(3) :: x.__setitem__(torch.tensor([5]), 1.0) | out of bounds
 x = torch.ones(3) :: x.__setitem__(0, 'a')
 x = torch.zeros(3, 3) :: x.__setitem__((0, 0), torch.ones(2))
+x = torch.zeros(3, 4).double() :: x.__setitem__(torch.tensor([0, 1]), torch.ones(3, 4)) | cannot be broadcast
+x = torch.zeros(3, 4).double() :: x.__setitem__(x < 1, torch.ones(5)) | cannot be broadcast to indexing result
+x = torch.zeros(3, 4).double() :: x.__setitem__(torch.tensor([0, 1]), torch.ones(2, 4)) | dtypes match
+x = torch.zeros(3, 4).double() :: x.__setitem__(x < 1, torch.ones(12)) | source and destination dtypes match
 a = np.arange(6.)[::-1] :: torch.from_numpy(a) | negative
 a = np.array(['x']) :: torch.tensor(a)
 a = np.array([1, 'x'], dtype=object) :: torch.tensor(a)

@@ -415,6 +415,64 @@ for _line in (
     failing(_line)
 
 
+@program
+def a_hook_that_changes_both_type_and_size_is_told_of_the_type(m):
+    x = leaf(m)
+    x.register_hook(lambda g: m.ones(5, dtype=m.float64))
+    x.exp().sum().backward()
+
+
+# --- the older hooks of modules
+
+
+def watched(m, module, log, answer=lambda gradients: None):
+    def hook(module, inputs, outputs):
+        log.append((type(module).__name__, values(inputs), values(outputs)))
+        return answer(inputs)
+
+    for p in module.parameters():
+        m.nn.init.constant_(p, 0.5)
+    module.register_backward_hook(hook)
+    return module
+
+
+@program
+def an_older_hook_of_a_module_is_one_of_the_function_that_made_its_output(m):
+    log, x = [], m.ones(2, 2, requires_grad=True)
+    one, two = watched(m, m.nn.Linear(2, 2), log), m.nn.Sequential(m.nn.Linear(2, 2), m.nn.ReLU())
+    one(x).sum().backward()
+    watched(m, two, log)(x).sum().backward()
+    with m.no_grad():
+        one(x)
+    return log
+
+
+@program
+def an_older_hook_of_a_module_may_replace_the_gradients_that_leave_its_function(m):
+    log, x = [], m.ones(2, 2, requires_grad=True)
+    layer = watched(m, m.nn.Linear(2, 2), log, lambda inputs: tuple(2 * g for g in inputs))
+    layer(x).sum().backward()
+    return log, x.grad, layer.weight.grad, layer.bias.grad
+
+
+@program
+def an_older_hook_of_a_module_finds_the_first_tensor_that_it_gives(m):
+    class Pairs(m.nn.Module):
+        def forward(self, x):
+            return {"number": 3, "twice": x * 2}, x * 3
+
+    log, x = [], leaf(m)
+    module = watched(m, Pairs(), log)
+    first, second = module(x)
+    (first["twice"].sum() + second.sum()).backward()
+    return log
+
+
+@program
+def both_forms_of_hooks_on_one_module_are_refused(m):
+    watched(m, m.nn.Linear(2, 2), []).register_full_backward_hook(lambda *_: None)
+
+
 # --- what is saved
 
 
@@ -645,6 +703,55 @@ def a_hook_on_several_tensors(m):
 def a_batch_of_gradients(m):
     x, w = leaf(m), leaf(m)
     return m.autograd.grad(x * x, (x, w), m.eye(3), is_grads_batched=True, allow_unused=True)
+
+
+FUNCTIONS = """
+F.layer_norm(h, (4,), P("weight", 4), P("bias", 4))
+F.group_norm(h.unsqueeze(-1), 2, P("weight", 4), P("bias", 4))
+F.batch_norm(h, None, None, P("weight", 4), P("bias", 4), True)
+F.conv1d(h.unsqueeze(0), P("weight", 5, 3, 2), P("bias", 5))
+F.linear(h, P("weight", 5, 4), P("bias", 5))
+F.scaled_dot_product_attention(P("q", 1, 2, 3, 4), P("k", 1, 2, 3, 4), P("v", 1, 2, 3, 4))
+T.cat([P("a", 4), P("b", 4), P("c", 4)])
+T.stack([P("a", 4), P("b", 4)], 1)
+T.cat([P("a", 4), h[0], P("b", 4)])
+T.linalg.cross(P("a", 3, 3), P("b", 3, 3))
+P("a", 4).index_put((T.tensor([1]),), P("b", 1))
+P("a", 4).scatter(0, T.tensor([1]), P("b", 1))
+P("a", 4).masked_scatter(h[0] > 0, P("b", 4))
+P("a", 4) * P("b", 4)
+T.lerp(P("a", 4), P("b", 4), P("c", 4))
+cell(T.nn.RNNCell)(h, h)
+cell(T.nn.GRUCell)(h, h)
+cell(T.nn.LSTMCell)(h, (h, h))[0]
+cell(T.nn.LSTMCell, bias=False)(h, (h, h))[1]
+F.layer_norm(F.layer_norm(h, (4,), P("w0", 4), P("b0", 4)), (4,), P("w1", 4), P("b1", 4))
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("line", FUNCTIONS)
+@pytest.mark.parametrize("kind", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_the_leaves_of_a_function_take_their_gradients_in_pytorchs_order(line, kind):
+    def run(m):
+        seen = []
+
+        def watch(p, name):
+            getattr(p, kind)(lambda _: seen.append(name))
+            return p
+
+        def cell(kind, **how):
+            made = kind(4, 4, **how)
+            for name, p in made.named_parameters():
+                watch(p, name)
+            return made
+
+        scope = {"T": m, "F": m.nn.functional, "P": lambda name, *sizes: watch(m.nn.Parameter(m.ones(sizes)), name)}
+        scope |= {"h": m.arange(12.0).view(3, 4).requires_grad_(), "cell": cell}
+        for _ in range(3):  # the third pass may be one that was recorded before
+            eval(line, scope).sum().backward()
+        return seen
+
+    assert run(SUT) == run(REF)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -92,3 +92,52 @@ def test_a_misuse_raises_what_pytorch_raises(row):
             return tensors_of(layer(*inputs(m, row[1])[0]))
 
     check_same(outcome(run, SUT), outcome(run, REF), " ".join(row), rtol=1e-4)
+
+
+STATES_THAT_DO_NOT_FIT = """
+{cell}(3, 4)(x, state(3, 4))
+{cell}(3, 4)(x, state(2, 5))
+{cell}(3, 4)(x, state(4))
+{cell}(3, 2)(x, state(2))
+{cell}(3, 4)(x[0], state(5))
+{cell}(3, 4)(x[0], state(1, 4))
+{cell}(3, 4)(x, state(1, 2, 4))
+{cell}(3, 4)(x[None])
+{cell}(5, 4)(x)
+{cell}(3, 4)(x, state(2, 4))
+{cell}(3, 4)(x[0], state(4))
+""".strip().splitlines()
+PAIRS_THAT_DO_NOT_FIT = """
+nn.LSTMCell(3, 4)(x, (T.ones(2, 4), T.ones(3, 4)))
+nn.LSTMCell(3, 4)(x, (T.ones(2, 4), T.ones(2, 5)))
+nn.LSTMCell(3, 4)(x, (T.ones(2, 4), T.ones(1, 2, 4)))
+nn.LSTM(3, 4)(x, (T.ones(1, 2, 4), T.ones(1, 2, 4)))
+nn.LSTM(3, 4)(x, (T.ones(1, 4), T.ones(1, 2, 4)))
+nn.LSTM(3, 4)(x[None], (T.ones(2, 4), T.ones(2, 4)))
+nn.LSTM(3, 4)(x[None], (T.ones(1, 2, 4), T.ones(2, 4)))
+nn.LSTM(3, 4)(x[None], (T.ones(1, 2, 4), T.ones(1, 2, 5)))
+nn.LSTM(3, 4)(x[None], T.ones(1, 2, 4))
+nn.LSTM(3, 4)(x[None], (T.ones(1, 2, 4),))
+nn.LSTM(3, 4)(x[None], (T.ones(1, 2, 4),) * 3)
+nn.GRU(3, 4)(x[None], T.ones(2, 4))
+nn.GRU(3, 4)(x, T.ones(1, 2, 4))
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [line.format(cell=f"nn.{cell}") for line in STATES_THAT_DO_NOT_FIT for cell in ("RNNCell", "GRUCell", "LSTMCell")]
+    + PAIRS_THAT_DO_NOT_FIT,
+)
+def test_states_that_do_not_fit_are_refused_in_pytorchs_words(line):
+    def run(m):
+        def state(*sizes):
+            return (m.ones(*sizes),) * 2 if "LSTM" in line else m.ones(*sizes)
+
+        try:
+            found = eval(line, {"T": m, "nn": m.nn, "x": m.ones(2, 3), "state": state})
+        except Exception as error:
+            return type(error).__name__, str(error)
+        return [list(t.shape) for t in (found if isinstance(found, tuple) else (found,))]
+
+    assert run(SUT) == run(REF)

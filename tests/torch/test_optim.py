@@ -325,3 +325,38 @@ def test_options_out_of_range_are_refused_in_pytorch_s_words(call):
     ours, theirs = (outcome(lambda m: eval("torch.optim." + call, {"torch": m}), m) for m in (SUT, REF))
     check_same(ours, theirs, call)
     assert str(ours.error) == str(theirs.error)
+
+
+AVERAGES = {
+    "the mean": lambda of: {},
+    "one by one": lambda of: {"avg_fn": of.get_ema_avg_fn(0.9)},
+    "all at once": lambda of: {"multi_avg_fn": of.get_ema_multi_avg_fn(0.9)},
+    "the mean of all at once": lambda of: {"multi_avg_fn": of.get_swa_multi_avg_fn()},
+}
+
+
+@pytest.mark.parametrize("how", AVERAGES)
+@pytest.mark.parametrize("use_buffers", [False, True])
+def test_averages_of_weights_in_the_course_of_training_are_pytorchs(how, use_buffers):
+    if use_buffers and "mean" in how:
+        return  # PyTorch has no mean of integers
+
+    def run(m):
+        m.manual_seed(4)
+        net = m.nn.Sequential(m.nn.Linear(3, 4), m.nn.BatchNorm1d(4), m.nn.Linear(4, 2))
+        optimizer = m.optim.SGD(net.parameters(), lr=0.1)
+        average = m.optim.swa_utils.AveragedModel(net, use_buffers=use_buffers, **AVERAGES[how](m.optim.swa_utils))
+        for _ in range(5):
+            optimizer.zero_grad()
+            net(m.randn(6, 3)).square().sum().backward()
+            optimizer.step()
+            average.update_parameters(net)
+        return list(average.state_dict().values())
+
+    check_same(run(SUT), run(REF), how, rtol=1e-4)
+
+
+def test_a_decay_beyond_one_is_refused():
+    for m in (SUT, REF):
+        with pytest.raises(ValueError, match="Invalid decay value 2 provided"):
+            m.optim.swa_utils.get_ema_multi_avg_fn(2)

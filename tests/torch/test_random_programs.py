@@ -55,6 +55,12 @@ def test_random_programs_agree_with_pytorch(number):
     run_fuzz("--programs", share, "--seed", number + 1, **CONFIGURATIONS[number])
 
 
+@pytest.mark.parametrize("setting", ["BRISK_EAGER", "BRISK_CHECK_PLAN"])
+def test_random_training_programs_agree_with_pytorch(setting):
+    share = max(PROGRAMS // 50, 1)
+    run_fuzz("--training", "--programs", share, "--seed", 7, BRISK_NUM_THREADS="2", **{setting: "1"})
+
+
 @pytest.mark.parametrize("check", ["0", "1"])
 def test_random_programs_agree_with_pytorch_when_their_backward_passes_are_replayed(check):
     share = max(PROGRAMS // 20, 1)

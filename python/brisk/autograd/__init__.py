@@ -60,9 +60,9 @@ def _check_batch(outputs, given, vectors):
             raise RuntimeError(
                 "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
                 "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
-                f"output, but a mismatch was detected: grad_output[{k}] has a shape of {v[0][0].shape} and output[{k}] "
-                f"has a shape of {o.shape}. If you only want some tensors in `grad_output` to be considered batched, "
-                "consider using vmap."
+                f"output, but a mismatch was detected: grad_output[{k}] has a shape of {v[0].shape[1:]} and "
+                f"output[{k}] has a shape of {o.shape}. If you only want some tensors in `grad_output` to be "
+                "considered batched, consider using vmap."
             )
     if any(v.dim() == 0 for v in vectors):
         raise ValueError(

@@ -7,19 +7,61 @@ from brisk import _C
 from brisk.autograd.grad_mode import no_grad
 from brisk.optim.lr_scheduler import LRScheduler
 
-__all__ = ["SWALR", "get_ema_avg_fn", "get_swa_avg_fn", "update_bn"]
+__all__ = [
+    "SWALR", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn", "update_bn",
+]  # fmt: skip
+
+
+def _check_decay(decay):
+    if decay < 0.0 or decay > 1.0:
+        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
 
 
 def get_ema_avg_fn(decay=0.999):
     """The exponential moving average."""
-    if decay < 0.0 or decay > 1.0:
-        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
+    _check_decay(decay)
     return lambda average, current, count: decay * average + (1 - decay) * current
+
+
+def get_ema_multi_avg_fn(decay=0.999):
+    """The exponential moving average of several tensors of one dtype, in place."""
+    _check_decay(decay)
+
+    @no_grad()
+    def update(averages, current, _):
+        for average, now in zip(averages, current, strict=True):
+            if average.is_floating_point():
+                average.lerp_(now, 1 - decay)
+            else:
+                average.copy_(average * decay + now * (1 - decay))
+
+    return update
 
 
 def get_swa_avg_fn():
     """The mean of all so far."""
     return lambda average, current, count: average + (current - average) / (count + 1)
+
+
+def get_swa_multi_avg_fn():
+    """The mean of all so far, of several tensors of one dtype, in place."""
+
+    @no_grad()
+    def update(averages, current, count):
+        for average, now in zip(averages, current, strict=True):
+            average.lerp_(now, float(1 / (count + 1)))
+
+    return update
+
+
+def _by_dtype(averages, current):
+    """Lists of both, of one dtype each."""
+    found = {}
+    for average, now in zip(averages, current):
+        mine, theirs = found.setdefault(average.dtype, ([], []))
+        mine.append(average.detach())
+        theirs.append(now.detach())
+    return found.values()
 
 
 def _averaged_model():
@@ -50,7 +92,8 @@ def _averaged_model():
                 for average, current in zip(mine, theirs):
                     average.copy_(current)
             elif self.multi_avg_fn is not None:
-                self.multi_avg_fn([p.detach() for p in mine], [p.detach() for p in theirs], self.n_averaged)
+                for averages, current in _by_dtype(mine, theirs):
+                    self.multi_avg_fn(averages, current, self.n_averaged)
             else:
                 fn = self.avg_fn or get_swa_avg_fn()
                 for average, current in zip(mine, theirs):

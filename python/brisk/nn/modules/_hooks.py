@@ -1,6 +1,7 @@
 """The call of a module that has hooks: around forward, and around the gradients that pass it."""
 
 import warnings
+from functools import partial
 
 from brisk import _C
 from brisk._C import Tensor
@@ -102,6 +103,19 @@ class BackwardHooks:
         return grad_inputs
 
 
+def _first_tensor(result):
+    while not isinstance(result, Tensor):
+        result = next(v for v in result.values() if isinstance(v, Tensor)) if isinstance(result, dict) else result[0]
+    return result
+
+
+def hook_function(module, hooks, result):
+    """The older backward hooks: around the one function that made the (first) result, whatever else forward did."""
+    function = _first_tensor(result).grad_fn
+    for hook in hooks if function is not None else ():
+        function.register_hook(partial(hook, module))
+
+
 def _before(module, hooks, with_kwargs, args, kwargs):
     for key, hook in hooks.items():
         if key in with_kwargs:
@@ -119,7 +133,7 @@ def _before(module, hooks, with_kwargs, args, kwargs):
     return args, kwargs
 
 
-def call_with_hooks(module, args, kwargs, pre_hooks, hooks, with_kwargs, always_called, backward):
+def call_with_hooks(module, args, kwargs, pre_hooks, hooks, with_kwargs, always_called, backward, older=()):
     """module.forward with everything that was to happen before and after."""
     result, called = None, set()
 
@@ -137,7 +151,10 @@ def call_with_hooks(module, args, kwargs, pre_hooks, hooks, with_kwargs, always_
         result = module.forward(*args, **kwargs)
         for key, hook in hooks.items():
             after(key, hook)
-        return backward.around_output(result) if backward else result
+        result = backward.around_output(result) if backward else result
+        if older:
+            hook_function(module, older, result)
+        return result
     except Exception:
         for key, hook in hooks.items():
             if key in always_called and key not in called:

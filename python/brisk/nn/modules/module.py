@@ -25,6 +25,7 @@ _EXTRA_STATE = "_extra_state"
 _global_forward_hooks = OrderedDict()
 _global_forward_pre_hooks = OrderedDict()
 _global_backward_hooks = OrderedDict()
+_global_is_full_backward_hook = None  # of the kind that was registered first
 _global_backward_pre_hooks = OrderedDict()
 _global_forward_hooks_with_kwargs = OrderedDict()
 _global_forward_hooks_always_called = OrderedDict()
@@ -462,7 +463,7 @@ class Module(ModuleBase):
         return _hooked(self._backward_hooks, hook, prepend=prepend)
 
     def register_backward_hook(self, hook):
-        """The older form, of which the full one keeps the promise."""
+        """hook(module, grad_input, grad_output) around the function that made the output: the older form."""
         if self._is_full_backward_hook is True:
             raise RuntimeError(
                 "Cannot use both regular backward hooks and full backward hooks on a single Module. "
@@ -738,12 +739,25 @@ def register_module_full_backward_pre_hook(hook):
     return _register_global(_global_backward_pre_hooks, hook)
 
 
-def register_module_full_backward_hook(hook):
-    """A backward hook of all modules."""
+def _register_backward(hook, full):
+    global _global_is_full_backward_hook
+    if _global_is_full_backward_hook is (not full):
+        raise RuntimeError(
+            "Cannot use both regular backward hooks and full backward hooks as a global Module hook. "
+            "Please use only one of them."
+        )
+    _global_is_full_backward_hook = full
     return _register_global(_global_backward_hooks, hook)
 
 
-register_module_backward_hook = register_module_full_backward_hook
+def register_module_full_backward_hook(hook):
+    """A backward hook of all modules."""
+    return _register_backward(hook, True)
+
+
+def register_module_backward_hook(hook):
+    """The older form of a backward hook of all modules (Module.register_backward_hook)."""
+    return _register_backward(hook, False)
 
 
 def register_module_parameter_registration_hook(hook):
@@ -761,7 +775,19 @@ def register_module_module_registration_hook(hook):
     return _register_global(_global_registration_hooks["module"], hook)
 
 
+def _backward_hooks_of(module):
+    """Those in the full form and those in the older one, the hooks of all modules first."""
+    full, older = [], []
+    for hooks, is_full in (
+        (_global_backward_hooks, _global_is_full_backward_hook),
+        (module._backward_hooks, module._is_full_backward_hook),
+    ):
+        (older if is_full is False else full).extend(hooks.values())
+    return full, older
+
+
 def _call_with_hooks(module, *args, **kwargs):
+    full, older = _backward_hooks_of(module)
     return call_with_hooks(
         module, args, kwargs,
         {**_global_forward_pre_hooks, **module._forward_pre_hooks},
@@ -770,9 +796,10 @@ def _call_with_hooks(module, *args, **kwargs):
         {**_global_forward_hooks_always_called, **module._forward_hooks_always_called},
         BackwardHooks(
             module,
-            [*_global_backward_hooks.values(), *module._backward_hooks.values()],
+            full,
             [*_global_backward_pre_hooks.values(), *module._backward_pre_hooks.values()],
         ),
+        older,
     )  # fmt: skip
 
 

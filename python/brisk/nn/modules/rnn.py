@@ -140,18 +140,19 @@ class RNNBase(Module):
         shapes = self._state_shapes(batch)[: 2 if lstm else 1]
         if hx is None:
             return [_C.zeros(shape, dtype=like.dtype) for shape in shapes] + [None] * (not lstm)
-        states = list(hx) if lstm else [hx]
-        if lstm and len(states) != 2:
-            raise ValueError("an LSTM's state is a pair (h, c)")
+        states = [hx[0], hx[1]] if lstm else [hx]
         wanted = 2 if alone else 3
         if any(s.dim() != wanted for s in states):
             kind = "unbatched 2-D" if alone else "batched 3-D"
             what = "hx and cx should also be" if lstm else "hx should also be"
-            raise RuntimeError(f"For {kind} input, {what} {wanted}-D but got {states[0].dim()}-D tensor")
+            got = f"({states[0].dim()}-D, {states[1].dim()}-D) tensors" if lstm else f"{hx.dim()}-D tensor"
+            raise RuntimeError(f"For {kind} input, {what} {wanted}-D but got {got}")
         if alone:
             states = [s.unsqueeze(1) for s in states]
         for s, shape, name in zip(states, shapes, ("hidden[0]" if lstm else "hidden", "hidden[1]")):
             self._check_state(s, shape, name)
+        if lstm and len(hx) != 2:
+            raise RuntimeError("lstm expects two hidden states")
         if order is not None:
             states = [s.index_select(1, order) for s in states]
         return states + [None] * (not lstm)
@@ -330,19 +331,23 @@ class RNNCellBase(Module):
         name = type(self).__name__
         if input.dim() not in (1, 2):
             raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        for k, state in enumerate(states):
+            if state.dim() not in (1, 2):
+                which = f"hx[{k}]" if kind == 2 else "hidden"
+                raise ValueError(f"{name}: Expected {which} to be 1D or 2D, got {state.dim()}D instead")
         alone = input.dim() == 1
         x = input.unsqueeze(0) if alone else input
         if x.shape[1] != self.input_size:
             raise RuntimeError(f"input has inconsistent input_size: got {x.shape[1]} expected {self.input_size}")
         shape = (x.shape[0], self.hidden_size)
         rows = [] if states else [_C.zeros(shape, dtype=x.dtype) for _ in range(2 if kind == 2 else 1)]
-        for state in states:
-            if state.dim() not in (1, 2):
-                raise ValueError(f"{name}: Expected hidden to be 1D or 2D, got {state.dim()}D instead")
-            rows.append(state.unsqueeze(0) if state.dim() == 1 else state)
-            if tuple(rows[-1].shape) != shape:
-                what = "batch size" if rows[-1].shape[1] == shape[1] else "hidden_size"
-                raise RuntimeError(f"hidden has inconsistent {what}: got {tuple(rows[-1].shape)}, expected {shape}")
+        for k, state in enumerate(states):
+            rows.append(state.unsqueeze(0) if alone else state)
+            (batch, size), row = shape, rows[k]
+            if len(row) != batch:
+                raise RuntimeError(f"Input batch size {batch} doesn't match hidden{k} batch size {len(row)}")
+            if row.size(1) != size:
+                raise RuntimeError(f"hidden{k} has inconsistent hidden_size: got {row.size(1)}, expected {size}")
         h, c = rows if len(rows) == 2 else (rows[0], None)
         out = _nn._rnn_step(kind, x, h, c, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         if c is None:
