@@ -5,7 +5,7 @@
 #define BK_GRAPH_APPEND_H
 #include "graph/log.h"
 
-static const int64_t SOFT_BYTES = (int64_t)1 << 30;
+static const int64_t SOFT_BYTES = (int64_t)1 << 30, HARD_BYTES = (int64_t)1 << 32;
 enum { NO_LEAF = INT32_MAX }; /* out of memory */
 
 /* What is rare, in log.c. */

@@ -38,7 +38,7 @@ void log_make_room(op_log *log)
 
 bool log_has_room(int records, int64_t bytes)
 {
-    return the_log.count + records < soft_records() && the_log.bytes + bytes < SOFT_BYTES;
+    return the_log.count + records < log_most_records && the_log.bytes + bytes < HARD_BYTES;
 }
 
 static bool resize(void *array, size_t item, int count)
@@ -102,7 +102,7 @@ static bool over_budget(const op_log *log, const node *n)
     if ((log->count < soft_records() && log->bytes < SOFT_BYTES) ||
         n->op == OP_second) /* goes with the record before it */
         return false;
-    return at_loop_start(log, n) || log->count >= log_most_records || log->bytes > 4 * SOFT_BYTES;
+    return at_loop_start(log, n) || log->count >= log_most_records || log->bytes > HARD_BYTES;
 }
 
 /* What the machine cannot hold is refused on the line that asks for it, not when it is computed. */

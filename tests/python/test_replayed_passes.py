@@ -45,6 +45,20 @@ def test_a_loop_over_time_is_replayed_with_new_values(torch, replays):
     assert len({tuple(g.flatten().tolist()) for g in first}) == TIMES
 
 
+def test_a_long_loop_is_replayed_though_its_terms_would_take_more_memory_than_a_log_may(torch, replays):
+    w, h0 = torch.full((512, 512), 1e-3, requires_grad=True), torch.full((1, 512), 0.1)
+
+    def program(k):
+        w.grad = None
+        h = h0 * (k + 1)
+        for _ in range(600):  # 1 MB each for the gradient of w, and for the sum so far: none of them is ever made
+            h = torch.tanh(h @ w)
+        h.sum().backward()
+
+    _, count = again(program)
+    assert (count > 0) == replays
+
+
 def test_the_form_alone_decides(torch, replays):
     w = torch.full((4,), 0.5, requires_grad=True)
 
