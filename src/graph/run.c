@@ -139,7 +139,8 @@ int run_rows_of(const instruction *in, const binding *bound, int64_t begin, int6
     const plan_program *tail = &in->kernel.epilogue;
     char *bases[tail->program ? tail->program->ports : 1];
     finishing f = { tail->program, bases, in->kernel.out.layout->sizes[1], begin };
-    gemm_task task = rows_task(in, bound, begin, end);
+    gemm_task task;
+    rows_task(&task, in, bound, begin, end);
     if (begin == 0 && packs_factor(in, bound))
         pack_factor(in, bound);
     if (tail->program) {

@@ -22,13 +22,15 @@ typedef struct region_run {
 
 void pack_factor(const instruction *in, const binding *bound)
 {
-    gemm_task t = product_task(in, bound);
+    gemm_task t;
+    product_task(&t, in, bound);
     gemm_pack(t.dtype, t.k, t.n, t.b, t.b_row, t.b_col, bound[in->kernel.packed].base);
 }
 
 static int run_product_rows(const instruction *in, const binding *bound, int64_t begin, int64_t end)
 {
-    const gemm_task task = rows_task(in, bound, begin, end);
+    gemm_task task;
+    rows_task(&task, in, bound, begin, end);
     if (!gemm_has_few_rows(&task))
         return gemm_run(&task);
     gemm_run_columns(&task, 0, task.n, task.n);
@@ -81,7 +83,8 @@ int run_small_product(const instruction *in, const binding *bound)
     int64_t rows = in->kernel.out.layout->sizes[0];
     if (packs_factor(in, bound))
         pack_factor(in, bound);
-    const gemm_task task = product_task(in, bound);
+    gemm_task task;
+    product_task(&task, in, bound);
     if (gemm_has_few_rows(&task) && in->kernel.in[1].layout->numel <= SHORT)
         gemm_run_columns(&task, 0, task.n, task.n);
     else if (gemm_run(&task) < 0)

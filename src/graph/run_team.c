@@ -94,7 +94,8 @@ static share share_of(const team *t, const instruction *in, int who, int size)
 
 static void run_product(const instruction *in, const binding *bound, const share *s, bool back)
 {
-    gemm_task task = product_task(in, bound);
+    gemm_task task;
+    product_task(&task, in, bound);
     task.back = back;
     fetch_row(&task);
     for (int64_t at = 0; packs_factor(in, bound) && at < s->columns; at += s->step)
