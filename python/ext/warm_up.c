@@ -100,10 +100,19 @@ static bool start_thread(void)
     return started;
 }
 
+/* Not where allocations are to fail, nor where another allocator keeps what is freed from being used again. */
+static bool pays(void)
+{
+#ifdef MEM_ASAN
+    return false;
+#else
+    return bk_get_num_threads() > 1 && !mem_fail_pending();
+#endif
+}
+
 void warm_up_begin(void)
 {
-#ifndef MEM_ASAN
-    if (bk_get_num_threads() < 2 || mem_fail_pending())
+    if (!pays())
         return;
     warm.heap = (stretch){ heap_block(), HEAP_BYTES };
     warm.heap.bytes = warm.heap.first ? HEAP_BYTES : 0;
@@ -112,7 +121,6 @@ void warm_up_begin(void)
     warm.started_by = start_thread() ? getpid() : 0;
     if (!warm.started_by)
         free(warm.heap.first);
-#endif
 }
 
 void warm_up_end(void)
