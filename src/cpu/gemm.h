@@ -45,6 +45,23 @@ bool gemm_has_few_rows(const gemm_task *task);
 /* The same columns of a factor, packed where gemm_pack would put them. */
 void gemm_pack_columns(const gemm_task *task, int64_t begin, int64_t end, void *packed);
 
+/* c = a^T b or c += a^T b over rows of a and b that come in runs of at most GEMM_MOST_RUN, on the calling thread.
+ * Columns are contiguous; strides are in elements and may be 0. float32 and float64. The sum goes by blocks of whole
+ * runs, as many as GEMM_MOST_RUN rows have, each block's begun at zero: its order depends on `runs` and `rows` alone.
+ */
+enum { GEMM_MOST_RUN = 512 };
+typedef struct gemm_rows {
+    bk_dtype dtype;
+    int64_t m, n; /* columns of a and of b */
+    int64_t runs, rows;
+    const void *a, *b;
+    int64_t a_row, b_row; /* from one row of a run to the next */
+    int64_t a_run, b_run; /* from the first row of a run to that of the next */
+    void *c;              /* m rows of n elements without gaps */
+    bool accumulate;
+} gemm_rows;
+void gemm_add_rows(const gemm_rows *rows);
+
 /* Many products of one shape: batch dimensions with strides in elements for a, b and c. */
 typedef struct gemm_batch {
     int ndim;

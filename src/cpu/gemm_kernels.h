@@ -31,6 +31,9 @@ typedef struct gemm_steps { /* strides in elements; columns of b and c are conti
      * again next_jump bytes further on. */
     const char *next;
     int64_t next_step, next_run, next_jump;
+    /* Of a tile whose k come in runs, k of them each: how many runs, and from the beginning of one to that of the next.
+     */
+    int64_t runs, a_run, b_run;
 } gemm_steps;
 
 /* c = a b, or c = from + a b unless `from` is NULL; it may be c. */
@@ -59,6 +62,7 @@ typedef struct gemm_kernels {
     /* One panel wide, faster where a lies well; [][1] carries: meanwhile it packs rows of another slice of b. By rows;
      * NULL for integers. */
     gemm_tile_fn lean[GEMM_A_KINDS][2][GEMM_MAX_ROWS + 1];
+    gemm_tile_fn strung[GEMM_MAX_ROWS + 1]; /* by rows, one panel wide: k in runs, columns of a contiguous; or NULL */
     gemm_tile_fn narrow[GEMM_MAX_ROWS + 1]; /* by rows, the first half of a panel: for the last columns */
     gemm_tile_fn wide[GEMM_MAX_ROWS + 1];   /* by rows, wide_panels wide: few rows need more columns in flight */
     uint8_t wide_panels[GEMM_MAX_ROWS + 1];

@@ -238,6 +238,38 @@ ALWAYS_INLINE void NAME(lean)(const int rows, const gemm_a kind, const bool carr
     NAME(finish)(rows, 2, s, sum, from, c);
 }
 
+/* The same over rows of a and b that come in runs, those of some rows of a batch at every step of a loop. Runs are
+ * apart, and too short for the hardware to find the next by itself. */
+ALWAYS_INLINE void NAME(strung)(const int rows, const gemm_steps *s, const ELEM *a, const ELEM *b, const ELEM *from,
+                                ELEM *c)
+{
+    enum { ROWS_AHEAD = 24 };
+    const int64_t ahead = (ROWS_AHEAD + s->k - 1) / s->k, a_ahead = ahead * s->a_run, b_ahead = ahead * s->b_run;
+    NAME(lean_place) at = { .b = b };
+    VEC sum[GEMM_MAX_ROWS][8];
+    UNROLL for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (VEC){ 0 };
+    for (int64_t run = 0; run < s->runs; run++) {
+        at.rows[0] = a + run * s->a_run;
+        at.b = b + run * s->b_run;
+        for (int64_t k = s->k; k > 0; k--) {
+            VEC right[2];
+            UNROLL for (int v = 0; v < 2; v++)
+            {
+                right[v] = *(const LOOSE *)(at.b + v * LANES);
+                PIN(right[v]);
+                __builtin_prefetch(at.b + b_ahead + v * LANES, 0, 3);
+            }
+            __builtin_prefetch(at.rows[0] + a_ahead, 0, 3);
+            NAME(lean_k)(rows, GEMM_A_COLUMNS, 0, &at, right, sum);
+            at.rows[0] += s->a_col;
+            at.b += s->b_row;
+            HIDE(at.rows[0]);
+            HIDE(at.b);
+        }
+    }
+    NAME(finish)(rows, 2, s, sum, from, c);
+}
+
 #define LEAN(name, rows, kind, carries)                                                                                \
     static void NAME(name##_##rows)(const gemm_steps *s, const void *a, const void *b, const void *from, void *c)      \
     {                                                                                                                  \
@@ -249,7 +281,11 @@ ALWAYS_INLINE void NAME(lean)(const int rows, const gemm_a kind, const bool carr
     LEAN(columns, rows, GEMM_A_COLUMNS, false)                                                                         \
     LEAN(columns_carrying, rows, GEMM_A_COLUMNS, true)                                                                 \
     LEAN(packed, rows, GEMM_A_PACKED, false)                                                                           \
-    LEAN(packed_carrying, rows, GEMM_A_PACKED, true)
+    LEAN(packed_carrying, rows, GEMM_A_PACKED, true)                                                                   \
+    static void NAME(strung_##rows)(const gemm_steps *s, const void *a, const void *b, const void *from, void *c)      \
+    {                                                                                                                  \
+        NAME(strung)(rows, s, a, b, from, c);                                                                          \
+    }
 TILES
 #undef TILE
 #undef LEAN
@@ -497,7 +533,8 @@ static void NAME(add_up)(int64_t m, int64_t steps, const void *sums, void *c, in
     .lean[GEMM_A_ROWS][0][rows] = NAME(in_place_##rows), .lean[GEMM_A_ROWS][1][rows] = NAME(in_place_carrying_##rows), \
     .lean[GEMM_A_COLUMNS][0][rows] = NAME(columns_##rows),                                                             \
     .lean[GEMM_A_COLUMNS][1][rows] = NAME(columns_carrying_##rows),                                                    \
-    .lean[GEMM_A_PACKED][0][rows] = NAME(packed_##rows), .lean[GEMM_A_PACKED][1][rows] = NAME(packed_carrying_##rows),
+    .lean[GEMM_A_PACKED][0][rows] = NAME(packed_##rows), .lean[GEMM_A_PACKED][1][rows] = NAME(packed_carrying_##rows), \
+    .strung[rows] = NAME(strung_##rows),
 #else
 #define LEAN(rows)
 #endif

@@ -455,6 +455,7 @@ static bool build_sum(const planner *p, const draft *d, plan *made, instruction 
     out->sum.begins = s->first;
     out->sum.scratch = d->scratch;
     out->sum.table = d->table;
+    out->sum.share = d->share;
     for (int32_t t = s->terms; t >= 0; t = p->sums[t].terms)
         for (int k = 0; k < per_term; k++, terms++) {
             *terms = view_of(p, input_of(p, t, k));
@@ -664,7 +665,8 @@ static int64_t size_of(const plan *made)
                     made->region_count * (int64_t)sizeof(plan_region) +
                     made->factor_count * (int64_t)sizeof(plan_factor);
     for (int i = 0; i < made->region_count; i++)
-        bytes += made->regions[i].local_count * (int64_t)sizeof(plan_local);
+        bytes += made->regions[i].local_count * (int64_t)sizeof(plan_local) +
+                 made->regions[i].own_count * (int64_t)sizeof(plan_own);
     for (int i = 0; i < made->code_count; i++) {
         const plan_program *q = plan_program_of(&made->code[i]);
         if (q && q->sink_count)
@@ -696,7 +698,7 @@ plan *plan_build(planner *p)
     made->region_count = p->region_count;
     p->regions = NULL;
     p->region_count = 0;
-    if (!find_teams(p, made)) {
+    if (!find_own(p, made) || !find_teams(p, made)) {
         plan_free(made);
         return NULL;
     }
@@ -707,8 +709,10 @@ plan *plan_build(planner *p)
 
 void regions_free(plan_region *regions, int count)
 {
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         mem_free(regions[i].locals);
+        mem_free(regions[i].own);
+    }
     mem_free(regions);
 }
 

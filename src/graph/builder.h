@@ -64,6 +64,7 @@ typedef struct draft {
     bool loose;             /* only if it does not begin where cache lines do */
     bool keeps;             /* it may stay packed for later runs */
     int32_t scratch, table; /* DO_SUM: buffers */
+    sum_share share;        /* DO_SUM */
 } draft;
 
 /* What a record is to a sum of products (sums.c). */
@@ -176,6 +177,8 @@ draft *draft_new(planner *p, instruction_kind kind, int32_t record);
 bool share_equal(planner *p);
 bool find_sums(planner *p);
 bool plan_sum(planner *p, int32_t i); /* record i, which has a role in a sum */
+/* Factor k of a term as rows of a matrix: those that are summed over. NULL as layout: out of memory. */
+plan_view term_rows(const planner *p, int32_t term, int k);
 bool find_fills(planner *p);
 bool find_homes(planner *p);
 bool is_at_home(planner *p, int32_t i);             /* an update */
@@ -188,7 +191,8 @@ void settle_source(planner *p, int32_t i, const layout *l); /* the copy has memo
 bool share_packed(planner *p);
 bool keep_packed(planner *p); /* once regions are found */
 bool find_regions(planner *p);
-bool find_blocks(planner *p); /* blocks.c */
+bool find_own(const planner *p, plan *made); /* what a region has for itself, once all has its place */
+bool find_blocks(planner *p);                /* blocks.c */
 
 /* What a program is made from (programs.c). Operands of steps are ports, or registers r as ~r. */
 typedef struct program_text {

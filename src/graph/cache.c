@@ -160,11 +160,17 @@ static bool same_kernel(const instruction *a, const instruction *b)
            same_program(&a->kernel.epilogue, &b->kernel.epilogue);
 }
 
+static bool same_share(const sum_share *a, const sum_share *b)
+{
+    return a->by_rows == b->by_rows && a->first == b->first && a->last == b->last && a->sets == b->sets &&
+           a->partial == b->partial;
+}
+
 static bool same_sum(const instruction *a, const instruction *b)
 {
     int views = a->sum.count * (a->sum.products ? 2 : 1);
     if (a->sum.count != b->sum.count || a->sum.products != b->sum.products || a->sum.begins != b->sum.begins ||
-        !same_view(&a->sum.out, &b->sum.out))
+        !same_share(&a->sum.share, &b->sum.share) || !same_view(&a->sum.out, &b->sum.out))
         return false;
     for (int i = 0; i < views; i++)
         if (!same_view(&a->sum.terms[i], &b->sum.terms[i]))

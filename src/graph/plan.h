@@ -98,6 +98,17 @@ typedef struct plan_program {
 
 typedef enum instruction_kind { DO_PROGRAM, DO_COPY, DO_KERNEL, DO_SUM, INSTRUCTION_KINDS } instruction_kind;
 
+/* A sum in a region of rows: each core adds up the terms of its rows, group of rows by group of rows, and the groups
+ * are added up when the region ends. Sums of one value in a region share what they have added up so far. */
+enum { SUM_GROUPS = 4 };
+typedef struct sum_share {
+    bool by_rows;
+    bool first, last; /* of the region's sums of this value */
+    bool sets;        /* the sum as a whole begins in this region */
+    int32_t before;   /* the one before it, or -1 */
+    int32_t partial;  /* the buffer with a sum for each group */
+} sum_share;
+
 typedef struct instruction {
     instruction_kind kind;
     int32_t record; /* the record it runs for: its source line */
@@ -128,6 +139,7 @@ typedef struct instruction {
             bool products;
             bool begins;            /* out is set, else increased */
             int32_t scratch, table; /* buffers: see run_sum.h; the terms' addresses */
+            sum_share share;
         } sum;
     };
 } instruction;
@@ -162,6 +174,12 @@ typedef struct plan_local {
     int64_t row; /* bytes of a row */
 } plan_local;
 
+/* A temporary that begins and ends within a region, and lies in rows. */
+typedef struct plan_own {
+    int32_t buffer;
+    int32_t first, last; /* the instructions that touch it */
+} plan_own;
+
 /* Instructions that each core takes its rows through, all at once or block by block; or, where there are few rows, that
  * the cores go through together, each with its columns of every one. */
 typedef struct plan_region {
@@ -176,6 +194,10 @@ typedef struct plan_region {
     int32_t local_count;
     plan_local far[4]; /* memory outside of it that has rows: where the first one is */
     int32_t far_count;
+    int32_t sums; /* how many of its instructions are sums by rows */
+    plan_own *own;
+    int32_t own_count;
+    int64_t own_at, own_bytes; /* the stretch of the arena that these are in */
 } plan_region;
 
 typedef struct plan_head plan_head; /* ahead.c */

@@ -7,7 +7,11 @@
  * between rows, and row r of one view shares no byte with row q of another. A view lies in rows of `step` bytes if it
  * begins within the first row of one of the buffer's blocks of `rows` rows and no row reaches into the next: x[t] of
  * (time, batch, width) and x[:, t] of (batch, time, width) both do. A buffer that takes the memory of another one
- * within the region has the same step, for the same reason (builder.c). */
+ * within the region has the same step, for the same reason (builder.c).
+ *
+ * A sum over the rows of many steps, the gradient of a weight, is part of the region too: each core adds up its own
+ * rows, while they are in its cache, and what it has for each group of rows waits until the region ends. Until then
+ * nobody else touches the result. */
 #include "graph/builder.h"
 
 #include "core/memory.h"
@@ -19,13 +23,15 @@ enum {
     MOST_ROWS = 256, /* more keep all cores busy by themselves */
     UNPACKED_ROWS = 64,
     SMALL_FACTOR = 1024, /* elements */
+    SMALL_SUM = 1 << 16, /* bytes: one for each group of rows stays in cache */
 };
 
 /* What a region knows about a buffer. */
 typedef struct use {
     int32_t region; /* good while this is the number of the open one */
     bool written;
-    bool free; /* read by views that do not lie in rows */
+    bool free;   /* read by views that do not lie in rows */
+    int32_t sum; /* 1 + the last draft that is a sum over rows with this result; 0: none */
     int64_t step;
 } use;
 
@@ -38,6 +44,7 @@ typedef struct finder {
     int64_t rows;
     int32_t first;
     int products;
+    int sums; /* drafts of the open region */
     double work_ns;
 } finder;
 
@@ -90,10 +97,25 @@ static bool visit_members(finder *f, int32_t g, visitor visit)
     return true;
 }
 
+/* What a sum reads; its result is another matter. */
+static bool visit_terms(finder *f, const draft *d, visitor visit)
+{
+    const planner *p = f->p;
+    for (int32_t t = p->sums[d->record].terms; t >= 0; t = p->sums[t].terms)
+        for (int k = 0; k < p->key->record[t].inputs; k++) {
+            const plan_view from = term_rows(p, t, k);
+            if (!from.layout || !visit(f, &from, false, false))
+                return false;
+        }
+    return true;
+}
+
 static bool visit_views(finder *f, int32_t at, visitor visit)
 {
     const planner *p = f->p;
     const draft *d = &p->drafts[at];
+    if (d->kind == DO_SUM)
+        return visit_terms(f, d, visit);
     if (d->kind == DO_COPY)
         return visit(f, &d->copy.from, false, d->copy.from.layout->plain != d->copy.to.layout->plain) &&
                visit(f, &d->copy.to, true, false);
@@ -103,6 +125,23 @@ static bool visit_views(finder *f, int32_t at, visitor visit)
     if (d->first_member >= 0 && p->key->record[d->first_member].op == OP_update)
         return visit(f, &d->in[1], false, false) && visit(f, &d->in[0], true, false);
     return visit_members(f, at, visit);
+}
+
+/* How many rows each term of a sum has; 0 when they differ, or the sum is not for regions. */
+static int64_t rows_of_terms(const planner *p, const draft *d)
+{
+    int64_t rows = 0;
+    if (!(rewrites_done & REWRITE_shares) || d->out.layout->numel * (int64_t)dtype_size(d->out.dtype) > SMALL_SUM)
+        return 0;
+    for (int32_t t = p->sums[d->record].terms; t >= 0; t = p->sums[t].terms) {
+        const int last = p->key->record[t].inputs - 1;
+        const plan_view from = term_rows(p, t, last);
+        const int64_t here = from.layout ? from.layout->sizes[0] : 0;
+        rows = rows ? rows : here;
+        if (here != rows || rows % SUM_GROUPS || rows > MOST_ROWS)
+            return 0;
+    }
+    return rows;
 }
 
 /* How many rows the instruction has; 0 when it is of another kind. */
@@ -115,7 +154,7 @@ static int64_t rows_in(const planner *p, const draft *d)
         out = (plan_view){ .dtype = BK_FLOAT32, .layout = d->plain };
     }
     if (d->kind == DO_SUM)
-        return 0;
+        return rows_of_terms(p, d);
     if (d->kind == DO_KERNEL) {
         const layout *b = d->in[1].layout, *c = d->out.layout;
         if (op_get(p->key->record[d->record].op)->run != run_matmul || c->ndim != 2 || c->sizes[1] < 2 ||
@@ -137,6 +176,8 @@ static bool fits(finder *f, const plan_view *v, bool writes, bool shared)
     const use *u = &f->uses[v->buffer];
     row_shape s = rows_of(v);
     bool in_rows = !shared && lies_in_rows(v, f->rows, s), known = u->region == f->open;
+    if (known && u->sum)
+        return false;
     if (writes)
         return in_rows && (!known || (!u->free && u->step == s.step));
     if (!shared && s.rows != f->rows && v->layout->numel != 1)
@@ -164,8 +205,35 @@ static bool fits_itself(finder *f, const plan_view *v, bool writes, bool shared)
     return fits(f, v, writes, shared) && remember(f, v, writes, shared);
 }
 
-static double work_of(const draft *d)
+/* The result of a sum: nobody but sums of the same value may touch it in this region. */
+static bool takes_sum(finder *f, int32_t at)
 {
+    const planner *p = f->p;
+    draft *d = &p->drafts[at];
+    use *u = &f->uses[d->out.buffer];
+    const int32_t before = u->region == f->open ? u->sum - 1 : -1;
+    if (u->region == f->open && (before < 0 || p->sums[p->drafts[before].record].root != p->sums[d->record].root))
+        return false;
+    d->share.before = before;
+    remember(f, &d->out, true, true);
+    u->sum = at + 1;
+    return true;
+}
+
+static double work_of_sum(const planner *p, const draft *d)
+{
+    double work = 0;
+    for (int32_t t = p->sums[d->record].terms; t >= 0; t = p->sums[t].terms) {
+        const plan_view rows = term_rows(p, t, 0);
+        work += 2.0 * (double)d->out.layout->numel * (double)(rows.layout ? rows.layout->sizes[0] : 0) / 60;
+    }
+    return work;
+}
+
+static double work_of(const planner *p, const draft *d)
+{
+    if (d->kind == DO_SUM)
+        return work_of_sum(p, d);
     if (d->kind == DO_COPY)
         return (double)d->copy.to.layout->numel * 0.3;
     double work = d->plain ? (double)d->plain->numel * d->members * 0.4 : 0;
@@ -188,6 +256,30 @@ static void note_steps(finder *f, int32_t end)
     }
 }
 
+/* The sums of a region: those of one value share the scratch of the first, the others' is not needed. */
+static void share_sums(finder *f, int32_t end)
+{
+    planner *p = f->p;
+    for (int32_t at = f->first; f->sums && at < end; at++) {
+        draft *d = &p->drafts[at];
+        if (d->kind != DO_SUM)
+            continue;
+        draft *before = d->share.before < 0 ? NULL : &p->drafts[d->share.before];
+        d->share.by_rows = d->share.last = true;
+        d->share.first = !before;
+        d->share.sets = before ? before->share.sets : p->sums[d->record].first;
+        d->share.partial = before ? before->share.partial : d->scratch;
+        if (before) {
+            before->share.last = false;
+            p->buffers[d->scratch].last = -1;
+        }
+        p->buffers[d->table].last = -1;
+        buffer_touch(p, d->share.partial, end - 1);
+        buffer_touch(p, d->out.buffer, end - 1);
+        note(p, FACT_SHARED_SUM, d->record);
+    }
+}
+
 static bool close_region(finder *f, int32_t end)
 {
     planner *p = f->p;
@@ -201,8 +293,9 @@ static bool close_region(finder *f, int32_t end)
             p->region_capacity = capacity;
         }
         note_steps(f, end);
+        share_sums(f, end);
         p->regions[p->region_count++] =
-            (plan_region){ .first = f->first, .end = end, .rows = f->rows, .work_ns = f->work_ns };
+            (plan_region){ .first = f->first, .end = end, .rows = f->rows, .work_ns = f->work_ns, .sums = f->sums };
         note(p, FACT_REGION, p->drafts[f->first].record);
     }
     f->rows = 0;
@@ -215,7 +308,7 @@ static void open_region(finder *f, int32_t at, int64_t rows)
 {
     f->rows = rows;
     f->first = at;
-    f->products = 0;
+    f->products = f->sums = 0;
     f->work_ns = 0;
 }
 
@@ -223,8 +316,12 @@ static bool joins(finder *f, int32_t at)
 {
     if (!visit_views(f, at, fits_itself))
         return false;
-    f->products += f->p->drafts[at].kind == DO_KERNEL;
-    f->work_ns += work_of(&f->p->drafts[at]);
+    const draft *d = &f->p->drafts[at];
+    if (d->kind == DO_SUM && !takes_sum(f, at))
+        return false;
+    f->products += d->kind == DO_KERNEL;
+    f->sums += d->kind == DO_SUM;
+    f->work_ns += work_of(f->p, d);
     return true;
 }
 
@@ -250,4 +347,68 @@ bool find_regions(planner *p)
     }
     good = good && close_region(&f, p->draft_count);
     return good;
+}
+
+/* --- what a region has for itself ----------------------------------------------------------------------------------
+ */
+
+/* Rows that several cores write are a few kilobytes apart, and a core that writes some fetches those behind them ahead
+ * of time: from the cache of whoever is just writing there. A step of 16 rows of 64 took twice as long where the cores
+ * share no cache. So what only lives within a region is in memory of each core's own (run_region.c), where the rows of
+ * a step are so few. */
+enum { FEW_BYTES = 1 << 14, MOST_BYTES = 1 << 22 };
+
+/* The region that has all of the buffer's life; NULL: none. */
+static plan_region *region_with(const plan *made, const draft_buffer *b)
+{
+    plan_region *low = made->regions, *high = low + made->region_count;
+    while (low < high) {
+        plan_region *middle = low + (high - low) / 2;
+        if (middle->end <= b->first)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < made->regions + made->region_count && low->first <= b->first && b->last < low->end ? low : NULL;
+}
+
+static plan_region *owner_of(const planner *p, const plan *made, int32_t b)
+{
+    const draft_buffer *d = &p->buffers[b];
+    if (d->kind != BUFFER_TEMPORARY || d->last < 0 || !d->first_step || d->first_step != d->last_step)
+        return NULL;
+    plan_region *r = region_with(made, d);
+    return r && r->rows && !r->width && r->rows * d->first_step <= FEW_BYTES ? r : NULL;
+}
+
+/* Places among the region's own: how many there are, and where in the arena. */
+static void count_own(const plan *made, plan_region *r, int32_t b)
+{
+    const plan_buffer *x = &made->buffers[b];
+    const int64_t end = r->own_at + r->own_bytes;
+    const int64_t low = r->own_count && r->own_at < x->at ? r->own_at : x->at;
+    r->own_bytes = (r->own_count && end > x->at + x->bytes ? end : x->at + x->bytes) - low;
+    r->own_at = low;
+    r->own_count++;
+}
+
+bool find_own(const planner *p, plan *made)
+{
+    for (int32_t b = 0; b < p->buffer_count; b++) {
+        plan_region *r = owner_of(p, made, b);
+        if (r)
+            count_own(made, r, b);
+    }
+    for (int i = 0; i < made->region_count; i++) {
+        plan_region *r = &made->regions[i];
+        if (r->own_count && r->own_bytes <= MOST_BYTES && !(r->own = mem_alloc((size_t)r->own_count * sizeof *r->own)))
+            return false;
+        r->own_count = 0;
+    }
+    for (int32_t b = 0; b < p->buffer_count; b++) {
+        plan_region *r = owner_of(p, made, b);
+        if (r && r->own)
+            r->own[r->own_count++] = (plan_own){ b, p->buffers[b].first, p->buffers[b].last };
+    }
+    return true;
 }

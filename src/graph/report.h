@@ -30,6 +30,7 @@
     FACT(PARTS, "is computed part by part, by those who read it")                                                      \
     FACT(SUMMED, "is a sum of products, which are added up many at a time")                                            \
     FACT(REGION, "begins a stretch that each core takes its rows through")                                             \
+    FACT(SHARED_SUM, "adds up the rows of its stretch, each core its own")                                             \
     FACT(BLOCKS, "begins a stretch that runs block of rows by block of rows")                                          \
     FACT(TEAM, "begins a stretch of few rows that the cores go through together, each with its columns")               \
     FACT(UNFILLED, "is zeros that are written over before anyone reads them")

@@ -90,7 +90,11 @@ int run_small_product(const instruction *in, const binding *bound);
 int run_region(const plan *p, const plan_region *r, int32_t first, const binding *bound);
 /* Instruction i by one thread, which packs what it has to; `r` is the region that it is in, or NULL. */
 int run_alone(const plan *p, const plan_region *r, int32_t i, const binding *bound);
-/* run_blocks.c: the same for a region of blocks. */
+/* run_share.c: the rows [begin, end) of `rows`, whole groups of them; and when all are through, after the region's last
+ * sum of the value. */
+void share_run(const instruction *in, const binding *bound, int64_t rows, int64_t begin, int64_t end);
+void share_end(const instruction *in, const binding *bound);
+/* run_blocks.c: the same as run_region for a region of blocks. */
 int run_blocks(const plan *p, const plan_region *r, const binding *bound);
 
 /* run_team.c: the same where cores go through it together; how many did. */

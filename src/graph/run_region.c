@@ -1,7 +1,10 @@
 /* run_region.c: running a region, each core its rows from the first instruction to the last.
  *
  * A product's element is the same sum whatever rows are computed with it, and elementwise steps know no rows, so the
- * split changes nothing. Factors are packed before, once for all. */
+ * split changes nothing. Factors are packed before, once for all.
+ *
+ * What only lives within the region (plan_region.own) each core but the first has in memory of its own. It touches no
+ * other rows than its own there, so that it makes no difference where they are. */
 #include "graph/run.h"
 
 #include <stdatomic.h>
@@ -14,7 +17,8 @@
 typedef struct region_run {
     const plan *plan;
     const plan_region *region;
-    int32_t first; /* the instruction to begin with */
+    int32_t first, end; /* instructions */
+    bool whole;         /* to the region's end: nobody else goes on with what is made */
     const binding *bound;
     int64_t parts;
     atomic_bool failed;
@@ -94,36 +98,77 @@ int run_small_product(const instruction *in, const binding *bound)
     return 0;
 }
 
-static int run_rows(const region_run *r, const instruction *in, int64_t begin, int64_t end)
+static int run_rows(const region_run *r, const instruction *in, const binding *bound, int64_t begin, int64_t end)
 {
     int64_t rows = r->region->rows;
     if (in->kind == DO_COPY) {
-        run_copy_rows(in, r->bound, begin, end);
+        run_copy_rows(in, bound, begin, end);
     } else if (in->kind == DO_PROGRAM) {
-        run_program_rows(&in->elementwise, r->bound, rows, begin, end);
+        run_program_rows(&in->elementwise, bound, rows, begin, end);
+    } else if (in->kind == DO_SUM) {
+        share_run(in, bound, rows, begin, end);
     } else {
-        if (run_product_rows(in, r->bound, begin, end) < 0)
+        if (run_product_rows(in, bound, begin, end) < 0)
             return -1;
         if (in->kernel.epilogue.program)
-            run_program_rows(&in->kernel.epilogue, r->bound, rows, begin, end);
+            run_program_rows(&in->kernel.epilogue, bound, rows, begin, end);
     }
     return 0;
 }
 
-static void run_parts(void *arg, int64_t begin, int64_t end)
+/* Where the rows of a part begin: sums by rows know groups of them. */
+static int64_t part_row(const region_run *r, int64_t part)
 {
-    region_run *r = arg;
-    int64_t rows = r->region->rows, first = rows * begin / r->parts, last = rows * end / r->parts;
-    for (int32_t i = r->first; i < r->region->end; i++)
-        if (run_rows(r, &r->plan->code[i], first, last) < 0) {
+    const int64_t rows = r->region->rows;
+    return r->region->sums && r->parts <= SUM_GROUPS ? SUM_GROUPS * part / r->parts * (rows / SUM_GROUPS)
+                                                     : rows * part / r->parts;
+}
+
+static void run_part(region_run *r, const binding *bound, int64_t begin, int64_t end)
+{
+    for (int32_t i = r->first; i < r->end; i++)
+        if (run_rows(r, &r->plan->code[i], bound, begin, end) < 0) {
             atomic_store(&r->failed, true);
             return;
         }
 }
 
+static size_t bindings_bytes(const plan *p) { return ((size_t)p->buffer_count * sizeof(binding) + 63) / 64 * 64; }
+
+/* The plan's buffers with those that are the region's in memory behind `own`. What a worker has made that ran ahead is
+ * taken along. */
+static void bind_own(const region_run *r, binding *own)
+{
+    const plan *p = r->plan;
+    const plan_region *region = r->region;
+    char *memory = (char *)own + bindings_bytes(p);
+    memcpy(own, r->bound, (size_t)p->buffer_count * sizeof *own);
+    for (int32_t i = 0; i < region->own_count; i++) {
+        const plan_own *o = &region->own[i];
+        const plan_buffer *b = &p->buffers[o->buffer];
+        own[o->buffer].base = memory + (b->at - region->own_at);
+        if (o->first < r->first && o->last >= r->first)
+            memcpy(own[o->buffer].base, r->bound[o->buffer].base, (size_t)b->bytes);
+    }
+}
+
+static void run_parts(void *arg, int64_t begin, int64_t end)
+{
+    region_run *r = arg;
+    const plan_region *region = r->region;
+    const size_t bytes =
+        bindings_bytes(r->plan) + (size_t)region->own_bytes + 64; /* which may be read beyond its end */
+    binding *own = begin > 0 && region->own_count && r->whole ? pool_try(bytes) : NULL;
+    if (own)
+        bind_own(r, own);
+    run_part(r, own ? own : r->bound, part_row(r, begin), part_row(r, end));
+    if (own)
+        pool_give(own, bytes);
+}
+
 static void pack_factors(const region_run *r)
 {
-    for (int32_t i = r->first; i < r->region->end; i++) {
+    for (int32_t i = r->first; i < r->end; i++) {
         const instruction *in = &r->plan->code[i];
         if (in->kind == DO_KERNEL && packs_factor(in, r->bound))
             pack_factor(in, r->bound);
@@ -138,14 +183,44 @@ int run_alone(const plan *p, const plan_region *region, int32_t i, const binding
         return run_instruction(in, bound);
     if (in->kind == DO_KERNEL && packs_factor(in, bound))
         pack_factor(in, bound);
-    return run_rows(&r, in, 0, region->rows);
+    return run_rows(&r, in, bound, 0, region->rows);
+}
+
+static void run_together(region_run *r, int64_t parts, int32_t first, int32_t end)
+{
+    const plan_region *whole = r->region;
+    r->parts = parts;
+    r->first = first;
+    r->end = end;
+    r->whole = end == whole->end;
+    threads_for(parts, 1, whole->work_ns * (end - first) / (whole->end - whole->first), run_parts, r);
+}
+
+/* More cores than groups of rows: each sum is a loop of its own, and the others have the instructions in between. */
+static void run_between_sums(region_run *r, int64_t parts)
+{
+    const instruction *code = r->plan->code;
+    const int32_t end = r->end;
+    for (int32_t at = r->first, next; at < end; at = next) {
+        const bool sum = code[at].kind == DO_SUM;
+        next = at + 1;
+        while (next < end && !sum && code[next].kind != DO_SUM)
+            next++;
+        run_together(r, sum ? SUM_GROUPS : parts, at, next);
+    }
 }
 
 int run_region(const plan *p, const plan_region *region, int32_t first, const binding *bound)
 {
-    region_run r = { .plan = p, .region = region, .first = first, .bound = bound };
-    r.parts = bk_get_num_threads() < region->rows ? bk_get_num_threads() : region->rows;
+    region_run r = { .plan = p, .region = region, .first = first, .end = region->end, .bound = bound };
+    const int64_t threads = bk_get_num_threads(), parts = threads < region->rows ? threads : region->rows;
     pack_factors(&r);
-    threads_for(r.parts, 1, region->work_ns, run_parts, &r);
+    if (region->sums && parts > SUM_GROUPS)
+        run_between_sums(&r, parts);
+    else
+        run_together(&r, parts, first, region->end);
+    for (int32_t i = first; region->sums && i < region->end; i++)
+        if (p->code[i].kind == DO_SUM && p->code[i].sum.share.last)
+            share_end(&p->code[i], bound);
     return atomic_load(&r.failed) ? -1 : 0;
 }

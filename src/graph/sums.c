@@ -251,6 +251,16 @@ static bool place_scratch(planner *p, int32_t i, int32_t at)
     return true;
 }
 
+plan_view term_rows(const planner *p, int32_t term, int k)
+{
+    const record_key *key = &p->key->record[term];
+    plan_view v = view_of(p, input_of(p, term, k));
+    const bool turned = key->inputs == 2 && key->attr.product.turned >> k & 1;
+    if (turned != (key->inputs == 2 && k == 0)) /* the first factor of a product is read down its columns */
+        v.layout = layout_turned(v.layout);
+    return v;
+}
+
 bool plan_sum(planner *p, int32_t i)
 {
     if (p->sums[i].role != SUM_END)

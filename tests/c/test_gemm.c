@@ -500,6 +500,59 @@ static void test_columns(void)
     }
 }
 
+/* Rows in runs: run r begins at r * apart, `gap` elements lie between rows, and a may be one row for all. */
+static bool rows_are_right(bk_dtype type, int64_t m, int64_t n, int64_t runs, int64_t rows, int64_t gap, bool add,
+                           bool same_a)
+{
+    const int64_t a_row = m + gap, b_row = n + gap, apart = rows + 2;
+    matrix a = matrix_make(type, runs * apart, a_row, ROWS), b = matrix_make(type, runs * apart, b_row, ROWS);
+    matrix c = matrix_make(type, m, n, ROWS), before = matrix_make(type, m, n, ROWS);
+    memcpy(c.first, before.first, (size_t)(m * n) * bk_dtype_size(type));
+    gemm_rows t = { .dtype = type, .m = m, .n = n, .runs = runs, .rows = rows, .accumulate = add };
+    t.a = a.first;
+    t.b = b.first;
+    t.c = c.first;
+    t.a_row = same_a ? 0 : a_row;
+    t.a_run = same_a ? 0 : apart * a_row;
+    t.b_row = b_row;
+    t.b_run = apart * b_row;
+    gemm_add_rows(&t);
+    bool right = true;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = add ? get(type, before.first, i * n + j) : 0;
+            for (int64_t k = 0; k < runs * rows; k++) {
+                const int64_t run = k / rows, row = k % rows;
+                sum += get(type, a.first, run * t.a_run + row * t.a_row + i) *
+                       get(type, b.first, run * t.b_run + row * t.b_row + j);
+            }
+            right = get(type, c.first, i * n + j) == sum && right;
+        }
+    free(a.memory);
+    free(b.memory);
+    free(c.memory);
+    free(before.memory);
+    return right;
+}
+
+static void test_runs(void)
+{
+    static const int64_t widths[] = { 1, 2, 13, 14, 15, 31, 32, 33, 64, 70 };
+    enum { WIDTHS = sizeof widths / sizeof *widths };
+    for (int t = 0; t < 2; t++) {
+        bool right = true;
+        for (int i = 0; i < WIDTHS; i++)
+            for (int j = 0; j < WIDTHS; j++)
+                for (int v = 0; v < 4; v++)
+                    right =
+                        rows_are_right(types[t], widths[i], widths[j], v ? 9 : 1, 1 + 3 * v, v, v % 2, v == 2) && right;
+        right = rows_are_right(types[t], 20, 40, 200, 8, 0, true, false) && right; /* several blocks */
+        right = rows_are_right(types[t], 20, 40, 5, 512, 0, false, false) && right;
+        right = rows_are_right(types[t], 20, 40, 7, 200, 1, true, false) && right;
+        tap_ok(right, "sums over rows in runs, %s", t ? "float64" : "float32");
+    }
+}
+
 static void test_precision(void)
 {
     bool close = true;
@@ -678,6 +731,7 @@ int main(void)
     test_bits();
     test_cut_k();
     test_columns();
+    test_runs();
     test_precision();
     test_not_a_number();
     test_wrapping();

@@ -182,8 +182,9 @@ static bool lazy_is_eager(const form *f, sizes n, bk_dtype dtype, bool batch_fir
     return good;
 }
 
-static const sizes shapes[] = { { 1, 3, 5, 4 },     { 2, 1, 8, 8 },     { 3, 2, 1, 7 },     { 7, 5, 12, 33 },
-                                { 40, 16, 32, 32 }, { 100, 1, 24, 40 }, { 12, 64, 48, 64 }, { 300, 4, 8, 16 } };
+static const sizes shapes[] = { { 1, 3, 5, 4 },     { 2, 1, 8, 8 },     { 3, 2, 1, 7 },
+                                { 7, 5, 12, 33 },   { 40, 16, 32, 32 }, { 100, 1, 24, 40 },
+                                { 12, 64, 48, 64 }, { 300, 4, 8, 16 },  { 150, 16, 40, 48 } };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 static void compares(void)
@@ -206,7 +207,7 @@ static void threads(void)
             bk_tensor *one[RESULTS], *more[RESULTS];
             bk_set_num_threads(1);
             run_loop(&forms[f], shapes[s], BK_FLOAT32, false, one);
-            for (int n = 2; n <= 3; n++) {
+            for (int n = 2; n <= 6; n += n == 3 ? 3 : 1) { /* 6: more than sums have groups of rows */
                 bk_set_num_threads(n);
                 run_loop(&forms[f], shapes[s], BK_FLOAT32, false, more);
                 for (int k = 0; k <= forms[f].weights; k++)
@@ -247,6 +248,14 @@ static void regions(void)
         tap_ok(fires(f, FACT_REGION, 2), "%s: each core takes its rows through many steps", forms[f].name);
         tap_ok(fires(f, FACT_ALIKE, 8), "%s: the groups of its steps share programs", forms[f].name);
     }
+}
+
+static void shares(void)
+{
+    static const int least[FORMS] = { 3, 8, 1, 0 };
+    for (int f = 0; f < FORMS; f++)
+        tap_ok(fires(f, FACT_SHARED_SUM, least[f]), "%s: each core adds up the rows that it has computed",
+               forms[f].name);
 }
 
 static void copies(void)
@@ -413,6 +422,7 @@ int main(void)
     threads();
     sums();
     regions();
+    shares();
     copies();
     stacks();
     writes_after();
