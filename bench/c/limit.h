@@ -70,16 +70,42 @@ static inline void over_rows(sizes n, double work, threads_fn step, void *arg)
     threads_for(n.b, grain, work / 50, step, arg);
 }
 
+/* The sum of squares, in as many partial sums as keep vector units busy; each core takes its share of the rows. */
+enum { SQUARE_SUMS = 64, SQUARE_PIECES = 64 };
+
+typedef struct squares {
+    const float *x;
+    int64_t count;
+    double sums[SQUARE_PIECES];
+} squares;
+
+static inline void add_squares(void *arg, int64_t begin, int64_t end)
+{
+    squares *s = arg;
+    for (int64_t piece = begin; piece < end; piece++) {
+        const int64_t first = s->count * piece / SQUARE_PIECES, last = s->count * (piece + 1) / SQUARE_PIECES;
+        float sums[SQUARE_SUMS] = { 0 };
+        double total = 0;
+        int64_t k = first;
+        for (; k + SQUARE_SUMS <= last; k += SQUARE_SUMS)
+            for (int j = 0; j < SQUARE_SUMS; j++)
+                sums[j] += s->x[k + j] * s->x[k + j];
+        for (; k < last; k++)
+            total += s->x[k] * s->x[k];
+        for (int j = 0; j < SQUARE_SUMS; j++)
+            total += sums[j];
+        s->sums[piece] = total;
+    }
+}
+
 static inline double mean_square(const float *x, int64_t rows, int64_t width)
 {
-    double sum = 0;
-    for (int64_t k = 0; k < rows; k++) {
-        float part = 0;
-        for (int64_t j = 0; j < width; j++)
-            part += x[k * width + j] * x[k * width + j];
-        sum += part;
-    }
-    return sum / (double)(rows * width);
+    squares s = { .x = x, .count = rows * width };
+    double total = 0;
+    threads_for(SQUARE_PIECES, 1, (double)s.count * 0.1, add_squares, &s);
+    for (int piece = 0; piece < SQUARE_PIECES; piece++)
+        total += s.sums[piece];
+    return total / (double)s.count;
 }
 
 static inline double now_ms(void)
