@@ -141,12 +141,13 @@ static void run_loop(const model *m)
         bk_tensor *of_x = bk_linear(bk_select(m->x, 0, t), m->wx, m->bias);
         steps[t] = h = bk_tanh(bk_add(of_x, bk_linear(h, m->wh, NULL)));
     }
-    bk_tensor *all = bk_retain(bk_stack(steps, (int)n.t, 0));
+    bk_tensor *all = bk_retain(bk_stack(steps, (int)n.t, 0)), *loss = bk_retain(bk_mean(bk_square(all), 0, false));
     bk_scope_pop();
     bk_set_grad(m->wx, NULL);
     bk_set_grad(m->wh, NULL);
     bk_set_grad(m->bias, NULL);
-    bk_backward(bk_mean(bk_square(all), 0, false), NULL, false, false);
+    bk_backward(loss, NULL, false, false);
+    bk_release(loss);
     bk_release(all);
     free(steps);
     bk_scope_pop();
