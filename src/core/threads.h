@@ -45,4 +45,15 @@ static inline void cpu_relax(void)
 #endif
 }
 
+/* Asks for a cache line, and for the right to write to it: compilers know the instruction for some processors only.
+ * Those that lack it do nothing. */
+static inline void cpu_prefetch_to_write(const char *at)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __asm__ volatile("prefetchw %0" : : "m"(*at));
+#else
+    __builtin_prefetch(at, 1, 3);
+#endif
+}
+
 #endif

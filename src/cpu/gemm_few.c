@@ -85,15 +85,15 @@ static void run_columns(few *f, const choice *kernel, int64_t begin, int64_t end
     }
 }
 
-/* Rows are dealt out evenly, as gemm_tiles.c does. */
+/* Rows are dealt out evenly, as gemm_tiles.c does: to two tiles at most, and without a division, which takes as long as a
+ * few k. */
 static void run_step(few *f, int64_t begin, int64_t end, int64_t apart)
 {
     const gemm_task *t = f->task;
-    const int64_t tiles = t->m <= f->kernels->mr ? 1 : ceil_div(t->m, f->kernels->mr);
+    const int64_t half = t->m > f->kernels->mr ? t->m / 2 : t->m;
     const int64_t last = apart < t->n ? (t->n - 1) / apart * apart : 0;
-    for (int64_t i = 0; i < tiles; i++) {
-        f->row = i ? t->m * i / tiles : 0;
-        f->rows = (i + 1 < tiles ? t->m * (i + 1) / tiles : t->m) - f->row;
+    for (f->row = 0; f->row < t->m; f->row += f->rows) {
+        f->rows = f->row ? t->m - f->row : half;
         f->a = (const char *)t->a + (f->row * t->a_row + f->at * t->a_col) * f->kernels->size;
         const choice kernel = choose(f);
         for (int64_t at = 0; at <= last; at += apart) {

@@ -241,20 +241,27 @@ static bool run_pieces(const instruction *in, const binding *bound, int64_t piec
     return true;
 }
 
+static int32_t min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
+
 static void run_steps(const plan *p)
 {
     const plan_region *at = p->regions;
     const int32_t last = p->head->end;
-    int32_t next = 0;
+    int32_t next = 0, asked = 0;
     for (int idle = 0; next < last && idle < IDLE_ROUNDS;) {
         if (atomic_load_explicit(&ahead.stop, memory_order_relaxed))
             return;
-        if (next >= atomic_load_explicit(&ahead.limit, memory_order_acquire)) {
+        const int32_t limit = atomic_load_explicit(&ahead.limit, memory_order_acquire);
+        if (next >= limit) {
             cpu_relax();
             idle++;
             continue;
         }
         const plan_region *region = region_around(p, &at, next);
+        if (region && region->first == next)
+            asked = 0;
+        if (region)
+            ask_before(region, p->bound, min_i32(next + ASKS_AHEAD, limit), &asked, 0, region->rows);
         const int64_t piece = rows_at_a_time(region, &p->code[next]);
         if (piece ? !run_pieces(&p->code[next], p->bound, piece) : run_alone(p, region, next, p->bound) < 0)
             return;

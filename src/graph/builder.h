@@ -192,7 +192,14 @@ bool share_packed(planner *p);
 bool keep_packed(planner *p); /* once regions are found */
 bool find_regions(planner *p);
 bool find_own(const planner *p, plan *made); /* what a region has for itself, once all has its place */
+bool find_asks(plan *made);                  /* asks.c: after that */
 bool find_blocks(planner *p);                /* blocks.c */
+
+/* The first dimension that is not of size 1, as rows: how many, how far apart, how wide. */
+typedef struct row_shape {
+    int64_t rows, step, width; /* step and width in bytes */
+} row_shape;
+row_shape view_rows(const plan_view *v); /* regions.c */
 
 /* What a program is made from (programs.c). Operands of steps are ports, or registers r as ~r. */
 typedef struct program_text {

@@ -180,6 +180,14 @@ typedef struct plan_own {
     int32_t first, last; /* the instructions that touch it */
 } plan_own;
 
+/* Rows that an instruction will read or write and that are far away: asked for before. In bytes. */
+typedef struct plan_ask {
+    int32_t code, buffer;
+    int64_t at;
+    int32_t step, width;
+    bool writes;
+} plan_ask;
+
 /* Instructions that each core takes its rows through, all at once or block by block; or, where there are few rows, that
  * the cores go through together, each with its columns of every one. */
 typedef struct plan_region {
@@ -198,6 +206,8 @@ typedef struct plan_region {
     plan_own *own;
     int32_t own_count;
     int64_t own_at, own_bytes; /* the stretch of the arena that these are in */
+    plan_ask *asks;            /* in the order of the instructions */
+    int32_t ask_count;
 } plan_region;
 
 typedef struct plan_head plan_head; /* ahead.c */

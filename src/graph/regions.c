@@ -48,12 +48,7 @@ typedef struct finder {
     double work_ns;
 } finder;
 
-/* The first dimension that is not of size 1, as rows: how many, how far apart, how wide. */
-typedef struct row_shape {
-    int64_t rows, step, width; /* step and width in bytes */
-} row_shape;
-
-static row_shape rows_of(const plan_view *v)
+row_shape view_rows(const plan_view *v)
 {
     const layout *l = v->layout;
     int64_t size = (int64_t)dtype_size(v->dtype), reach = 1;
@@ -164,7 +159,7 @@ static int64_t rows_in(const planner *p, const draft *d)
             return 0; /* each core would pack it */
         return c->sizes[0] >= FEWEST_ROWS && c->sizes[0] <= MOST_ROWS ? c->sizes[0] : 0;
     }
-    int64_t rows = rows_of(&out).rows;
+    int64_t rows = view_rows(&out).rows;
     return rows >= FEWEST_ROWS && rows <= MOST_ROWS ? rows : 0;
 }
 
@@ -174,7 +169,7 @@ static int64_t rows_in(const planner *p, const draft *d)
 static bool fits(finder *f, const plan_view *v, bool writes, bool shared)
 {
     const use *u = &f->uses[v->buffer];
-    row_shape s = rows_of(v);
+    row_shape s = view_rows(v);
     bool in_rows = !shared && lies_in_rows(v, f->rows, s), known = u->region == f->open;
     if (known && u->sum)
         return false;
@@ -188,7 +183,7 @@ static bool fits(finder *f, const plan_view *v, bool writes, bool shared)
 static bool remember(finder *f, const plan_view *v, bool writes, bool shared)
 {
     use *u = &f->uses[v->buffer];
-    row_shape s = rows_of(v);
+    row_shape s = view_rows(v);
     if (u->region != f->open) {
         *u = (use){ .region = f->open, .step = s.step };
         f->touched[f->touched_count++] = v->buffer;
@@ -356,7 +351,7 @@ bool find_regions(planner *p)
  * of time: from the cache of whoever is just writing there. A step of 16 rows of 64 took twice as long where the cores
  * share no cache. So what only lives within a region is in memory of each core's own (run_region.c), where the rows of
  * a step are so few. */
-enum { FEW_BYTES = 1 << 14, MOST_BYTES = 1 << 22 };
+enum { FEW_BYTES = 1 << 17, MOST_BYTES = 1 << 22 };
 
 /* The region that has all of the buffer's life; NULL: none. */
 static plan_region *region_with(const plan *made, const draft_buffer *b)

@@ -30,6 +30,7 @@
     REWRITE(packing)   /* packed factors shared and kept (packing.c) */                                                \
     REWRITE(regions)   /* each core takes its rows through a stretch (regions.c) */                                    \
     REWRITE(shares)    /* sums over the rows of a region by whoever has these rows (regions.c) */                      \
+    REWRITE(asks)      /* rows of coming steps asked for, where they are far (asks.c) */                               \
     REWRITE(blocks)    /* stretches block of rows by block of rows (blocks.c) */                                       \
     REWRITE(teams)     /* few rows by all cores together (teams.c) */                                                  \
     REWRITE(repeats)   /* recording steps of layers and of their tapes by those before (repeat.c, periods.c) */        \

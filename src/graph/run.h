@@ -1,6 +1,7 @@
 /* run.h: what running a plan's parts has in common: where its buffers are. */
 #ifndef BK_GRAPH_RUN_H
 #define BK_GRAPH_RUN_H
+#include "core/threads.h"
 #include "cpu/gemm.h"
 #include "graph/plan.h"
 
@@ -82,10 +83,29 @@ void run_copy(const instruction *in, const binding *bound);
 bool has_rows(const instruction *in);
 int run_rows_of(const instruction *in, const binding *bound, int64_t begin, int64_t end);
 
+/* Asks for what the region's instructions before `code` will need of rows [begin, end), from *next on. */
+enum { ASKS_AHEAD = 4 }; /* instructions: half a microsecond at least */
+static inline void ask_before(const plan_region *r, const binding *bound, int32_t code, int32_t *next, int64_t begin,
+                              int64_t end)
+{
+    for (; *next < r->ask_count && r->asks[*next].code < code; ++*next) {
+        const plan_ask *a = &r->asks[*next];
+        const char *row = bound[a->buffer].base + a->at + begin * a->step;
+        for (int64_t i = begin; i < end; i++, row += a->step)
+            for (int32_t at = 0; at < a->width; at += 64)
+                if (a->writes)
+                    cpu_prefetch_to_write(row + at);
+                else
+                    __builtin_prefetch(row + at, 0, 3);
+    }
+}
+
 /* run_region.c. -1: out of memory. */
 void pack_factor(const instruction *in, const binding *bound);
 bool is_small_product(const instruction *in);
 int run_small_product(const instruction *in, const binding *bound);
+/* The first of the region's asks that instruction `code` or a later one has. */
+int32_t first_ask(const plan_region *r, int32_t code);
 /* From instruction `first` of the region on. */
 int run_region(const plan *p, const plan_region *r, int32_t first, const binding *bound);
 /* Instruction i by one thread, which packs what it has to; `r` is the region that it is in, or NULL. */

@@ -126,11 +126,14 @@ static int64_t part_row(const region_run *r, int64_t part)
 
 static void run_part(region_run *r, const binding *bound, int64_t begin, int64_t end)
 {
-    for (int32_t i = r->first; i < r->end; i++)
+    int32_t asked = first_ask(r->region, r->first);
+    for (int32_t i = r->first; i < r->end; i++) {
+        ask_before(r->region, bound, i + ASKS_AHEAD, &asked, begin, end);
         if (run_rows(r, &r->plan->code[i], bound, begin, end) < 0) {
             atomic_store(&r->failed, true);
             return;
         }
+    }
 }
 
 static size_t bindings_bytes(const plan *p) { return ((size_t)p->buffer_count * sizeof(binding) + 63) / 64 * 64; }
@@ -173,6 +176,19 @@ static void pack_factors(const region_run *r)
         if (in->kind == DO_KERNEL && packs_factor(in, r->bound))
             pack_factor(in, r->bound);
     }
+}
+
+int32_t first_ask(const plan_region *region, int32_t code)
+{
+    int32_t low = 0, high = region->ask_count;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (region->asks[middle].code < code)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 int run_alone(const plan *p, const plan_region *region, int32_t i, const binding *bound)
