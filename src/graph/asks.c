@@ -15,44 +15,12 @@
 enum { MOST_BYTES = 1 << 14 }; /* of a step's rows */
 
 typedef struct finder {
+    const planner *p;
     const plan *made;
     plan_region *region;
-    int32_t number;
-    int32_t *written; /* per buffer: the last region that writes to it, counted from 1 */
-    int32_t *mine;    /* per buffer: the region that it belongs to, in the same way */
     plan_ask *asks;
     int count, capacity;
 } finder;
-
-typedef bool (*visitor)(finder *f, int32_t at, const plan_view *v, bool writes);
-
-static bool visit_program(finder *f, int32_t at, const plan_program *q, visitor visit)
-{
-    for (int i = 0; q && i < q->program->ports; i++)
-        if (q->ports[i].buffer >= 0 && !visit(f, at, &q->ports[i], q->program->port[i].writes))
-            return false;
-    return true;
-}
-
-/* Sums ask for themselves (gemm_micro.h), and factors are the same in every step. */
-static bool visit_views(finder *f, int32_t at, visitor visit)
-{
-    const instruction *in = &f->made->code[at];
-    if (in->kind == DO_COPY)
-        return visit(f, at, &in->copy.from, false) && visit(f, at, &in->copy.to, true);
-    if (in->kind == DO_KERNEL && !(visit(f, at, &in->kernel.in[0], false) && visit(f, at, &in->kernel.out, true) &&
-                                   (in->kernel.addend.buffer < 0 || visit(f, at, &in->kernel.addend, false))))
-        return false;
-    return visit_program(f, at, plan_program_of(in), visit);
-}
-
-static bool note_write(finder *f, int32_t at, const plan_view *v, bool writes)
-{
-    (void)at;
-    if (writes)
-        f->written[v->buffer] = f->number;
-    return true;
-}
 
 static bool grow(finder *f)
 {
@@ -67,9 +35,11 @@ static bool grow(finder *f)
 
 static bool add_ask(finder *f, int32_t at, const plan_view *v, bool writes)
 {
+    const draft_buffer *b = &f->p->buffers[v->buffer];
+    if (writes ? b->own : b->written_in == f->region->first)
+        return true; /* it is near */
     const row_shape s = view_rows(v);
-    const bool is_near = writes ? f->mine[v->buffer] == f->number : f->written[v->buffer] == f->number;
-    if (is_near || s.rows != f->region->rows || s.step < s.width || s.rows * s.step > MOST_BYTES)
+    if (s.rows != f->region->rows || s.step < s.width || s.rows * s.step > MOST_BYTES)
         return true;
     const plan_ask ask = { .code = at,
                            .buffer = v->buffer,
@@ -86,16 +56,32 @@ static bool add_ask(finder *f, int32_t at, const plan_view *v, bool writes)
     return true;
 }
 
+static bool ask_for_ports(finder *f, int32_t at, const plan_program *q)
+{
+    for (int i = 0; q && i < q->program->ports; i++)
+        if (q->ports[i].buffer >= 0 && !add_ask(f, at, &q->ports[i], q->program->port[i].writes))
+            return false;
+    return true;
+}
+
+/* Sums ask for themselves (gemm_micro.h), and factors are the same in every step. */
+static bool ask_for_views(finder *f, int32_t at)
+{
+    const instruction *in = &f->made->code[at];
+    if (in->kind == DO_COPY)
+        return add_ask(f, at, &in->copy.from, false) && add_ask(f, at, &in->copy.to, true);
+    if (in->kind == DO_KERNEL && !(add_ask(f, at, &in->kernel.in[0], false) && add_ask(f, at, &in->kernel.out, true) &&
+                                   (in->kernel.addend.buffer < 0 || add_ask(f, at, &in->kernel.addend, false))))
+        return false;
+    return ask_for_ports(f, at, plan_program_of(in));
+}
+
 static bool find_in(finder *f, plan_region *r)
 {
     f->region = r;
     f->count = 0;
-    for (int32_t i = 0; i < r->own_count; i++)
-        f->mine[r->own[i].buffer] = f->number;
     for (int32_t i = r->first; i < r->end; i++)
-        visit_views(f, i, note_write);
-    for (int32_t i = r->first; i < r->end; i++)
-        if (!visit_views(f, i, add_ask))
+        if (!ask_for_views(f, i))
             return false;
     if (!f->count)
         return true;
@@ -107,20 +93,12 @@ static bool find_in(finder *f, plan_region *r)
     return true;
 }
 
-bool find_asks(plan *made)
+bool find_asks(const planner *p, plan *made)
 {
-    const size_t bytes = (size_t)made->buffer_count * sizeof(int32_t);
-    finder f = { .made = made };
-    if (!(rewrites_done & REWRITE_asks) || !made->region_count)
-        return true;
-    f.written = desk_take_zero(bytes);
-    f.mine = desk_take_zero(bytes);
-    if (!f.written || !f.mine)
-        return false;
-    for (int i = 0; i < made->region_count; i++) {
-        f.number = i + 1;
-        if (made->regions[i].rows && !made->regions[i].width && !find_in(&f, &made->regions[i]))
-            return false;
-    }
-    return true;
+    finder f = { .p = p, .made = made };
+    bool good = true;
+    for (int i = 0; good && rewrites_done & REWRITE_asks && i < made->region_count; i++)
+        if (made->regions[i].rows && !made->regions[i].width)
+            good = find_in(&f, &made->regions[i]);
+    return good;
 }

@@ -699,7 +699,7 @@ plan *plan_build(planner *p)
     made->region_count = p->region_count;
     p->regions = NULL;
     p->region_count = 0;
-    if (!find_own(p, made) || !find_asks(made) || !find_teams(p, made)) {
+    if (!find_own(p, made) || !find_asks(p, made) || !find_teams(p, made)) {
         plan_free(made);
         return NULL;
     }

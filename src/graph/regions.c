@@ -44,7 +44,8 @@ typedef struct finder {
     int64_t rows;
     int32_t first;
     int products;
-    int sums; /* drafts of the open region */
+    int sums;  /* drafts of the open region */
+    int terms; /* of the sum that was visited last */
     double work_ns;
 } finder;
 
@@ -96,7 +97,8 @@ static bool visit_members(finder *f, int32_t g, visitor visit)
 static bool visit_terms(finder *f, const draft *d, visitor visit)
 {
     const planner *p = f->p;
-    for (int32_t t = p->sums[d->record].terms; t >= 0; t = p->sums[t].terms)
+    f->terms = 0;
+    for (int32_t t = p->sums[d->record].terms; t >= 0; t = p->sums[t].terms, f->terms++)
         for (int k = 0; k < p->key->record[t].inputs; k++) {
             const plan_view from = term_rows(p, t, k);
             if (!from.layout || !visit(f, &from, false, false))
@@ -122,21 +124,15 @@ static bool visit_views(finder *f, int32_t at, visitor visit)
     return visit_members(f, at, visit);
 }
 
-/* How many rows each term of a sum has; 0 when they differ, or the sum is not for regions. */
+/* How many rows the first term of a sum has, and so all of them if it is to join; 0 when the sum is not for regions. */
 static int64_t rows_of_terms(const planner *p, const draft *d)
 {
-    int64_t rows = 0;
+    const int32_t first = p->sums[d->record].terms;
     if (!(rewrites_done & REWRITE_shares) || d->out.layout->numel * (int64_t)dtype_size(d->out.dtype) > SMALL_SUM)
         return 0;
-    for (int32_t t = p->sums[d->record].terms; t >= 0; t = p->sums[t].terms) {
-        const int last = p->key->record[t].inputs - 1;
-        const plan_view from = term_rows(p, t, last);
-        const int64_t here = from.layout ? from.layout->sizes[0] : 0;
-        rows = rows ? rows : here;
-        if (here != rows || rows % SUM_GROUPS || rows > MOST_ROWS)
-            return 0;
-    }
-    return rows;
+    const plan_view from = term_rows(p, first, 0);
+    const int64_t rows = from.layout ? from.layout->sizes[0] : 0;
+    return rows % SUM_GROUPS == 0 && rows <= MOST_ROWS ? rows : 0;
 }
 
 /* How many rows the instruction has; 0 when it is of another kind. */
@@ -166,11 +162,10 @@ static int64_t rows_in(const planner *p, const draft *d)
 /* --- whether it may join -------------------------------------------------------------------------------------------
  */
 
-static bool fits(finder *f, const plan_view *v, bool writes, bool shared)
+static bool fits(const finder *f, const plan_view *v, row_shape s, bool in_rows, bool writes, bool shared)
 {
     const use *u = &f->uses[v->buffer];
-    row_shape s = view_rows(v);
-    bool in_rows = !shared && lies_in_rows(v, f->rows, s), known = u->region == f->open;
+    const bool known = u->region == f->open;
     if (known && u->sum)
         return false;
     if (writes)
@@ -180,24 +175,27 @@ static bool fits(finder *f, const plan_view *v, bool writes, bool shared)
     return !known || !u->written || (in_rows && u->step == s.step);
 }
 
-static bool remember(finder *f, const plan_view *v, bool writes, bool shared)
+static void remember(finder *f, int32_t buffer, int64_t step, bool in_rows, bool writes)
 {
-    use *u = &f->uses[v->buffer];
-    row_shape s = view_rows(v);
+    use *u = &f->uses[buffer];
     if (u->region != f->open) {
-        *u = (use){ .region = f->open, .step = s.step };
-        f->touched[f->touched_count++] = v->buffer;
+        *u = (use){ .region = f->open, .step = step };
+        f->touched[f->touched_count++] = buffer;
     }
     u->written |= writes;
-    u->free |= shared || !lies_in_rows(v, f->rows, s) || u->step != s.step;
-    return true;
+    u->free |= !in_rows || u->step != step;
 }
 
 /* A value that several views show the same rows of may be read within one instruction and written in it: what is
  * remembered of its first views counts for the later ones. */
 static bool fits_itself(finder *f, const plan_view *v, bool writes, bool shared)
 {
-    return fits(f, v, writes, shared) && remember(f, v, writes, shared);
+    const row_shape s = view_rows(v);
+    const bool in_rows = !shared && lies_in_rows(v, f->rows, s);
+    if (!fits(f, v, s, in_rows, writes, shared))
+        return false;
+    remember(f, v->buffer, s.step, in_rows, writes);
+    return true;
 }
 
 /* The result of a sum: nobody but sums of the same value may touch it in this region. */
@@ -210,25 +208,15 @@ static bool takes_sum(finder *f, int32_t at)
     if (u->region == f->open && (before < 0 || p->sums[p->drafts[before].record].root != p->sums[d->record].root))
         return false;
     d->share.before = before;
-    remember(f, &d->out, true, true);
+    remember(f, d->out.buffer, 0, false, true);
     u->sum = at + 1;
     return true;
 }
 
-static double work_of_sum(const planner *p, const draft *d)
-{
-    double work = 0;
-    for (int32_t t = p->sums[d->record].terms; t >= 0; t = p->sums[t].terms) {
-        const plan_view rows = term_rows(p, t, 0);
-        work += 2.0 * (double)d->out.layout->numel * (double)(rows.layout ? rows.layout->sizes[0] : 0) / 60;
-    }
-    return work;
-}
-
-static double work_of(const planner *p, const draft *d)
+static double work_of(const finder *f, const draft *d)
 {
     if (d->kind == DO_SUM)
-        return work_of_sum(p, d);
+        return 2.0 * (double)d->out.layout->numel * (double)f->rows * f->terms / 60;
     if (d->kind == DO_COPY)
         return (double)d->copy.to.layout->numel * 0.3;
     double work = d->plain ? (double)d->plain->numel * d->members * 0.4 : 0;
@@ -244,6 +232,8 @@ static void note_steps(finder *f, int32_t end)
         draft_buffer *b = &f->p->buffers[f->touched[i]];
         const use *u = &f->uses[f->touched[i]];
         int64_t step = u->free ? 0 : u->step;
+        if (u->written)
+            b->written_in = f->first;
         if (b->first >= f->first && b->first < end)
             b->first_step = step;
         if (b->last >= f->first && b->last < end)
@@ -316,7 +306,7 @@ static bool joins(finder *f, int32_t at)
         return false;
     f->products += d->kind == DO_KERNEL;
     f->sums += d->kind == DO_SUM;
-    f->work_ns += work_of(f->p, d);
+    f->work_ns += work_of(f, d);
     return true;
 }
 
@@ -402,8 +392,10 @@ bool find_own(const planner *p, plan *made)
     }
     for (int32_t b = 0; b < p->buffer_count; b++) {
         plan_region *r = owner_of(p, made, b);
-        if (r && r->own)
+        if (r && r->own) {
+            p->buffers[b].own = true;
             r->own[r->own_count++] = (plan_own){ b, p->buffers[b].first, p->buffers[b].last };
+        }
     }
     return true;
 }

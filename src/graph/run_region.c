@@ -18,7 +18,7 @@ typedef struct region_run {
     const plan *plan;
     const plan_region *region;
     int32_t first, end; /* instructions */
-    bool whole;         /* to the region's end: nobody else goes on with what is made */
+    binding **own;      /* per part: bindings of its own, and memory behind them; or NULL */
     const binding *bound;
     int64_t parts;
     atomic_bool failed;
@@ -158,15 +158,10 @@ static void bind_own(const region_run *r, binding *own)
 static void run_parts(void *arg, int64_t begin, int64_t end)
 {
     region_run *r = arg;
-    const plan_region *region = r->region;
-    const size_t bytes =
-        bindings_bytes(r->plan) + (size_t)region->own_bytes + 64; /* which may be read beyond its end */
-    binding *own = begin > 0 && region->own_count && r->whole ? pool_try(bytes) : NULL;
+    binding *own = r->own[begin];
     if (own)
         bind_own(r, own);
     run_part(r, own ? own : r->bound, part_row(r, begin), part_row(r, end));
-    if (own)
-        pool_give(own, bytes);
 }
 
 static void pack_factors(const region_run *r)
@@ -202,14 +197,23 @@ int run_alone(const plan *p, const plan_region *region, int32_t i, const binding
     return run_rows(&r, in, bound, 0, region->rows);
 }
 
+/* Own memory is taken here, not by each core: what a new thread takes from the system nobody has touched yet. */
 static void run_together(region_run *r, int64_t parts, int32_t first, int32_t end)
 {
     const plan_region *whole = r->region;
+    const size_t bytes = bindings_bytes(r->plan) + (size_t)whole->own_bytes + 64; /* which may be read beyond its end */
+    const bool to_the_end = end == whole->end; /* nobody else goes on with what is made */
+    binding *own[parts];
+    r->own = own;
     r->parts = parts;
     r->first = first;
     r->end = end;
-    r->whole = end == whole->end;
+    for (int64_t part = 0; part < parts; part++)
+        own[part] = part && to_the_end && whole->own_count ? pool_try(bytes) : NULL;
     threads_for(parts, 1, whole->work_ns * (end - first) / (whole->end - whole->first), run_parts, r);
+    for (int64_t part = 0; part < parts; part++)
+        if (own[part])
+            pool_give(own[part], bytes);
 }
 
 /* More cores than groups of rows: each sum is a loop of its own, and the others have the instructions in between. */
