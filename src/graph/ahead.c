@@ -12,7 +12,8 @@
  * what is recorded waits for the flush. What was computed counts only if cache_find, which compares everything there is
  * to compare, gives this very plan.
  *
- * A log that begins as no plan does will have to be planned: then the worker makes pages ready for that (desk.h). */
+ * A log that begins as no plan does will have to be planned: then the worker makes pages ready for that (desk.h), and
+ * while it is planned, those of the results. */
 #include "graph/ahead.h"
 
 #include <limits.h>
@@ -433,6 +434,75 @@ static void make_ready(op_log *log)
     if ((ahead.furnishing = threads_lend(furnish, &records, &ahead.stop)))
         log->look = 2 * log->count;
 }
+
+/* --- pages of results ---------------------------------------------------------------------------------------------
+ */
+
+enum { RESULTS = 4, LEAST_RESULT = 1 << 20, PAGE_BYTES = 4096 };
+
+/* What the flush looks at, too, and nobody changes meanwhile. */
+static struct {
+    const op_log *log;
+    const uint8_t *bits;
+} planned;
+
+/* Bytes of memory that the result of a record will have; 0: none of its own, or little. */
+static size_t memory_for(int i)
+{
+    const op_log *log = planned.log;
+    const node *n = log->nodes[i];
+    const int64_t bytes = n ? n->layout->span * (int64_t)dtype_size((bk_dtype)n->dtype) : 0;
+    int32_t base = i;
+    if (bytes < LEAST_RESULT)
+        return 0;
+    while (base >= 0 && log->keys[base].op == OP_update) /* a stack: empty memory that was written part by part */
+        base = log->keys[base].in[0];
+    return base < 0 || op_get(log->keys[base].op)->kind == KIND_VIEW ? 0 : (size_t)bytes;
+}
+
+static char *touched_block(size_t bytes)
+{
+    char *block = pool_try(bytes);
+    for (size_t at = 0; block && at < bytes && !atomic_load_explicit(&ahead.stop, memory_order_relaxed);
+         at += PAGE_BYTES)
+        *(volatile char *)(block + at) = 0;
+    return block;
+}
+
+/* Blocks of the pool that come back to it with pages: whoever takes the memory of a result next finds them. */
+static void touch_results(void *arg, int64_t begin, int64_t end)
+{
+    (void)arg, (void)begin, (void)end;
+    char *blocks[RESULTS];
+    size_t sizes[RESULTS];
+    int64_t all = 0;
+    int count = 0;
+    for (int i = planned.log->count - 1; i >= 0 && count < RESULTS; i--) {
+        const size_t bytes = planned.bits[i] & RECORD_KEPT ? memory_for(i) : 0;
+        if (!bytes || all + (int64_t)bytes > MOST_BYTES)
+            continue;
+        blocks[count] = touched_block(sizes[count] = bytes);
+        all += (int64_t)bytes;
+        count++;
+    }
+    while (count-- > 0)
+        pool_give(blocks[count], sizes[count]);
+}
+
+void ahead_plans(const op_log *log, const uint8_t *bits)
+{
+    if (log->count < NEW_RECORDS || threads_at_hand() < 2 || mem_fail_pending())
+        return;
+    planned.log = log;
+    planned.bits = bits;
+    atomic_store(&ahead.stop, false);
+    ahead.furnishing = threads_lend(touch_results, NULL, &ahead.stop);
+}
+
+void ahead_planned(void) { stop_furnishing(); }
+
+/* --- looking -------------------------------------------------------------------------------------------------------
+ */
 
 /* Whether the worker is at a long product, and needs no more than that. */
 static bool is_busy(void)

@@ -667,7 +667,7 @@ static int64_t size_of(const plan *made)
     for (int i = 0; i < made->region_count; i++)
         bytes += made->regions[i].local_count * (int64_t)sizeof(plan_local) +
                  made->regions[i].own_count * (int64_t)sizeof(plan_own) +
-                 made->regions[i].ask_count * (int64_t)sizeof(plan_ask);
+                 (made->regions[i].end - made->regions[i].first) * (int64_t)sizeof(plan_ask); /* there may be so many */
     for (int i = 0; i < made->code_count; i++) {
         const plan_program *q = plan_program_of(&made->code[i]);
         if (q && q->sink_count)
@@ -699,7 +699,7 @@ plan *plan_build(planner *p)
     made->region_count = p->region_count;
     p->regions = NULL;
     p->region_count = 0;
-    if (!find_own(p, made) || !find_asks(p, made) || !find_teams(p, made)) {
+    if (!find_own(p, made) || !find_teams(p, made)) {
         plan_free(made);
         return NULL;
     }

@@ -26,10 +26,8 @@ typedef struct draft_buffer {
     int64_t bytes;
     int32_t first, last; /* the instructions that touch it */
     int64_t first_step,
-        last_step;      /* the bytes from row to row in the region where it begins and ends; 0: not in rows */
-    int32_t written_in; /* the first instruction of the last region that writes to it */
-    bool own;           /* each core has a copy of it (plan_region.own) */
-    int32_t values;     /* a list through value.next */
+        last_step;  /* the bytes from row to row in the region where it begins and ends; 0: not in rows */
+    int32_t values; /* a list through value.next */
     int32_t value_count;
     family *families; /* FAMILIES of them, or NULL: most buffers never get one */
 } draft_buffer;
@@ -193,9 +191,8 @@ void settle_source(planner *p, int32_t i, const layout *l); /* the copy has memo
 bool share_packed(planner *p);
 bool keep_packed(planner *p); /* once regions are found */
 bool find_regions(planner *p);
-bool find_own(const planner *p, plan *made);  /* what a region has for itself, once all has its place */
-bool find_asks(const planner *p, plan *made); /* asks.c: after that */
-bool find_blocks(planner *p);                 /* blocks.c */
+bool find_own(const planner *p, plan *made); /* what a region has for itself, once all has its place */
+bool find_blocks(planner *p);                /* blocks.c */
 
 /* The first dimension that is not of size 1, as rows: how many, how far apart, how wide. */
 typedef struct row_shape {

@@ -290,8 +290,12 @@ static int begin(op_log *log)
     ahead_settle(p, log);
     if (p && flush_checks() && plan_check(p, log, &key) < 0)
         return -1;
+    if (p && !p->asks)
+        plan_find_asks(p);
     if (!p) {
+        ahead_plans(log, scratch.bits);
         p = plan_make(log, &key);
+        ahead_planned();
         if (!p)
             return -1;
         cache_add(p);

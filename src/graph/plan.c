@@ -47,7 +47,7 @@ int32_t buffer_new(planner *p, int kind, int64_t bytes)
     b->kind = (uint8_t)kind;
     b->bytes = bytes;
     b->first = INT32_MAX;
-    b->last = b->touched = b->written_in = b->values = -1;
+    b->last = b->touched = b->values = -1;
     return p->buffer_count++;
 }
 

@@ -220,6 +220,7 @@ typedef struct plan {
     uint64_t hash;              /* of the key */
     int64_t bytes;              /* its own size: the cache is bounded by the sum */
     bool begun;                 /* a log is in the middle of it: it stays */
+    bool asks;                  /* what its regions ask for has been looked for (asks.c) */
     bool emitted;               /* all of its programs that can have machine code have it */
     int64_t runs;               /* until then */
     instruction *code;
@@ -287,6 +288,8 @@ plan *plan_make(const op_log *log, const plan_key *key);
 void plan_free(plan *p);
 /* Before a run: gives programs machine code where that pays (emission.c). */
 void plan_emit(plan *p);
+/* Before its second run: what its regions ask for (asks.c). */
+void plan_find_asks(plan *p);
 /* BRISK_CHECK_PLAN: plans again and compares. -1 with the error set when they differ. */
 int plan_check(const plan *p, const op_log *log, const plan_key *key);
 /* Takes all memory for a run over the log's nodes. -1: out of memory, nothing is held. */

@@ -232,8 +232,6 @@ static void note_steps(finder *f, int32_t end)
         draft_buffer *b = &f->p->buffers[f->touched[i]];
         const use *u = &f->uses[f->touched[i]];
         int64_t step = u->free ? 0 : u->step;
-        if (u->written)
-            b->written_in = f->first;
         if (b->first >= f->first && b->first < end)
             b->first_step = step;
         if (b->last >= f->first && b->last < end)
@@ -392,10 +390,8 @@ bool find_own(const planner *p, plan *made)
     }
     for (int32_t b = 0; b < p->buffer_count; b++) {
         plan_region *r = owner_of(p, made, b);
-        if (r && r->own) {
-            p->buffers[b].own = true;
+        if (r && r->own)
             r->own[r->own_count++] = (plan_own){ b, p->buffers[b].first, p->buffers[b].last };
-        }
     }
     return true;
 }
