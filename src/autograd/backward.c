@@ -759,9 +759,12 @@ static int run_again(pass *p, int inner)
     if (replay_run(p) < 0)
         return -1;
     lock_take();
-    for (int i = 0; i < inner && !p->call->retain_graph; i++)
+    for (int i = 0; i < inner && !p->call->retain_graph; i++) {
+        if (i + NODES_AHEAD < inner)
+            __builtin_prefetch(p->steps[i + NODES_AHEAD].node);
         if (p->steps[i].leads)
             free_saved(p->steps[i].node);
+    }
     lock_give();
     return 0;
 }

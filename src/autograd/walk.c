@@ -10,6 +10,7 @@
 #include "autograd/hooks.h"
 #include "autograd/pass.h"
 #include "core/memory.h"
+#include "graph/log.h"
 
 /* The arrays of the last passes, which stay: between two passes somebody may have taken memory for good (a plan), so
  * that fresh arrays would be fresh pages. With the lock. */
@@ -285,6 +286,14 @@ static bool is_end(const pass *p, const node *n)
     return false;
 }
 
+/* What is recorded and not evaluated yet stands in the log, and the walk comes by from its end to its beginning: edges lead
+ * to nodes one at a time, which is too late to ask for them. */
+static void expect_before(const node *n)
+{
+    if (n->flags & NODE_PENDING && n->slot >= NODES_AHEAD)
+        node_expect(the_log.nodes[n->slot - NODES_AHEAD]);
+}
+
 /* All tape nodes under the outputs: the steps themselves are the work list. */
 static bool collect(pass *p)
 {
@@ -294,6 +303,7 @@ static bool collect(pass *p)
     for (int i = 0; good && i < p->count; i++) {
         int count;
         node *const *edges = edges_of(p, p->steps[i].node, &count);
+        expect_before(p->steps[i].node);
         if (is_end(p, p->steps[i].node))
             continue;
         for (int k = 0; good && k < count; k++)

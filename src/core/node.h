@@ -198,11 +198,12 @@ typedef struct node {
 enum { CALL_MASK = INT32_MAX }; /* of node.call */
 
 /* For passes over many nodes, which are in no order that a processor could guess: asks for those to come. */
-enum { NODES_AHEAD = 8 };
+enum { NODES_AHEAD = 24 };
 static inline void node_expect(const node *n)
 {
     __builtin_prefetch(n);
     __builtin_prefetch((const void *)((uintptr_t)n + offsetof(node, in))); /* n may be NULL */
+    __builtin_prefetch((const void *)((uintptr_t)n + offsetof(node, data)));
 }
 
 static inline node *node_retain(node *n)

@@ -106,7 +106,7 @@ static void sweep(const op_log *log)
     for (int i = log->count - 1; i >= 0; i--) {
         const record_key *key = &log->keys[i];
         if (i >= NODES_AHEAD)
-            __builtin_prefetch(log->nodes[i - NODES_AHEAD]);
+            node_expect(log->nodes[i - NODES_AHEAD]);
         if (log->nodes[i])
             see_holders(log, i);
         if (!(scratch.bits[i] & RECORD_NEEDED))
