@@ -286,8 +286,8 @@ static bool is_end(const pass *p, const node *n)
     return false;
 }
 
-/* What is recorded and not evaluated yet stands in the log, and the walk comes by from its end to its beginning: edges lead
- * to nodes one at a time, which is too late to ask for them. */
+/* What is recorded and not evaluated yet stands in the log, and the walk comes by from its end to its beginning: edges
+ * lead to nodes one at a time, which is too late to ask for them. */
 static void expect_before(const node *n)
 {
     if (n->flags & NODE_PENDING && n->slot >= NODES_AHEAD)

@@ -85,8 +85,8 @@ static void run_columns(few *f, const choice *kernel, int64_t begin, int64_t end
     }
 }
 
-/* Rows are dealt out evenly, as gemm_tiles.c does: to two tiles at most, and without a division, which takes as long as a
- * few k. */
+/* Rows are dealt out evenly, as gemm_tiles.c does: to two tiles at most, and without a division, which takes as long as
+ * a few k. */
 static void run_step(few *f, int64_t begin, int64_t end, int64_t apart)
 {
     const gemm_task *t = f->task;

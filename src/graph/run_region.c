@@ -197,19 +197,22 @@ int run_alone(const plan *p, const plan_region *region, int32_t i, const binding
     return run_rows(&r, in, bound, 0, region->rows);
 }
 
+enum { MOST_OWN_BYTES = 1 << 26 };
+
 /* Own memory is taken here, not by each core: what a new thread takes from the system nobody has touched yet. */
 static void run_together(region_run *r, int64_t parts, int32_t first, int32_t end)
 {
     const plan_region *whole = r->region;
     const size_t bytes = bindings_bytes(r->plan) + (size_t)whole->own_bytes + 64; /* which may be read beyond its end */
-    const bool to_the_end = end == whole->end; /* nobody else goes on with what is made */
+    /* Nobody else goes on with what is made; and many cores do not take more than their caches hold. */
+    const bool takes_own = whole->own_count && end == whole->end && (int64_t)bytes * (parts - 1) <= MOST_OWN_BYTES;
     binding *own[parts];
     r->own = own;
     r->parts = parts;
     r->first = first;
     r->end = end;
     for (int64_t part = 0; part < parts; part++)
-        own[part] = part && to_the_end && whole->own_count ? pool_try(bytes) : NULL;
+        own[part] = part && takes_own ? pool_try(bytes) : NULL;
     threads_for(parts, 1, whole->work_ns * (end - first) / (whole->end - whole->first), run_parts, r);
     for (int64_t part = 0; part < parts; part++)
         if (own[part])
