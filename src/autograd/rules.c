@@ -208,12 +208,23 @@ static bk_tensor *strided_gradient(const node *n, bk_tensor *g)
     return flat ? bk_clone(tensor_alias(flat, whole, flat->offset + before, true)) : NULL;
 }
 
+static bool is_strided(const node *n)
+{
+    return n->attr.region.tape >> REGION_OP_SHIFT == VIEW_as_strided && !n->attr.region.add;
+}
+
 bool view_leaves(const node *n)
 {
     const layout *whole = n->attr.region.layout;
     int64_t at = n->attr.region.offset;
-    return n->attr.region.tape >> REGION_OP_SHIFT == VIEW_as_strided && !n->attr.region.add &&
-           (whole->overlapping || at < 0 || at + n->layout->span > whole->span);
+    return is_strided(n) && (whole->overlapping || at < 0 || at + n->layout->span > whole->span);
+}
+
+/* PyTorch's as_strided, as which it sees a view again whose memory was written to without the tape, gives its gradient
+ * the strides of what it is a view of. */
+static bk_tensor *strided_as(const node *n, bk_tensor *g)
+{
+    return g && is_strided(n) && n->attr.region.layout->dense ? rule_conform(g, n->attr.region.layout) : g;
 }
 
 bool reorder_gradient(const node *n, bk_tensor *g, bk_tensor **out)
@@ -224,7 +235,7 @@ bool reorder_gradient(const node *n, bk_tensor *g, bk_tensor **out)
     if (n->attr.region.offset || l->numel != whole->numel || whole->overlapping || l->overlapping)
         return false;
     if (keeps_order(whole, l))
-        return *out = bk_reshape(g, whole->ndim, whole->sizes), true;
+        return *out = strided_as(n, bk_reshape(g, whole->ndim, whole->sizes)), true;
     int dims[BK_MAX_NDIM];
     uint32_t taken = 0;
     if (l->ndim != whole->ndim)
@@ -239,7 +250,7 @@ bool reorder_gradient(const node *n, bk_tensor *g, bk_tensor **out)
         taken |= 1u << from;
         dims[d] = from;
     }
-    *out = bk_permute(g, whole->ndim, dims);
+    *out = strided_as(n, bk_permute(g, whole->ndim, dims));
     return true;
 }
 

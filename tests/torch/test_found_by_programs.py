@@ -263,3 +263,24 @@ def test_a_recurrent_layer_takes_a_batch_of_nothing(layer):
         return [tuple(t.shape) for t in (out, *(h if isinstance(h, tuple) else (h,)), x.grad)]
 
     assert shapes(SUT) == shapes(REF)
+
+
+@pytest.mark.parametrize("view", ["transpose", "reshape", "as_strided"])
+def test_a_gradient_has_its_bases_strides_where_the_views_memory_was_written_without_the_tape(view):
+    def strides(m):
+        x = m.tensor([[2.0, 0.25, 2.5], [1.0, 2.0, 3.0]], requires_grad=True)
+        y = {
+            "transpose": lambda: x.transpose(0, 1),
+            "reshape": lambda: x.reshape(3, 2),
+            "as_strided": lambda: x.as_strided((3, 2), (1, 3)),
+        }[view]()
+        untouched = m.autograd.grad(y.double().sum(), x)[0].stride()
+        with m.no_grad():
+            y *= 2
+        return (
+            untouched,
+            m.autograd.grad(y.double().sum(), x)[0].stride(),
+            m.autograd.grad((y * y).sum(), x)[0].stride(),
+        )
+
+    assert strides(SUT) == strides(REF)
