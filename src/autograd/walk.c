@@ -14,7 +14,7 @@
 
 /* The arrays of the last passes, which stay: between two passes somebody may have taken memory for good (a plan), so
  * that fresh arrays would be fresh pages. With the lock. */
-enum { KEPT_STEPS = 1 << 14 };
+enum { KEPT_STEPS = 1 << 18 };
 static struct {
     step *steps;
     int capacity;
@@ -58,9 +58,13 @@ int pass_first_leaf(const pass *p)
     return i;
 }
 
+/* A pass that gets long mostly goes through all that was recorded: memory beyond what it needs is never touched, copies
+ * are. */
 static __attribute__((noinline)) bool grow(pass *p)
 {
     int capacity = p->steps == p->few ? 256 : p->capacity * 2;
+    if (p->steps != p->few && capacity < the_log.count)
+        capacity = the_log.count;
     step *steps = steps_take(&capacity);
     if (!steps)
         return false;

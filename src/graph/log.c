@@ -49,11 +49,13 @@ static bool resize(void *array, size_t item, int count)
     return grown != NULL;
 }
 
+/* A log that gets long takes addresses for the longest: pages that nobody touches cost nothing, those of a copy do. */
 bool log_reserve(op_log *log, int records)
 {
+    enum { LONG = 1 << 14, LONGEST = 1 << 19 };
     int capacity = log->capacity ? log->capacity : 1024;
     while (capacity < log->count + records)
-        capacity *= 2;
+        capacity = capacity == LONG ? LONGEST : capacity * 2;
     if (capacity == log->capacity)
         return true;
     if (!resize(&log->nodes, sizeof *log->nodes, capacity) || !resize(&log->layouts, sizeof *log->layouts, capacity) ||

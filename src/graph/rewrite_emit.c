@@ -271,9 +271,12 @@ static int32_t emit_part(rewriter *w, int32_t i, int32_t v)
     if (!record || !w->marks[v].spread)
         return emit_view(w, new_input(w, v), l, shown, w->key->record[i].attr.region.offset, dtype, i);
     record_key key = w->key->record[v];
-    for (int k = 0; k < key.inputs; k++)
-        if ((key.in[k] = emit_part(w, i, value_of(w, v, k))) == NO_RECORD)
+    for (int k = 0; k < key.inputs; k++) {
+        const bool again = k && computes_same(w, value_of(w, v, k), value_of(w, v, 0));
+        key.in[k] = again ? key.in[0] : emit_part(w, i, value_of(w, v, k));
+        if (key.in[k] == NO_RECORD)
             return NO_RECORD;
+    }
     return emit(w, key, shown, RECORD_NEEDED, i);
 }
 

@@ -8,6 +8,8 @@
  * bits. */
 #include "graph/rewriter.h"
 
+#include <string.h>
+
 enum { MOST_DEEP = 4 }; /* operations in a row */
 
 int64_t parts_least_bytes = 1 << 20;
@@ -30,18 +32,34 @@ static bool is_repeated(const layout *l)
     return repeated;
 }
 
+/* y * y sends y its gradient twice: two products, which are found to be equal when all is written anew. */
+bool computes_same(const rewriter *w, int32_t v, int32_t u)
+{
+    if (v == u || v >= w->key->records || u >= w->key->records)
+        return v == u;
+    const record_key *a = &w->key->record[v], *b = &w->key->record[u];
+    bool same = a->op == b->op && a->dtype == b->dtype && a->inputs == b->inputs && a->layout == b->layout &&
+                !memcmp(&a->attr, &b->attr, sizeof a->attr);
+    for (int k = 0; same && k < a->inputs; k++)
+        same = value_of(w, v, k) == value_of(w, u, k);
+    return same;
+}
+
 /* One operand has its elements where the result has them, the others are one number each: what is read in the place of
  * the result is no more memory than that. */
 static bool has_parts(const rewriter *w, int32_t i)
 {
-    int count = 0;
+    int32_t part = -1;
     for (int k = 0; k < w->key->record[i].inputs; k++) {
-        const layout *l = layout_of(w, value_of(w, i, k));
+        const int32_t v = value_of(w, i, k);
+        const layout *l = layout_of(w, v);
         if (l != w->layouts[i] && !is_repeated(l))
             return false;
-        count += l == w->layouts[i];
+        if (l == w->layouts[i] && part >= 0 && !computes_same(w, part, v))
+            return false;
+        part = l == w->layouts[i] ? v : part;
     }
-    return count == 1;
+    return part >= 0;
 }
 
 static bool is_spread(const rewriter *w, int32_t i)

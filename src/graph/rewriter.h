@@ -173,6 +173,8 @@ bool find_lookups(rewriter *w);
 bool emit_lookup(rewriter *w, int32_t i);
 /* rewrite_parts.c: whether there are any. */
 bool find_parts(rewriter *w);
+/* Whether both are one value, or what is computed alike of the same values. */
+bool computes_same(const rewriter *w, int32_t v, int32_t u);
 /* rewrite_emit.c: room for so many records in all, and the log written anew. */
 bool reserve(rewriter *w, int records);
 bool write_anew(rewriter *w);
