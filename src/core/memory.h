@@ -26,11 +26,22 @@ int64_t mem_count(void); /* allocations made so far: there are none in the stead
 /* Fails the n-th allocation from now (1 is the next); 0 switches it off. */
 void mem_fail_after(int64_t n);
 int64_t mem_fail_pending(void); /* how far the failing one is; 0: it has failed, or none is to */
+/* Whether each piece of memory is to be an allocation of its own: where errors are to be found, and where allocations
+ * are to fail. */
+static inline bool mem_apart(void)
+{
+#ifdef MEM_ASAN
+    return true;
+#else
+    return mem_fail_pending() > 0;
+#endif
+}
 
 /* 64-byte aligned blocks. `bytes` must be the same for take and give. */
 void *pool_take(size_t bytes);
 void *pool_try(size_t bytes); /* the same for who can do without: NULL leaves the error as it is */
 void pool_give(void *p, size_t bytes);
+void pool_count(int64_t bytes);  /* memory that is no block of the pool, but counts as taken from it, or given back */
 int64_t mem_machine_bytes(void); /* memory and swap of the machine: more than that is never to be had */
 void pool_trim(void);            /* gives cached blocks back to the system */
 int64_t pool_bytes_in_use(void);

@@ -10,10 +10,7 @@
  * storage, and nobody outside has that memory's address. The log holds it, so that it stays, and nobody writes to it
  * before the flush: tensor_open wants to be the only holder, tensor_export flushes, tensor_pin calls ahead_leave, and
  * what is recorded waits for the flush. What was computed counts only if cache_find, which compares everything there is
- * to compare, gives this very plan.
- *
- * A log that begins as no plan does will have to be planned: then the worker makes pages ready for that (desk.h), and
- * while it is planned, those of the results. */
+ * to compare, gives this very plan. A log that begins as no plan does is left to pages.c. */
 #include "graph/ahead.h"
 
 #include <limits.h>
@@ -22,7 +19,7 @@
 
 #include "core/memory.h"
 #include "core/threads.h"
-#include "graph/desk.h"
+#include "graph/pages.h"
 #include "graph/rewrites.h"
 #include "graph/run.h"
 
@@ -32,8 +29,6 @@ enum {
     FEWEST_STEPS = 64,    /* instructions */
     PLANS_TRIED = 4,
     ENOUGH = 256,        /* records by which a plan is known that has nothing to run ahead */
-    NEW_RECORDS = 1024,  /* of a log that no plan is known for, from which on pages are made ready for planning it */
-    WITH_BACKWARD = 4,   /* records that a log on the tape may come to, for each that it has */
     SHORT = 1 << 16,     /* elements of an instruction outside of regions */
     FEWEST_ROWS = 12,    /* of a long product, at a time: a tile's */
     IDLE_ROUNDS = 4096,  /* some 200 us without a new record: Python does something else */
@@ -71,7 +66,6 @@ static struct {
     atomic_int done;
     atomic_llong rows;      /* of the next one, a long product, that are done as well */
     atomic_bool stop, gone; /* the worker is to end; it has ended */
-    bool furnishing;        /* it is lent to the desk */
     ahead_counts counts;
 } ahead;
 
@@ -402,105 +396,6 @@ static void begin(const op_log *log)
     }
 }
 
-static void furnish(void *arg, int64_t begin, int64_t end)
-{
-    (void)begin, (void)end;
-    desk_furnish(*(int *)arg, &ahead.stop);
-}
-
-static void stop_furnishing(void)
-{
-    if (ahead.furnishing)
-        threads_recall();
-    ahead.furnishing = false;
-}
-
-/* Pages for planning a log that has come so far. How long it will get nobody knows: there is another look when it is
- * twice as long. */
-static void make_ready(op_log *log)
-{
-    static int records;
-    const node *last = log->nodes[log->count - 1];
-    const int expected = log->count * (last && last->flags & NODE_TAPED ? WITH_BACKWARD : 1);
-    if (log->count < NEW_RECORDS) {
-        log->look = NEW_RECORDS;
-        return;
-    }
-    stop_furnishing();
-    if (!desk_wants(expected) || threads_at_hand() < 2)
-        return;
-    records = expected;
-    atomic_store(&ahead.stop, false);
-    if ((ahead.furnishing = threads_lend(furnish, &records, &ahead.stop)))
-        log->look = 2 * log->count;
-}
-
-/* --- pages of results ---------------------------------------------------------------------------------------------
- */
-
-enum { RESULTS = 4, LEAST_RESULT = 1 << 20, PAGE_BYTES = 4096 };
-
-/* What the flush looks at, too, and nobody changes meanwhile. */
-static struct {
-    const op_log *log;
-    const uint8_t *bits;
-} planned;
-
-/* Bytes of memory that the result of a record will have; 0: none of its own, or little. */
-static size_t memory_for(int i)
-{
-    const op_log *log = planned.log;
-    const node *n = log->nodes[i];
-    const int64_t bytes = n ? n->layout->span * (int64_t)dtype_size((bk_dtype)n->dtype) : 0;
-    int32_t base = i;
-    if (bytes < LEAST_RESULT)
-        return 0;
-    while (base >= 0 && log->keys[base].op == OP_update) /* a stack: empty memory that was written part by part */
-        base = log->keys[base].in[0];
-    return base < 0 || op_get(log->keys[base].op)->kind == KIND_VIEW ? 0 : (size_t)bytes;
-}
-
-static char *touched_block(size_t bytes)
-{
-    char *block = pool_try(bytes);
-    for (size_t at = 0; block && at < bytes && !atomic_load_explicit(&ahead.stop, memory_order_relaxed);
-         at += PAGE_BYTES)
-        *(volatile char *)(block + at) = 0;
-    return block;
-}
-
-/* Blocks of the pool that come back to it with pages: whoever takes the memory of a result next finds them. */
-static void touch_results(void *arg, int64_t begin, int64_t end)
-{
-    (void)arg, (void)begin, (void)end;
-    char *blocks[RESULTS];
-    size_t sizes[RESULTS];
-    int64_t all = 0;
-    int count = 0;
-    for (int i = planned.log->count - 1; i >= 0 && count < RESULTS; i--) {
-        const size_t bytes = planned.bits[i] & RECORD_KEPT ? memory_for(i) : 0;
-        if (!bytes || all + (int64_t)bytes > MOST_BYTES)
-            continue;
-        blocks[count] = touched_block(sizes[count] = bytes);
-        all += (int64_t)bytes;
-        count++;
-    }
-    while (count-- > 0)
-        pool_give(blocks[count], sizes[count]);
-}
-
-void ahead_plans(const op_log *log, const uint8_t *bits)
-{
-    if (log->count < NEW_RECORDS || threads_at_hand() < 2 || mem_fail_pending())
-        return;
-    planned.log = log;
-    planned.bits = bits;
-    atomic_store(&ahead.stop, false);
-    ahead.furnishing = threads_lend(touch_results, NULL, &ahead.stop);
-}
-
-void ahead_planned(void) { stop_furnishing(); }
-
 /* --- looking -------------------------------------------------------------------------------------------------------
  */
 
@@ -517,10 +412,10 @@ void ahead_look(op_log *log)
     log->look = INT_MAX;
     if (follows && !is_busy() && !follow(log))
         lose();
-    else if (!follows && log->count < NEW_RECORDS)
+    else if (!follows && log->count < PAGES_RECORDS)
         begin(log);
     if (!follows && !ahead.plan)
-        make_ready(log);
+        pages_for_planning(log);
     else if (ahead.plan && atomic_load_explicit(&ahead.limit, memory_order_relaxed) < ahead.plan->head->end)
         log->look = log->count + LOOK_EVERY;
 }
@@ -539,7 +434,7 @@ static bool is_bound(const op_log *log)
 
 void ahead_settle(const plan *p, const op_log *log)
 {
-    stop_furnishing();
+    pages_stop();
     if (!ahead.plan)
         return;
     while (ahead_eagerly && !atomic_load(&ahead.stop) && !atomic_load(&ahead.gone) &&

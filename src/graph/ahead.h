@@ -12,10 +12,6 @@ void ahead_settle(const plan *p, const op_log *log);
 /* What was done ahead for p; false: nothing. The caller has it from here on: p's memory, bound up to the leaves, the
  * instruction to go on with, and how many factors have been bound. */
 bool ahead_take(const plan *p, plan_progress *progress, int *factors);
-/* The log is new and is going to be planned, until ahead_planned: meanwhile a worker touches the pages of the results
- * that are to be kept. bits: what the flush has found out about each record. */
-void ahead_plans(const op_log *log, const uint8_t *bits);
-void ahead_planned(void);
 /* Before memory that the log reads may be written by somebody who does not record it: nothing runs ahead afterwards,
  * and what has is thrown away. */
 void ahead_leave(void);

@@ -43,18 +43,9 @@ static void *take_apart(size_t bytes)
     return b->data;
 }
 
-static bool is_apart(void)
-{
-#ifdef MEM_ASAN
-    return true;
-#else
-    return mem_fail_pending() > 0;
-#endif
-}
-
 static bool has_stretch(void)
 {
-    if (!desk.stretch && !is_apart())
+    if (!desk.stretch && !mem_apart())
         desk.stretch = mem_try(BYTES);
     return desk.stretch != NULL;
 }
@@ -62,7 +53,7 @@ static bool has_stretch(void)
 void *desk_try(size_t bytes)
 {
     size_t size = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
-    if (is_apart() || !has_stretch() || BYTES - desk.used < size)
+    if (mem_apart() || !has_stretch() || BYTES - desk.used < size)
         return take_apart(size);
     desk.used += size;
     return desk.stretch + desk.used - size;
@@ -108,7 +99,7 @@ static size_t wanted(int records)
     return bytes < BYTES ? bytes : BYTES;
 }
 
-bool desk_wants(int records) { return !is_apart() && has_stretch() && desk.furnished < wanted(records); }
+bool desk_wants(int records) { return !mem_apart() && has_stretch() && desk.furnished < wanted(records); }
 
 /* By touching them: asking the system for all at once would hold up whoever maps memory meanwhile. */
 void desk_furnish(int records, const atomic_bool *stop)

@@ -19,6 +19,7 @@
 #include "core/tensor.h"
 #include "graph/ahead.h"
 #include "graph/excerpt.h"
+#include "graph/pages.h"
 #include "graph/plan.h"
 #include "graph/rewrites.h"
 
@@ -293,9 +294,9 @@ static int begin(op_log *log)
     if (p && !p->asks)
         plan_find_asks(p);
     if (!p) {
-        ahead_plans(log, scratch.bits);
+        pages_for_running(log, scratch.bits);
         p = plan_make(log, &key);
-        ahead_planned();
+        pages_stop();
         if (!p)
             return -1;
         cache_add(p);

@@ -49,13 +49,13 @@ static bool resize(void *array, size_t item, int count)
     return grown != NULL;
 }
 
-/* A log that gets long takes addresses for the longest: pages that nobody touches cost nothing, those of a copy do. */
+/* Addresses for the longest log: pages that nobody touches cost nothing, those of copies would. */
 bool log_reserve(op_log *log, int records)
 {
-    enum { LONG = 1 << 14, LONGEST = 1 << 19 };
-    int capacity = log->capacity ? log->capacity : 1024;
+    enum { LONGEST = 1 << 19 };
+    int capacity = log->capacity ? log->capacity : mem_apart() ? 1024 : LONGEST;
     while (capacity < log->count + records)
-        capacity = capacity == LONG ? LONGEST : capacity * 2;
+        capacity *= 2;
     if (capacity == log->capacity)
         return true;
     if (!resize(&log->nodes, sizeof *log->nodes, capacity) || !resize(&log->layouts, sizeof *log->layouts, capacity) ||
@@ -64,6 +64,12 @@ bool log_reserve(op_log *log, int records)
     log->capacity = capacity;
     log_make_room(log);
     return true;
+}
+
+char *log_stretch(int records, size_t *bytes)
+{
+    *bytes = (size_t)records * sizeof *the_log.keys;
+    return !mem_apart() && log_reserve(&the_log, records) ? (char *)the_log.keys : NULL;
 }
 
 bool log_reserve_leaves(op_log *log, int leaves)

@@ -63,6 +63,8 @@ void log_make_room(op_log *log);
 /* Memory for so many records more; false with the error set. */
 bool log_reserve(op_log *log, int records);
 bool log_reserve_leaves(op_log *log, int leaves); /* the same for leaves */
+/* Where the keys of so many records will be, for who touches its pages without changing a byte; NULL: nowhere. */
+char *log_stretch(int records, size_t *bytes);
 /* Whether so many records more, and what they would take if all were made, leave the log within its budget. */
 bool log_has_room(int records, int64_t bytes);
 extern bool log_is_eager; /* BRISK_EAGER=1: every op is evaluated before it returns */

@@ -14,6 +14,7 @@
 #include "core/memory.h"
 #include "cpu/move.h"
 #include "graph/ahead.h"
+#include "graph/arena.h"
 #include "graph/kernels.h"
 #include "graph/packed.h"
 #include "graph/run.h"
@@ -336,13 +337,13 @@ static size_t arena_bytes(const plan *p) { return (size_t)p->arena_bytes + 64; }
 static char *take_arena(const plan *p)
 {
     static char none[64]; /* for temporaries without elements */
-    return p->arena_bytes ? pool_take(arena_bytes(p)) : none;
+    return p->arena_bytes ? arena_take(arena_bytes(p)) : none;
 }
 
 static void give_arena(const plan *p, char *arena)
 {
     if (p->arena_bytes)
-        pool_give(arena, arena_bytes(p));
+        arena_give(arena, arena_bytes(p));
 }
 
 static char *take_memory(plan *p, const op_log *log)

@@ -1,0 +1,65 @@
+/* arena.c: see arena.h.
+ *
+ * A plan that is begun while another has the stretch, or one that needs more, has a block of the pool.
+ *
+ * Invariant: what lies before `furnished` has pages. */
+#include "graph/arena.h"
+
+#include <stdint.h>
+
+#include "core/memory.h"
+
+enum {
+    BYTES = 1 << 26, /* addresses: pages that nobody touches cost nothing */
+    ALIGNMENT = 64,
+    PAGE_BYTES = 4096,
+};
+
+static struct {
+    char *stretch; /* NULL: none as yet */
+    size_t furnished;
+    bool taken;
+} arena;
+
+static bool has_stretch(void)
+{
+    if (!arena.stretch && !mem_apart()) {
+        char *memory = mem_try(BYTES + ALIGNMENT);
+        arena.stretch = memory ? memory + (-(uintptr_t)memory & (ALIGNMENT - 1)) : NULL;
+    }
+    return arena.stretch && !mem_apart();
+}
+
+char *arena_take(size_t bytes)
+{
+    if (arena.taken || bytes > BYTES || !has_stretch())
+        return pool_take(bytes);
+    arena.taken = true;
+    pool_count((int64_t)bytes);
+    return arena.stretch;
+}
+
+void arena_give(char *memory, size_t bytes)
+{
+    if (memory != arena.stretch) {
+        pool_give(memory, bytes);
+        return;
+    }
+    arena.taken = false;
+    arena.furnished = bytes > arena.furnished ? bytes : arena.furnished;
+    pool_count(-(int64_t)bytes);
+}
+
+bool arena_wants(size_t bytes) { return !arena.taken && arena.furnished < BYTES && arena.furnished < bytes; }
+
+void arena_furnish(size_t bytes, const atomic_bool *stop)
+{
+    const size_t end = bytes < BYTES ? bytes : BYTES;
+    if (!arena_wants(bytes) || !has_stretch())
+        return;
+    for (; arena.furnished < end; arena.furnished += PAGE_BYTES) {
+        if (atomic_load_explicit(stop, memory_order_relaxed))
+            return;
+        *(volatile char *)(arena.stretch + arena.furnished) = 0;
+    }
+}
