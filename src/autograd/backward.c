@@ -771,12 +771,14 @@ static int run_again(pass *p, int inner)
 
 static int run_rules(pass *p, int inner, replay_way way)
 {
+    const bool learns = way == REPLAY_LEARN || way == REPLAY_LEARN_BY_PERIODS;
     int status = start(p);
     if (status == 0)
-        status = way == REPLAY_PERIODS ? periods_run(p, inner) : pass_run(p, 0, inner);
+        status =
+            way == REPLAY_PERIODS || way == REPLAY_LEARN_BY_PERIODS ? periods_run(p, inner) : pass_run(p, 0, inner);
     if (way == REPLAY_PERIODS)
         lock_give();
-    return way == REPLAY_LEARN && replay_learnt(p, status == 0) < 0 ? -1 : status;
+    return learns && replay_learnt(p, status == 0) < 0 ? -1 : status;
 }
 
 static int run_pass(pass *p, replay_way way)

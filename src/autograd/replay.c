@@ -165,6 +165,8 @@ static struct {
     uint32_t epoch;
     bool spoiled, starved; /* starved: memory was out */
     memo *known;           /* what it is to be compared with */
+    int watched;           /* what was made before somebody began to watch */
+    bool watching_alone;   /* nothing is learnt meanwhile */
 } learning;
 bool replay_learning;
 
@@ -215,12 +217,19 @@ static void learn_end(void)
     learning.capacity = 0;
 }
 
-void replay_watch(void) { learn_begin(NULL); }
+void replay_watch(void)
+{
+    learning.watching_alone = !replay_learning;
+    if (learning.watching_alone)
+        learn_begin(NULL);
+    learning.watched = learning.count;
+}
 
 bool replay_unwatch(void)
 {
-    const bool none = !learning.count && !learning.spoiled;
-    learn_end();
+    const bool none = learning.count == learning.watched && !learning.spoiled;
+    if (learning.watching_alone)
+        learn_end();
     return none;
 }
 
@@ -260,22 +269,31 @@ static bool learn_made(memo *m, const made *made)
 
 static bool is_inside(const node *n) { return n->flags & NODE_PENDING && n->slot >= learning.first; }
 
+/* What a record of the pass reads that was there before it; NULL: it is none, or has no node. */
+static node *read_outside(const record_key *key, int k)
+{
+    return key->in[k] < learning.first ? record_input(&the_log, key->in[k]) : NULL;
+}
+
+/* Records of periods that followed from others have no nodes. */
 static bool learn_record(memo *m, int i)
 {
     const node *n = the_log.nodes[learning.first + i];
+    const record_key *key = &the_log.keys[learning.first + i];
     excerpt *e = &m->records;
-    if (!n || n->flags & NODE_TAPED || n->extra)
+    if (n && (n->flags & NODE_TAPED || n->extra))
         return false;
-    for (int k = 0; k < n->inputs; k++) {
-        if (is_inside(n->in[k]))
+    for (int k = 0; k < key->inputs; k++) {
+        if (key->in[k] >= learning.first)
             continue;
-        int value = number_outside(m, n->in[k]);
+        node *in = read_outside(key, k);
+        int value = in ? number_outside(m, in) : -1;
         if (value < 0)
             return false;
         e->input[e->inputs++] = (excerpt_input){ i, k, value };
     }
-    e->layouts[i] = n->layout;
-    e->bytes += new_bytes(n);
+    e->layouts[i] = n ? n->layout : the_log.layouts[learning.first + i];
+    e->bytes += record_bytes(key->op, (bk_dtype)key->dtype, e->layouts[i], &key->attr);
     return true;
 }
 
@@ -388,10 +406,11 @@ static memo *memo_new(const pass *p)
 {
     int records = the_log.count - learning.first, inputs = 0, leaves = p->count - pass_first_leaf(p);
     int recipes = learning.count * (1 + MAX_INPUTS) + leaves;
-    for (int i = learning.first; i < the_log.count; i++)
-        for (int k = 0; the_log.nodes[i] && k < the_log.nodes[i]->inputs; k++) {
-            inputs += !is_inside(the_log.nodes[i]->in[k]);
-            recipes += (the_log.nodes[i]->in[k]->flags & NODE_CONSTANT) != 0;
+    for (const record_key *key = the_log.keys + learning.first; key < the_log.keys + the_log.count; key++)
+        for (int k = 0; k < key->inputs; k++) {
+            const node *in = read_outside(key, k);
+            inputs += key->in[k] < learning.first;
+            recipes += in && in->flags & NODE_CONSTANT;
         }
     memo probe, *m;
     size_t bytes = lay_out(&probe, records, inputs, recipes, leaves);
@@ -513,19 +532,18 @@ replay_way replay_look(pass *p)
         learn_begin(chosen);
         return REPLAY_LEARN;
     }
+    if (chosen) /* but a leaf was written */
+        return REPLAY_NONE;
     uint64_t *seen = &memory.seen[tape.hash % SEEN];
-    bool again = !chosen && *seen == tape.hash;
-    if (!chosen)
-        *seen = tape.hash;
-    if (!again && !chosen && rewrites_done & REWRITE_repeats && log_look() == 0 && periods_find(p)) {
-        lock_take();
-        return REPLAY_PERIODS;
-    }
-    if (!again)
+    const bool again = *seen == tape.hash;
+    const bool repeats = rewrites_done & REWRITE_repeats && log_look() == 0 && periods_find(p);
+    *seen = tape.hash;
+    if (!again && !repeats)
         return REPLAY_NONE;
     lock_take();
-    learn_begin(NULL);
-    return REPLAY_LEARN;
+    if (again)
+        learn_begin(NULL);
+    return !again ? REPLAY_PERIODS : repeats ? REPLAY_LEARN_BY_PERIODS : REPLAY_LEARN;
 }
 
 /* Owned. */

@@ -7,11 +7,12 @@ typedef enum replay_way {
     REPLAY_NONE,    /* run the rules */
     REPLAY_PERIODS, /* run the rules of some periods of a tape that repeats itself (periods.h) */
     REPLAY_LEARN,   /* run the rules, and remember what they record */
-    REPLAY_KNOWN    /* append what is remembered */
+    REPLAY_LEARN_BY_PERIODS,
+    REPLAY_KNOWN /* append what is remembered */
 } replay_way;
 
 /* How the steps of p before its leaves are to be done. The lock is held from here to the end of replay_learnt,
- * replay_run or periods_run, by one of which LEARN, KNOWN and PERIODS are followed. */
+ * replay_run or periods_run, by one of which all but NONE are followed. */
 replay_way replay_look(pass *p);
 /* The rules of the steps before the first leaf have run, and the leaves have their gradients. good: none has failed. */
 int replay_learnt(pass *p, bool good);

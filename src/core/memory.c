@@ -126,8 +126,8 @@ static size_t class_bytes(int c)
 
 #if defined(__linux__) && !defined(MEM_ASAN)
 /* Maps a huge page more than asked for, and gives back what lies before and behind the aligned block. Memory that the
- * machine has used before is touched in a fifth of the time with huge pages; but the host of a virtual machine took 5 ms
- * to find one that it had not, which fresh ones mostly are. So only much memory is to have them. */
+ * machine has used before is touched in a fifth of the time with huge pages; but the host of a virtual machine took 5
+ * ms to find one that it had not, which fresh ones mostly are. So only much memory is to have them. */
 static void *map_huge(size_t bytes)
 {
     size_t padded = bytes + HUGE_BYTES;

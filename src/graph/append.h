@@ -32,11 +32,13 @@ static inline uint64_t log_mix_record(uint64_t h, const record_key *key)
 }
 
 /* What a record adds to memory in use: a view nothing; an update is mostly done in place, so only its region counts. */
-static inline int64_t new_bytes(const node *n)
+static inline int64_t record_bytes(int op, bk_dtype dtype, const layout *l, const attr *a)
 {
-    const layout *l = n->op == OP_update ? n->attr.region.layout : n->layout;
-    return n->op == OP_view || n->op == OP_expand ? 0 : l->numel * (int64_t)dtype_size((bk_dtype)n->dtype);
+    const int64_t numel = op == OP_update ? a->region.layout->numel : l->numel;
+    return op == OP_view || op == OP_expand ? 0 : numel * (int64_t)dtype_size(dtype);
 }
+
+static inline int64_t new_bytes(const node *n) { return record_bytes(n->op, (bk_dtype)n->dtype, n->layout, &n->attr); }
 
 /* How keys name an input, which has one reader more. */
 static inline int32_t input_number(op_log *log, node *in)

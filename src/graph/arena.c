@@ -2,7 +2,7 @@
  *
  * A plan that is begun while another has the stretch, or one that needs more, has a block of the pool.
  *
- * Invariant: what lies before `furnished` has pages. */
+ * Invariant: what lies before `furnished` has pages, or somebody touches them. */
 #include "graph/arena.h"
 
 #include <stdint.h>
@@ -62,4 +62,12 @@ void arena_furnish(size_t bytes, const atomic_bool *stop)
             return;
         *(volatile char *)(arena.stretch + arena.furnished) = 0;
     }
+}
+
+char *arena_stretch(size_t bytes)
+{
+    if (!arena_wants(bytes) || !has_stretch())
+        return NULL;
+    arena.furnished = bytes;
+    return arena.stretch;
 }

@@ -15,5 +15,7 @@ void arena_give(char *arena, size_t bytes);
 bool arena_wants(size_t bytes);
 /* Touches pages for so many bytes, until *stop is set: for a worker, while nothing is taken or given. */
 void arena_furnish(size_t bytes, const atomic_bool *stop);
+/* Where the first so many bytes will be, for who touches their pages without changing a byte; NULL: nowhere. */
+char *arena_stretch(size_t bytes);
 
 #endif

@@ -16,7 +16,7 @@
 enum {
     ALIGNMENT = 16,
     BYTES = 1 << 26,    /* logs of very many records are rare enough to get fresh memory */
-    RECORD_BYTES = 512, /* that planning a record of a loop takes, measured */
+    RECORD_BYTES = 450, /* that planning a record of a loop takes, measured */
     PAGE_BYTES = 4096,  /* or more */
 };
 

@@ -13,12 +13,12 @@
 #include "graph/plan.h"
 
 enum {
-    WITH_BACKWARD = 4,      /* records that a log on the tape may come to, for each that it has */
+    WITH_BACKWARD = 3,      /* records that a log on the tape may come to, for each that it has */
     SAVED = 4,              /* one in so many values of a log on the tape is read by the backward, at least */
     RESULTS = 4,            /* that are looked for */
     LEAST_RESULT = 1 << 20, /* bytes */
     MOST_BYTES = 1 << 26,
-    FOR_SUMS = 1 << 21, /* bytes of what waits to be added up (sums.c) */
+    FOR_SUMS = 1 << 21, /* bytes at most of what waits to be added up (sums.c) */
     PAGE_BYTES = 4096,
 };
 
@@ -54,7 +54,7 @@ static void touch_for_planning(void *unused, int64_t begin, int64_t end)
     arena_furnish(pages.bytes, &pages.stop);
 }
 
-/* How long the log will get nobody knows: there is another look when it is twice as long. */
+/* How long the log will get nobody knows: there is another look when it is half as long again. */
 void pages_for_planning(op_log *log)
 {
     if (log->count < PAGES_RECORDS) {
@@ -66,8 +66,11 @@ void pages_for_planning(op_log *log)
     pages_stop();
     pages.records = log->count * (taped ? WITH_BACKWARD : 1);
     pages.bytes = taped ? (size_t)log->bytes / SAVED : 0;
-    if (threads_at_hand() > 1 && (desk_wants(pages.records) || arena_wants(pages.bytes)) && lend(touch_for_planning))
-        log->look = 2 * log->count;
+    if (threads_at_hand() < 2)
+        return;
+    log->look = log->count + log->count / 2;
+    if (desk_wants(pages.records) || arena_wants(pages.bytes))
+        lend(touch_for_planning);
 }
 
 /* --- results -------------------------------------------------------------------------------------------------------
@@ -180,7 +183,8 @@ static void touch_for_running(void *unused, int64_t begin, int64_t end)
 {
     (void)unused, (void)begin, (void)end;
     touch_results();
-    arena_furnish(pages_of_temporaries(pages.log, pages.bits) + FOR_SUMS, &pages.stop);
+    const size_t bytes = pages_of_temporaries(pages.log, pages.bits);
+    arena_furnish(bytes + (bytes < FOR_SUMS ? bytes : FOR_SUMS), &pages.stop);
 }
 
 void pages_for_running(const op_log *log, const uint8_t *bits)

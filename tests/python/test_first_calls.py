@@ -25,12 +25,12 @@ import resource
 import brisk as torch
 layer, state = torch.nn.Linear(64, 128), torch.nn.Linear(128, 128)
 x, h, states = torch.ones(200, 1, 64), torch.zeros(1, 128), []
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
 for t in range(200):
     h = torch.tanh(layer(x[t]) + state(h))
     states.append(h)
 torch.stack(states).pow(2).mean().backward()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+print(resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before)
 """
 
 
