@@ -281,6 +281,13 @@ bool flush_plan(void)
     return p != NULL;
 }
 
+/* About 50 us of work: handing over an interpreter's lock costs less. */
+static bool is_long(const op_log *log)
+{
+    enum { LONG_BYTES = 1 << 19, LONG_RECORDS = 2048 };
+    return log->bytes + log->read_bytes >= LONG_BYTES || log->count >= LONG_RECORDS;
+}
+
 /* Finds or makes the plan, and takes its memory. */
 static int begin(op_log *log)
 {
@@ -300,17 +307,11 @@ static int begin(op_log *log)
         if (!p)
             return -1;
         cache_add(p);
+        distance_watch(is_long(log)); /* the first time before the first run of many steps */
     }
     if (!p->emitted)
         plan_emit(p);
     return plan_begin(p, log);
-}
-
-/* About 50 us of work: handing over an interpreter's lock costs less. */
-static bool is_long(const op_log *log)
-{
-    enum { LONG_BYTES = 1 << 19, LONG_RECORDS = 2048 };
-    return log->bytes + log->read_bytes >= LONG_BYTES || log->count >= LONG_RECORDS;
 }
 
 static int go_on(op_log *log)
@@ -352,10 +353,11 @@ int log_flush(void)
         log->room = 0;
         return -1;
     }
+    const bool was_long = is_long(log);
     log->look = FIRST_LOOK;
     log_make_room(log);
     settle(log);
-    distance_watch();
+    distance_watch(was_long);
     if (__builtin_expect(layouts_crowded(), 0))
         sweep_layouts();
     return 0;

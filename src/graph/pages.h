@@ -18,7 +18,4 @@ void pages_for_running(const op_log *log, const uint8_t *bits);
 /* The worker stands still. */
 void pages_stop(void);
 
-/* About how much memory the temporaries of a log will take; 0 also when there is no memory to find out. */
-size_t pages_of_temporaries(const op_log *log, const uint8_t *bits);
-
 #endif
