@@ -297,7 +297,7 @@ static bool finish(assembly *a, plan *made, plan_program *out)
     size_t sinks = (size_t)a->group->sink_count;
     plan_view *bound = plan_views(made, a->port_count);
     const program_text text = { .plain = a->group->plain,
-                                .ports = bound,
+                                .ports = a->ports, /* a copy that was just made cannot be read before it is in cache */
                                 .writes = a->writes,
                                 .steps = a->steps,
                                 .port_count = a->port_count,

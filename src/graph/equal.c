@@ -81,29 +81,86 @@ bool share_leaves(const plan_key *key, int32_t *same)
     return true;
 }
 
+/* --- records ------------------------------------------------------------------------------------------------------ */
+
+enum { FEW = 4 }; /* records that read a value and are looked at one by one */
+
 /* A slot of the table of records: the hash is compared first, for the record itself is seldom in cache. */
 typedef struct entry {
     uint32_t hash;
     int32_t record; /* -1: none */
 } entry;
 
-/* The place of record i, or of the last one that computes the same. There is room: slots are probed one by one, so that
- * what is found does not depend on what else there is. A chain that lost one of its records would be two chains. */
-static entry *find(const planner *p, entry *table, size_t slots, int32_t i, uint64_t hash)
+/* The first records that read a value, as their latest input. */
+typedef struct readers {
+    int32_t record[FEW];
+} readers;
+
+/* Records that compute the same read the same values. So they are found among the few that have the same latest input,
+ * which stand close by; where these are many, in a table. */
+typedef struct finder {
+    const planner *p;
+    readers *readers; /* per value; -1: none */
+    entry *table;     /* NULL: not needed so far */
+    size_t slots;
+} finder;
+
+static int32_t latest_input(const planner *p, int32_t i)
 {
-    size_t at = hash & (slots - 1);
-    while (table[at].record >= 0 && (table[at].hash != (uint32_t)(hash >> 32) || !same_record(p, i, table[at].record)))
-        at = (at + 1) & (slots - 1);
-    return &table[at];
+    int32_t latest = -1, leaf = -1;
+    for (int k = 0; k < p->key->record[i].inputs; k++) {
+        const int32_t v = input_of(p, i, k);
+        leaf = v >= p->key->records ? v : leaf;
+        latest = v < p->key->records && v > latest ? v : latest;
+    }
+    return latest >= 0 ? latest : leaf;
+}
+
+static bool make_table(finder *f)
+{
+    const size_t records = (size_t)f->p->key->records;
+    f->slots = 64;
+    while (f->slots < records + records / 2)
+        f->slots *= 2;
+    f->table = desk_take(f->slots * sizeof *f->table);
+    if (f->table)
+        memset(f->table, -1, f->slots * sizeof *f->table);
+    return f->table != NULL;
+}
+
+/* The place of record i, or of the last one that computes the same; NULL: out of memory. There is room: slots are
+ * probed one by one, so that what is found does not depend on what else there is. A chain that lost one of its records
+ * would be two chains. */
+static int32_t *find_in_table(finder *f, int32_t i)
+{
+    if (!f->table && !make_table(f))
+        return NULL;
+    const uint64_t hash = record_hash(f->p, i);
+    entry *e = &f->table[hash & (f->slots - 1)];
+    while (e->record >= 0 && (e->hash != (uint32_t)(hash >> 32) || !same_record(f->p, i, e->record)))
+        e = e + 1 < f->table + f->slots ? e + 1 : f->table;
+    e->hash = (uint32_t)(hash >> 32);
+    return &e->record;
+}
+
+static int32_t *find(finder *f, int32_t i)
+{
+    const int32_t input = latest_input(f->p, i);
+    for (int n = 0; input >= 0 && n < FEW; n++) {
+        int32_t *at = &f->readers[input].record[n];
+        if (*at < 0 || same_record(f->p, i, *at))
+            return at;
+    }
+    return find_in_table(f, i);
 }
 
 /* Two values that both outlive the plan stay apart: they may be written to. */
-static void share(planner *p, int32_t i, entry *found, uint64_t hash)
+static void share(planner *p, int32_t i, int32_t *found)
 {
-    const int32_t j = found->record;
+    const int32_t j = *found;
     const bool kept = p->values[i].last_use == INT32_MAX;
     if (j < 0 || (kept && p->values[j].last_use == INT32_MAX)) {
-        *found = (entry){ (uint32_t)(hash >> 32), i };
+        *found = i;
         return;
     }
     if (kept)
@@ -119,20 +176,18 @@ bool share_equal(planner *p)
     if (!(rewrites_done & REWRITE_equal))
         return true;
     const int records = p->key->records;
-    size_t slots = 64;
-    while (slots < (size_t)records + (size_t)records / 2)
-        slots *= 2;
-    const size_t mark = desk_mark();
-    entry *table = desk_take(slots * sizeof *table);
-    if (!table)
-        return false;
-    memset(table, -1, slots * sizeof *table);
-    for (int32_t i = 0; i < records; i++) {
+    const size_t mark = desk_mark(), values = (size_t)(records + p->key->leaves);
+    finder f = { .p = p, .readers = desk_take(values * sizeof *f.readers) };
+    bool good = f.readers != NULL;
+    if (good)
+        memset(f.readers, -1, values * sizeof *f.readers);
+    for (int32_t i = 0; good && i < records; i++) {
         if (!(p->key->bits[i] & RECORD_NEEDED) || !is_shareable(p, i))
             continue;
-        const uint64_t hash = record_hash(p, i);
-        share(p, i, find(p, table, slots, i, hash), hash);
+        int32_t *found = find(&f, i);
+        if ((good = found != NULL))
+            share(p, i, found);
     }
     desk_release(mark);
-    return true;
+    return good;
 }

@@ -16,9 +16,10 @@ enum { SHARED_STEPS = 16, SHARED_PORTS = 32 }; /* longer ones are not looked for
 
 typedef struct known_program {
     uint64_t hash;
-    program_text text; /* ports: those of the first group that has it; writes and steps are below */
+    program_text text; /* ports and steps are below */
     int number;        /* among the plan's */
     int next;          /* 1 + the next one in its bucket */
+    plan_view ports[SHARED_PORTS];
     bool writes[SHARED_PORTS];
     ew_step steps[SHARED_STEPS];
 } known_program;
@@ -113,7 +114,7 @@ static bool is_text_of(const program_text *a, const known_program *known)
         a->registers != b->registers || a->by_rows != b->by_rows || a->leader != b->leader)
         return false;
     for (int i = 0; i < a->port_count; i++)
-        if (a->ports[i].layout != b->ports[i].layout || a->ports[i].dtype != b->ports[i].dtype ||
+        if (a->ports[i].layout != known->ports[i].layout || a->ports[i].dtype != known->ports[i].dtype ||
             a->writes[i] != known->writes[i])
             return false;
     return !memcmp(a->steps, known->steps, (size_t)a->step_count * sizeof *a->steps);
@@ -133,6 +134,7 @@ static bool remember(program_table *t, const plan *made, const program_text *tex
     known_program *k = &t->known[t->count++];
     int *bucket = &t->bucket[hash % (sizeof t->bucket / sizeof *t->bucket)];
     *k = (known_program){ .hash = hash, .text = *text, .number = made->program_count - 1, .next = *bucket };
+    memcpy(k->ports, text->ports, (size_t)text->port_count * sizeof *k->ports);
     memcpy(k->writes, text->writes, (size_t)text->port_count * sizeof *k->writes);
     memcpy(k->steps, text->steps, (size_t)text->step_count * sizeof *k->steps);
     *bucket = t->count;

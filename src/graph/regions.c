@@ -190,7 +190,7 @@ static void remember(finder *f, int32_t buffer, int64_t step, bool in_rows, bool
  * remembered of its first views counts for the later ones. */
 static bool fits_itself(finder *f, const plan_view *v, bool writes, bool shared)
 {
-    const row_shape s = view_rows(v);
+    const row_shape s = shared ? (row_shape){ 0 } : view_rows(v);
     const bool in_rows = !shared && lies_in_rows(v, f->rows, s);
     if (!fits(f, v, s, in_rows, writes, shared))
         return false;
