@@ -17,9 +17,13 @@ enum {
 
 static struct {
     char *stretch; /* NULL: none as yet */
-    size_t furnished;
+    size_t used, furnished;
     bool taken;
 } arena;
+
+static size_t rounded(size_t bytes) { return (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1); }
+
+static void note_furnished(void) { arena.furnished = arena.used > arena.furnished ? arena.used : arena.furnished; }
 
 static bool has_stretch(void)
 {
@@ -35,6 +39,7 @@ char *arena_take(size_t bytes)
     if (arena.taken || bytes > BYTES || !has_stretch())
         return pool_take(bytes);
     arena.taken = true;
+    arena.used = rounded(bytes);
     pool_count((int64_t)bytes);
     return arena.stretch;
 }
@@ -45,9 +50,30 @@ void arena_give(char *memory, size_t bytes)
         pool_give(memory, bytes);
         return;
     }
+    note_furnished();
     arena.taken = false;
-    arena.furnished = bytes > arena.furnished ? bytes : arena.furnished;
     pool_count(-(int64_t)bytes);
+}
+
+char *arena_more(size_t bytes)
+{
+    if (!arena.taken || BYTES - arena.used < rounded(bytes))
+        return pool_try(bytes);
+    char *more = arena.stretch + arena.used;
+    arena.used += rounded(bytes);
+    pool_count((int64_t)bytes);
+    return more;
+}
+
+void arena_less(char *more, size_t bytes)
+{
+    if (arena.stretch && more >= arena.stretch && more < arena.stretch + BYTES) {
+        note_furnished();
+        arena.used -= rounded(bytes);
+        pool_count(-(int64_t)bytes);
+    } else {
+        pool_give(more, bytes);
+    }
 }
 
 bool arena_wants(size_t bytes) { return !arena.taken && arena.furnished < BYTES && arena.furnished < bytes; }

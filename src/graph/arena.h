@@ -11,6 +11,9 @@
 /* NULL with the error set when memory is out. Both count as memory of the pool. */
 char *arena_take(size_t bytes);
 void arena_give(char *arena, size_t bytes);
+/* More of it, for a part of the run, from who has taken it; NULL: there is none. What came last is given back first. */
+char *arena_more(size_t bytes);
+void arena_less(char *more, size_t bytes);
 /* Whether so many bytes would have pages that nobody has touched; asked while no worker furnishes the arena. */
 bool arena_wants(size_t bytes);
 /* Touches pages for so many bytes, until *stop is set: for a worker, while nothing is taken or given. */

@@ -22,9 +22,9 @@ enum {
 
 static struct {
     int records;
-    size_t bytes; /* of temporaries */
-    const op_log *log;
-    const uint8_t *bits;
+    size_t bytes;           /* of temporaries */
+    size_t result[RESULTS]; /* bytes */
+    int results;
     bool lent;
     atomic_bool stop;
 } pages;
@@ -89,6 +89,20 @@ static size_t memory_for(const op_log *log, int i)
     return base < 0 || op_get(log->keys[base].op)->kind == KIND_VIEW ? 0 : (size_t)bytes;
 }
 
+/* The largest results are few, and mostly among the last records. */
+static void find_results(const op_log *log, const uint8_t *bits)
+{
+    size_t all = 0;
+    pages.results = 0;
+    for (int i = log->count - 1; i >= 0 && pages.results < RESULTS; i--) {
+        const size_t bytes = bits[i] & RECORD_KEPT ? memory_for(log, i) : 0;
+        if (bytes && all + bytes <= MOST_BYTES) {
+            pages.result[pages.results++] = bytes;
+            all += bytes;
+        }
+    }
+}
+
 static char *touched_block(size_t bytes)
 {
     char *block = pool_try(bytes);
@@ -99,28 +113,15 @@ static char *touched_block(size_t bytes)
 }
 
 /* Blocks of the pool that come back to it with pages: whoever takes the memory of a result next finds them. */
-static void touch_results(void)
-{
-    char *blocks[RESULTS];
-    size_t sizes[RESULTS], all = 0;
-    int count = 0;
-    for (int i = pages.log->count - 1; i >= 0 && count < RESULTS; i--) {
-        const size_t bytes = pages.bits[i] & RECORD_KEPT ? memory_for(pages.log, i) : 0;
-        if (!bytes || all + bytes > MOST_BYTES)
-            continue;
-        blocks[count] = touched_block(sizes[count] = bytes);
-        all += bytes;
-        count++;
-    }
-    while (count-- > 0)
-        pool_give(blocks[count], sizes[count]);
-}
-
 static void touch_for_running(void *unused, int64_t begin, int64_t end)
 {
     (void)unused, (void)begin, (void)end;
-    touch_results();
-    arena_furnish(pages.bytes + pages.bytes / 2, &pages.stop); /* as far as the log may have got */
+    char *blocks[RESULTS];
+    for (int i = 0; i < pages.results; i++)
+        blocks[i] = touched_block(pages.result[i]);
+    for (int i = 0; i < pages.results; i++)
+        pool_give(blocks[i], pages.result[i]);
+    arena_furnish(pages.bytes, &pages.stop);
 }
 
 void pages_for_running(const op_log *log, const uint8_t *bits)
@@ -128,7 +129,7 @@ void pages_for_running(const op_log *log, const uint8_t *bits)
     pages_stop();
     if (log->count < PAGES_RECORDS || threads_at_hand() < 2 || mem_fail_pending())
         return;
-    pages.log = log;
-    pages.bits = bits;
-    lend(touch_for_running);
+    find_results(log, bits);
+    pages.bytes += pages.bytes / 2; /* as far as the log may have got since the last look */
+    lend(touch_for_running);        /* also where there is nothing to touch: the run needs a worker that is awake */
 }

@@ -12,8 +12,7 @@ enum { PAGES_RECORDS = 1024 }; /* of a log, from which on it is worth it */
 /* The log, which begins as that of no plan, has come to log->look records: pages for planning it, as far as it may get,
  * and for what it will keep for a backward pass. */
 void pages_for_planning(op_log *log);
-/* The log is going to be planned: pages for running it. bits: what the flush has found out about each record; both stay
- * as they are until pages_stop. */
+/* The log is going to be planned: pages for running it. bits: what the flush has found out about each record. */
 void pages_for_running(const op_log *log, const uint8_t *bits);
 /* The worker stands still. */
 void pages_stop(void);

@@ -13,6 +13,7 @@
 #include "core/threads.h"
 #include "cpu/gemm.h"
 #include "cpu/move.h"
+#include "graph/arena.h"
 
 typedef struct region_run {
     const plan *plan;
@@ -212,11 +213,11 @@ static void run_together(region_run *r, int64_t parts, int32_t first, int32_t en
     r->first = first;
     r->end = end;
     for (int64_t part = 0; part < parts; part++)
-        own[part] = part && takes_own ? pool_try(bytes) : NULL;
+        own[part] = part && takes_own ? (binding *)arena_more(bytes) : NULL;
     threads_for(parts, 1, whole->work_ns * (end - first) / (whole->end - whole->first), run_parts, r);
-    for (int64_t part = 0; part < parts; part++)
+    for (int64_t part = parts - 1; part > 0; part--)
         if (own[part])
-            pool_give(own[part], bytes);
+            arena_less((char *)own[part], bytes);
 }
 
 /* More cores than groups of rows: each sum is a loop of its own, and the others have the instructions in between. */

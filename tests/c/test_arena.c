@@ -31,6 +31,30 @@ static void one_arena(void)
     pool_trim();
 }
 
+static void more_of_it(void)
+{
+    enum { BYTES = 5000, LARGE = 100 << 20 };
+    const int64_t used = pool_bytes_in_use();
+    char *whole = arena_take(BYTES), *one = arena_more(BYTES), *two = arena_more(BYTES), *much = arena_more(LARGE);
+    memset(whole, 1, BYTES);
+    memset(one, 2, BYTES);
+    memset(two, 3, BYTES);
+    tap_ok(one && two && much && whole[BYTES - 1] == 1 && one[0] == 2 && one[BYTES - 1] == 2 && two[0] == 3,
+           "parts of a run have memory beside it");
+    arena_less(much, LARGE);
+    arena_less(two, BYTES);
+    arena_less(one, BYTES);
+    char *again = arena_more(BYTES);
+    tap_ok(mem_apart() || again == one, "what is given back is taken again");
+    arena_less(again, BYTES);
+    arena_give(whole, BYTES);
+    again = arena_more(BYTES);
+    tap_ok(again && (mem_apart() || again != whole), "without an arena it is a block of the pool");
+    arena_less(again, BYTES);
+    tap_ok(pool_bytes_in_use() == used, "and all of it is given back");
+    pool_trim();
+}
+
 static void furnished(void)
 {
     enum { BYTES = 3 << 20 };
@@ -49,6 +73,7 @@ static void furnished(void)
 int main(void)
 {
     one_arena();
+    more_of_it();
     furnished();
     return tap_done();
 }
