@@ -24,8 +24,9 @@
 #include "graph/kernels.h"
 
 enum {
-    MOST_ROWS = 256, /* more are better off finished row by row */
-    FEWEST_USES = 4, /* of a joined weight: it takes a copy */
+    MOST_ROWS = 256,  /* more are better off finished row by row */
+    FEWEST_USES = 4,  /* of a joined weight: it takes a copy */
+    MOST_APART = 512, /* records: what one product makes and another part of the log reads goes through memory */
 };
 
 /* --- who reads what ----------------------------------------------------------------------------------------------- */
@@ -133,7 +134,8 @@ static void add_part(set *s, int32_t weight, int32_t record)
 static bool goes_with(const rewriter *w, int32_t first, int32_t i)
 {
     int32_t weight = value_of(w, i, 1);
-    return (weight >= w->key->records || weight < first) && fit_together(w, first, i, columns_dim(&w->key->record[i]));
+    return i - first <= MOST_APART && (weight >= w->key->records || weight < first) &&
+           fit_together(w, first, i, columns_dim(&w->key->record[i]));
 }
 
 /* Product i, if it shares its first factor with earlier ones. */

@@ -470,6 +470,44 @@ static void in_parts(void)
     cache_clear();
 }
 
+/* Products of the same matrices, with so many records between the first and the second of each. */
+static bk_tensor *products_across(int records)
+{
+    enum { ROWS = 8, TIMES = 5 };
+    bk_tensor *part[TIMES], *sum = NULL, *filler;
+    for (int k = 0; k < TIMES; k++)
+        part[k] = sample(2, (int64_t[]){ ROWS, 16 }, BK_FLOAT32, 10 + k, 1);
+    bk_tensor *w = sample(2, (int64_t[]){ 16, 16 }, BK_FLOAT32, 2, 0.3),
+              *u = sample(2, (int64_t[]){ 16, 16 }, BK_FLOAT32, 3, 0.3);
+    bk_sync();
+    for (int k = 0; k < TIMES; k++) {
+        bk_tensor *first = bk_tanh(bk_matmul(part[k], w));
+        sum = sum ? bk_add(sum, first) : first;
+    }
+    filler = part[0];
+    for (int i = 0; i < records; i++)
+        filler = bk_mul_s(filler, 1.01);
+    for (int k = 0; k < TIMES; k++)
+        sum = bk_add(sum, bk_tanh(bk_matmul(part[k], u)));
+    return bk_add(sum, filler);
+}
+
+static int joined_across(int records)
+{
+    bk_scope_push();
+    bk_tensor *result = scope_return(products_across(records));
+    bk_sync();
+    bk_release(result);
+    return report_last().count[FACT_JOINED];
+}
+
+static void joins_what_is_near(void)
+{
+    const int near = joined_across(10), far = joined_across(1000);
+    tap_ok(log_is_eager || near == 5, "products that share their first factor are joined");
+    tap_ok(log_is_eager || far == 0, "but not where the one is read long after the other");
+}
+
 /* Characters and the gradients of their table and of what multiplies it: 20 rows, in which 18 are looked up 384 times,
  * in another order than the product reads them. */
 static bk_tensor *characters(bk_dtype dtype)
@@ -521,6 +559,7 @@ static void looked_up(void)
 int main(void)
 {
     fires();
+    joins_what_is_near();
     compares();
     random_cells();
     keeps_bits();
