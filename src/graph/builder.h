@@ -127,6 +127,7 @@ typedef struct planner {
     const op_log *log;
     const plan_key *asked; /* the log's key, which the plan is found by */
     const plan_key *key;   /* what is planned: the log rewritten */
+    plan_key changed;      /* where that is the log itself, but some records are changed (equal.c) */
     const int32_t *origin; /* per record: that of the log; NULL: each itself */
     value *values;
     int32_t *next_member;                  /* per record: the next of its group */

@@ -154,12 +154,57 @@ static int32_t *find(finder *f, int32_t i)
     return find_in_table(f, i);
 }
 
+/* --- sums that are kept twice ------------------------------------------------------------------------------------- */
+
+enum { MOST_COPIES = 64, MOST_COPIED = 1 << 16 /* bytes: more is better computed beside the other */ };
+
+/* Additions that will be copies of others. */
+typedef struct copies {
+    int32_t record[MOST_COPIES], of[MOST_COPIES];
+    int count;
+} copies;
+
+/* The gradients of two biases that are added up are the same sum, step by step; that both are kept must not end it
+ * before its last term. */
+static bool will_be_copy(const planner *p, copies *c, int32_t i, int32_t of)
+{
+    const int64_t bytes = p->values[i].layout->numel * (int64_t)dtype_size((bk_dtype)p->values[i].dtype);
+    if (p->key->record[i].op != EW_add || bytes > MOST_COPIED || c->count == MOST_COPIES)
+        return false;
+    c->record[c->count] = i;
+    c->of[c->count++] = of;
+    return true;
+}
+
+/* In records of the planner's own. */
+static bool make_copies(planner *p, const copies *c)
+{
+    const size_t bytes = (size_t)p->key->records * sizeof *p->key->record;
+    if (c->count && p->key->record == p->asked->record) {
+        p->changed = *p->key;
+        p->changed.record = desk_take(bytes);
+        if (!p->changed.record)
+            return false;
+        memcpy(p->changed.record, p->key->record, bytes);
+        p->key = &p->changed;
+    }
+    for (int k = 0; k < c->count; k++) {
+        record_key *key = &p->key->record[c->record[k]];
+        *key =
+            (record_key){ .op = OP_cast, .dtype = key->dtype, .layout = key->layout, .inputs = 1, .in = { c->of[k] } };
+        note(p, FACT_SHARED, c->record[k]);
+    }
+    return true;
+}
+
 /* Two values that both outlive the plan stay apart: they may be written to. */
-static void share(planner *p, int32_t i, int32_t *found)
+static void share(planner *p, copies *c, int32_t i, int32_t *found)
 {
     const int32_t j = *found;
-    const bool kept = p->values[i].last_use == INT32_MAX;
-    if (j < 0 || (kept && p->values[j].last_use == INT32_MAX)) {
+    const bool kept = p->values[i].last_use == INT32_MAX, both = kept && j >= 0 && p->values[j].last_use == INT32_MAX;
+    if (both && will_be_copy(p, c, i, j))
+        return;
+    if (j < 0 || both) {
         *found = i;
         return;
     }
@@ -178,6 +223,7 @@ bool share_equal(planner *p)
     const int records = p->key->records;
     const size_t mark = desk_mark(), values = (size_t)(records + p->key->leaves);
     finder f = { .p = p, .readers = desk_take(values * sizeof *f.readers) };
+    copies copied = { .count = 0 };
     bool good = f.readers != NULL;
     if (good)
         memset(f.readers, -1, values * sizeof *f.readers);
@@ -186,8 +232,8 @@ bool share_equal(planner *p)
             continue;
         int32_t *found = find(&f, i);
         if ((good = found != NULL))
-            share(p, i, found);
+            share(p, &copied, i, found);
     }
     desk_release(mark);
-    return good;
+    return good && make_copies(p, &copied);
 }

@@ -409,6 +409,34 @@ static void shares(void)
     bk_scope_pop();
 }
 
+/* Both biases of a loop's steps, whose gradients are one sum. */
+static void sums_that_are_kept_twice(void)
+{
+    enum { T = 12, ROWS = 8, WIDTH = 6 };
+    bk_scope_push();
+    bk_tensor *x = sample(3, (int64_t[]){ T, ROWS, WIDTH }, BK_FLOAT32, 1), *bias[2];
+    for (int k = 0; k < 2; k++) {
+        bias[k] = sample(1, (int64_t[]){ WIDTH }, BK_FLOAT32, 2 + k);
+        bk_set_requires_grad(bias[k], true);
+    }
+    bk_tensor *loss = NULL;
+    for (int t = 0; t < T; t++) {
+        bk_tensor *h = bk_tanh(bk_add(bk_add(bk_select(x, 0, t), bias[0]), bias[1]));
+        loss = loss ? bk_add(loss, bk_sum(h, 0, false)) : bk_sum(h, 0, false);
+    }
+    bk_backward(loss, NULL, false, false);
+    bk_sync();
+    const plan_report r = report_last();
+    tap_ok(log_is_eager || (r.count[FACT_SUMMED] == 1 && r.count[FACT_SHARED] > 2 * (T - 1)),
+           "gradients of two biases are one sum, to its last term");
+    bk_tensor *first = bk_grad_of(bias[0]), *second = bk_grad_of(bias[1]);
+    const bool same = same_bits(first, second);
+    bk_zero_(first);
+    bk_sync();
+    tap_ok(same && !same_bits(first, second), "and stay two values");
+    bk_scope_pop();
+}
+
 static void gradients_of_a_stack(void)
 {
     enum { T = 40 };
@@ -703,6 +731,7 @@ int main(void)
     takes_over();
     sees_what_was_placed();
     shares();
+    sums_that_are_kept_twice();
     gradients_of_a_stack();
     parts_of_a_stack();
     gradients_of_heads();
