@@ -146,6 +146,7 @@ void nodes_free(node *aside)
     for (node *work = aside; work;) {
         node *next = work;
         work = (node *)(uintptr_t)next->sequence;
+        node_expect(work);
         unlink_node(next, &work);
     }
 }
