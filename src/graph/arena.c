@@ -76,7 +76,10 @@ void arena_less(char *more, size_t bytes)
     }
 }
 
-bool arena_wants(size_t bytes) { return !arena.taken && arena.furnished < BYTES && arena.furnished < bytes; }
+bool arena_wants(size_t bytes)
+{
+    return !arena.taken && !mem_apart() && arena.furnished < BYTES && arena.furnished < bytes;
+}
 
 void arena_furnish(size_t bytes, const atomic_bool *stop)
 {

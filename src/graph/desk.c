@@ -104,7 +104,8 @@ bool desk_wants(int records) { return !mem_apart() && has_stretch() && desk.furn
 /* By touching them: asking the system for all at once would hold up whoever maps memory meanwhile. */
 void desk_furnish(int records, const atomic_bool *stop)
 {
-    for (const size_t end = wanted(records); desk.furnished < end; desk.furnished += PAGE_BYTES) {
+    const size_t end = desk_wants(records) ? wanted(records) : 0;
+    for (; desk.furnished < end; desk.furnished += PAGE_BYTES) {
         if (atomic_load_explicit(stop, memory_order_relaxed))
             return;
         *(volatile char *)(desk.stretch + desk.furnished) = 0;
