@@ -36,10 +36,10 @@ void pages_stop(void)
     pages.lent = false;
 }
 
-static bool lend(threads_fn fn)
+static void lend(threads_fn fn)
 {
     atomic_store(&pages.stop, false);
-    return pages.lent = threads_lend(fn, NULL, &pages.stop);
+    pages.lent = threads_lend(fn, NULL, &pages.stop);
 }
 
 /* --- for planning --------------------------------------------------------------------------------------------------
