@@ -24,8 +24,8 @@
 #include "graph/desk.h"
 #include "graph/log.h"
 
-/* What loops of 1,000 steps need, forward and backward, measured. */
-enum { HEAP_BYTES = 10 << 20, ARENA_BYTES = 2 << 20, DESK_RECORDS = 14000, LOG_RECORDS = 19000, PAGE_BYTES = 4096 };
+/* About what a loop of 1,000 steps needs, forward and backward. */
+enum { HEAP_BYTES = 10 << 20, ARENA_BYTES = 2 << 20, RECORDS = 1 << 14, PAGE_BYTES = 4096 };
 
 typedef struct stretch {
     char *first;
@@ -55,7 +55,6 @@ static void *touch_all(void *unused)
     touch(warm.desk);
     touch(warm.log);
     touch(warm.arena);
-
     look_at(warm.code);
     touch(warm.heap);
     return unused;
@@ -106,14 +105,7 @@ static bool start_thread(void)
 }
 
 /* Not where allocations are to fail, nor where another allocator keeps what is freed from being used again. */
-static bool pays(void)
-{
-#ifdef MEM_ASAN
-    return false;
-#else
-    return bk_get_num_threads() > 1 && !mem_fail_pending();
-#endif
-}
+static bool pays(void) { return bk_get_num_threads() > 1 && !mem_apart(); }
 
 void warm_up_begin(void)
 {
@@ -121,8 +113,8 @@ void warm_up_begin(void)
         return;
     warm.heap = (stretch){ heap_block(), HEAP_BYTES };
     warm.arena = (stretch){ arena_stretch(ARENA_BYTES), ARENA_BYTES };
-    warm.desk.first = desk_stretch(DESK_RECORDS, &warm.desk.bytes);
-    warm.log.first = log_stretch(LOG_RECORDS, &warm.log.bytes);
+    warm.desk.first = desk_stretch(RECORDS, &warm.desk.bytes);
+    warm.log.first = log_stretch(RECORDS, &warm.log.bytes);
     find_code();
     warm.started_by = start_thread() ? getpid() : 0;
     if (!warm.started_by)

@@ -4,11 +4,11 @@
 #include "autograd/pass.h"
 
 typedef enum replay_way {
-    REPLAY_NONE,    /* run the rules */
-    REPLAY_PERIODS, /* run the rules of some periods of a tape that repeats itself (periods.h) */
-    REPLAY_LEARN,   /* run the rules, and remember what they record */
-    REPLAY_LEARN_BY_PERIODS,
-    REPLAY_KNOWN /* append what is remembered */
+    REPLAY_NONE,             /* run the rules */
+    REPLAY_PERIODS,          /* run the rules of some periods of a tape that repeats itself (periods.h) */
+    REPLAY_LEARN,            /* run the rules, and remember what they record */
+    REPLAY_LEARN_BY_PERIODS, /* both */
+    REPLAY_KNOWN             /* append what is remembered */
 } replay_way;
 
 /* How the steps of p before its leaves are to be done. The lock is held from here to the end of replay_learnt,

@@ -30,6 +30,7 @@ enum {
     LARGE_BYTES = 64 * 1024,       /* blocks from here on are trimmed one by one, by age */
     HUGE_BYTES = 2 * 1024 * 1024,  /* a huge page; blocks from here on are mapped, not malloc'ed */
     MANY_BYTES = 64 * 1024 * 1024, /* that are worth huge pages: see map_huge */
+    PAGE_BYTES = 4096,             /* or more */
     SLAB_BYTES = 64 * 1024,        /* a freelist grows by one slab: about 400 nodes */
     RECORD_ALIGNMENT = 16,
     LINE_BYTES = 64, /* what a record of two lines or more begins with */
@@ -170,6 +171,14 @@ static void system_give(void *p, size_t bytes)
         unmap_huge(p, bytes);
     else
         free(p);
+}
+
+/* One by one: asking the system for all of them at once would hold up whoever maps memory meanwhile. */
+size_t mem_touch(char *memory, size_t from, size_t to, const atomic_bool *stop)
+{
+    for (; from < to && !atomic_load_explicit(stop, memory_order_relaxed); from += PAGE_BYTES)
+        *(volatile char *)(memory + from) = 0;
+    return from;
 }
 
 static int64_t machine_bytes = INT64_MAX;

@@ -5,6 +5,8 @@
  * caching size-class pool: fresh pages cost about 2 us per 4 KB to touch, reused ones nothing. */
 #ifndef BK_CORE_MEMORY_H
 #define BK_CORE_MEMORY_H
+#include <stdatomic.h>
+
 #include "brisk.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -41,7 +43,9 @@ static inline bool mem_apart(void)
 void *pool_take(size_t bytes);
 void *pool_try(size_t bytes); /* the same for who can do without: NULL leaves the error as it is */
 void pool_give(void *p, size_t bytes);
-void pool_count(int64_t bytes);  /* memory that is no block of the pool, but counts as taken from it, or given back */
+void pool_count(int64_t bytes); /* memory that is no block of the pool, but counts as taken from it, or given back */
+/* Touches the pages from byte `from` to byte `to` of memory that nobody uses, until *stop is set; how far it got. */
+size_t mem_touch(char *memory, size_t from, size_t to, const atomic_bool *stop);
 int64_t mem_machine_bytes(void); /* memory and swap of the machine: more than that is never to be had */
 void pool_trim(void);            /* gives cached blocks back to the system */
 int64_t pool_bytes_in_use(void);

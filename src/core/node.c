@@ -146,7 +146,6 @@ void nodes_free(node *aside)
     for (node *work = aside; work;) {
         node *next = work;
         work = (node *)(uintptr_t)next->sequence;
-        node_expect(work);
         unlink_node(next, &work);
     }
 }

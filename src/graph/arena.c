@@ -12,7 +12,6 @@
 enum {
     BYTES = 1 << 26, /* addresses: pages that nobody touches cost nothing */
     ALIGNMENT = 64,
-    PAGE_BYTES = 4096,
 };
 
 static struct {
@@ -83,14 +82,8 @@ bool arena_wants(size_t bytes)
 
 void arena_furnish(size_t bytes, const atomic_bool *stop)
 {
-    const size_t end = bytes < BYTES ? bytes : BYTES;
-    if (!arena_wants(bytes) || !has_stretch())
-        return;
-    for (; arena.furnished < end; arena.furnished += PAGE_BYTES) {
-        if (atomic_load_explicit(stop, memory_order_relaxed))
-            return;
-        *(volatile char *)(arena.stretch + arena.furnished) = 0;
-    }
+    if (arena_wants(bytes) && has_stretch())
+        arena.furnished = mem_touch(arena.stretch, arena.furnished, bytes < BYTES ? bytes : BYTES, stop);
 }
 
 char *arena_stretch(size_t bytes)

@@ -17,7 +17,6 @@ enum {
     ALIGNMENT = 16,
     BYTES = 1 << 26,    /* logs of very many records are rare enough to get fresh memory */
     RECORD_BYTES = 450, /* that planning a record of a loop takes, measured */
-    PAGE_BYTES = 4096,  /* or more */
 };
 
 typedef struct block {
@@ -101,15 +100,10 @@ static size_t wanted(int records)
 
 bool desk_wants(int records) { return !mem_apart() && has_stretch() && desk.furnished < wanted(records); }
 
-/* By touching them: asking the system for all at once would hold up whoever maps memory meanwhile. */
 void desk_furnish(int records, const atomic_bool *stop)
 {
-    const size_t end = desk_wants(records) ? wanted(records) : 0;
-    for (; desk.furnished < end; desk.furnished += PAGE_BYTES) {
-        if (atomic_load_explicit(stop, memory_order_relaxed))
-            return;
-        *(volatile char *)(desk.stretch + desk.furnished) = 0;
-    }
+    if (desk_wants(records))
+        desk.furnished = mem_touch(desk.stretch, desk.furnished, wanted(records), stop);
 }
 
 char *desk_stretch(int records, size_t *bytes)

@@ -42,12 +42,10 @@ static uint64_t record_hash(const planner *p, int32_t i)
 static bool same_record(const planner *p, int32_t i, int32_t j)
 {
     const record_key *a = &p->key->record[i], *b = &p->key->record[j];
-    if (a->op != b->op || a->dtype != b->dtype || a->inputs != b->inputs || a->layout != b->layout)
-        return false;
-    for (int k = 0; k < a->inputs; k++)
-        if (input_of(p, i, k) != input_of(p, j, k))
-            return false;
-    return !memcmp(&a->attr, &b->attr, sizeof a->attr);
+    bool same = same_operation(a, b);
+    for (int k = 0; same && k < a->inputs; k++)
+        same = input_of(p, i, k) == input_of(p, j, k);
+    return same;
 }
 
 static bool same_leaf(const leaf_key *a, const leaf_key *b)

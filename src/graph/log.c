@@ -18,7 +18,8 @@ op_log the_log = { .epoch = 1, .look = FIRST_LOOK };
 
 /* A loop that never reads a value must not grow without bound. Past the soft limit the log is flushed where it comes
  * round to the line it began with, so that the pieces of a repeated loop look alike and hit the cache. */
-int log_most_records = 1 << 19;
+enum { MOST_RECORDS = 1 << 19 };
+int log_most_records = MOST_RECORDS;
 static int soft_records(void) { return log_most_records - log_most_records / 2; }
 
 bool log_is_eager;
@@ -52,8 +53,7 @@ static bool resize(void *array, size_t item, int count)
 /* Addresses for the longest log: pages that nobody touches cost nothing, those of copies would. */
 bool log_reserve(op_log *log, int records)
 {
-    enum { LONGEST = 1 << 19 };
-    int capacity = log->capacity ? log->capacity : mem_apart() ? 1024 : LONGEST;
+    int capacity = log->capacity ? log->capacity : mem_apart() ? 1024 : MOST_RECORDS;
     while (capacity < log->count + records)
         capacity *= 2;
     if (capacity == log->capacity)

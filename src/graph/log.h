@@ -1,6 +1,8 @@
 /* log.h: recording ops, and evaluating what was recorded. */
 #ifndef BK_GRAPH_LOG_H
 #define BK_GRAPH_LOG_H
+#include <string.h>
+
 #include "core/node.h"
 
 /* What the plan of a log depends on, for one record. The first fields are not in the node's order: copied as one word
@@ -14,6 +16,13 @@ typedef struct record_key {
     int32_t readers;        /* inputs of later records that it is: counted as they come */
     attr attr;
 } record_key;
+
+/* Whether two records do the same to what they read. */
+static inline bool same_operation(const record_key *a, const record_key *b)
+{
+    return a->op == b->op && a->dtype == b->dtype && a->inputs == b->inputs && a->layout == b->layout &&
+           !memcmp(&a->attr, &b->attr, sizeof a->attr);
+}
 
 struct plan;
 

@@ -17,7 +17,6 @@ enum {
     RESULTS = 4,            /* that are looked for */
     LEAST_RESULT = 1 << 20, /* bytes */
     MOST_BYTES = 1 << 26,
-    PAGE_BYTES = 4096,
 };
 
 static struct {
@@ -106,9 +105,8 @@ static void find_results(const op_log *log, const uint8_t *bits)
 static char *touched_block(size_t bytes)
 {
     char *block = pool_try(bytes);
-    for (size_t at = 0; block && at < bytes && !atomic_load_explicit(&pages.stop, memory_order_relaxed);
-         at += PAGE_BYTES)
-        *(volatile char *)(block + at) = 0;
+    if (block)
+        mem_touch(block, 0, bytes, &pages.stop);
     return block;
 }
 

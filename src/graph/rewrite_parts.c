@@ -8,8 +8,6 @@
  * bits. */
 #include "graph/rewriter.h"
 
-#include <string.h>
-
 enum { MOST_DEEP = 4 }; /* operations in a row */
 
 int64_t parts_least_bytes = 1 << 20;
@@ -38,8 +36,7 @@ bool computes_same(const rewriter *w, int32_t v, int32_t u)
     if (v == u || v >= w->key->records || u >= w->key->records)
         return v == u;
     const record_key *a = &w->key->record[v], *b = &w->key->record[u];
-    bool same = a->op == b->op && a->dtype == b->dtype && a->inputs == b->inputs && a->layout == b->layout &&
-                !memcmp(&a->attr, &b->attr, sizeof a->attr);
+    bool same = same_operation(a, b);
     for (int k = 0; same && k < a->inputs; k++)
         same = value_of(w, v, k) == value_of(w, u, k);
     return same;
