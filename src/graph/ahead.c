@@ -155,7 +155,7 @@ static bool can_run(finding *f, const plan_region *region, const instruction *in
                sees(f, &in->copy.to, true);
     if (in->kind == DO_PROGRAM)
         return (region || in->elementwise.program->numel <= SHORT) && sees_program(f, &in->elementwise);
-    return in->kind == DO_KERNEL && in->op == OP_matmul && sees_product(f, in);
+    return in->kind == DO_KERNEL && (region || in->op == OP_matmul) && sees_product(f, in);
 }
 
 /* The region that instruction i is in; NULL: none. *at is one that does not end before it. */

@@ -361,7 +361,7 @@ static bool is_addend(const planner *p, const draft *d, int32_t v, int64_t *row)
     if (v == d->record || x->buffer < 0 || x->group == p->values[d->record].group || x->dtype != d->out.dtype)
         return false;
     view rows;
-    port_view(&rows, view_of(p, v), d->plain);
+    port_view(&rows, (bk_dtype)x->dtype, x->layout, d->plain);
     *row = rows.strides[0];
     return rows.strides[1] == 1 && (d->out.dtype == BK_FLOAT32 || d->out.dtype == BK_FLOAT64);
 }

@@ -165,13 +165,20 @@ static inline int32_t input_of(const planner *p, int32_t record, int k)
     return in >= 0 ? p->same[in] : p->key->records + p->same_leaf[-1 - in];
 }
 
+/* The memory of a value. Inline: a view that a call returns is written field by field and copied as a whole at once,
+ * which waits until all stores before it are in cache: 50 ns. */
+static inline plan_view view_of(const planner *p, int32_t v)
+{
+    const value *x = &p->values[v];
+    return (plan_view){ x->buffer, (bk_dtype)x->dtype, x->offset, x->layout };
+}
+
 /* plan.c */
 int32_t buffer_new(planner *p, int kind, int64_t bytes); /* -1: out of memory */
 void buffer_touch(planner *p, int32_t b, int32_t instruction);
 void value_place(planner *p, int32_t v, int32_t b, int64_t offset, const layout *l);
 bool materialise(planner *p, int32_t v);                /* gives an elementwise member memory */
 void touch(planner *p, int32_t v, int32_t instruction); /* it is read from (or written to) memory there */
-plan_view view_of(const planner *p, int32_t v);
 draft *draft_new(planner *p, instruction_kind kind, int32_t record);
 
 /* The passes before and after that of plan.c; false: out of memory. */
@@ -220,7 +227,7 @@ typedef struct program_table {
 
 /* The program of this text, made or found among the plan's; NULL when memory is out. */
 const ew_program *program_for(program_table *t, plan *made, const program_text *text);
-void port_view(view *to, plan_view v, const layout *plain);
+void port_view(view *to, bk_dtype dtype, const layout *l, const layout *plain);
 plan_view *plan_views(plan *made, int count); /* memory for so many; NULL when there is none */
 
 /* The plan; NULL when memory is out. */

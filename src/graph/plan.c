@@ -273,12 +273,6 @@ draft *draft_new(planner *p, instruction_kind kind, int32_t record)
     return d;
 }
 
-plan_view view_of(const planner *p, int32_t v)
-{
-    const value *x = &p->values[v];
-    return (plan_view){ x->buffer, (bk_dtype)x->dtype, x->offset, x->layout };
-}
-
 /* v is read from (or written to) memory by the instruction. */
 void touch(planner *p, int32_t v, int32_t instruction)
 {

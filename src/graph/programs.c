@@ -25,12 +25,11 @@ typedef struct known_program {
 } known_program;
 
 /* A port's strides over the group's sizes: zero where an operand is repeated, as a constant is everywhere. */
-void port_view(view *to, plan_view v, const layout *plain)
+void port_view(view *to, bk_dtype dtype, const layout *l, const layout *plain)
 {
-    const layout *l = v.layout;
     int lead = plain->ndim - l->ndim;
     to->data = NULL;
-    to->dtype = v.dtype;
+    to->dtype = dtype;
     to->ndim = plain->ndim;
     for (int d = 0; d < plain->ndim; d++) {
         to->sizes[d] = plain->sizes[d];
@@ -63,9 +62,9 @@ static ew_program *make(const program_text *text)
                                 final_place(text, t.z));
     }
     for (size_t i = 0; i < ports; i++)
-        port_view(&views[i], text->ports[i], text->plain);
+        port_view(&views[i], text->ports[i].dtype, text->ports[i].layout, text->plain);
     view rows;
-    port_view(&rows, (plan_view){ .layout = text->plain }, text->plain);
+    port_view(&rows, BK_FLOAT32, text->plain, text->plain);
     program_shape(q, views, text->writes, text->leader >= 0 ? &views[text->leader] : text->by_rows ? &rows : NULL);
     return q;
 }

@@ -107,6 +107,25 @@ static bool visit_terms(finder *f, const draft *d, visitor visit)
     return true;
 }
 
+static bool is_product(const planner *p, const draft *d)
+{
+    return d->kind == DO_KERNEL && op_get(p->key->record[d->record].op)->run == run_matmul;
+}
+
+/* A norm or a softmax of each row. Rows that are not dense, and narrow dtypes, would take memory as it runs. */
+static bool is_row_kernel(const planner *p, const draft *d)
+{
+    const record_key *key = &p->key->record[d->record];
+    const layout *c = d->out.layout;
+    int (*run)(const struct kernel_call *) = op_get(key->op)->run;
+    if ((run != run_rows || key->attr.i[0] != 1) && (run != run_softmax || key->attr.reduce.dims != 2))
+        return false;
+    bool dense = c->ndim == 2 && c->strides[1] == 1 && (d->out.dtype == BK_FLOAT32 || d->out.dtype == BK_FLOAT64);
+    for (int k = 0; dense && k < key->inputs; k++)
+        dense = d->in[k].layout->plain == c->plain && d->in[k].layout->strides[1] == 1;
+    return dense;
+}
+
 static bool visit_views(finder *f, int32_t at, visitor visit)
 {
     const planner *p = f->p;
@@ -116,8 +135,11 @@ static bool visit_views(finder *f, int32_t at, visitor visit)
     if (d->kind == DO_COPY)
         return visit(f, &d->copy.from, false, d->copy.from.layout->plain != d->copy.to.layout->plain) &&
                visit(f, &d->copy.to, true, false);
-    if (d->kind == DO_KERNEL &&
-        !(visit(f, &d->in[0], false, false) && visit(f, &d->in[1], false, true) && visit(f, &d->out, true, false)))
+    const int inputs = d->kind == DO_KERNEL ? p->key->record[d->record].inputs : 0;
+    for (int k = 0; k < inputs; k++)
+        if (!visit(f, &d->in[k], false, k == 1 && is_product(p, d))) /* a weight: all rows share it */
+            return false;
+    if (d->kind == DO_KERNEL && !visit(f, &d->out, true, false))
         return false;
     if (d->first_member >= 0 && p->key->record[d->first_member].op == OP_update)
         return visit(f, &d->in[1], false, false) && visit(f, &d->in[0], true, false);
@@ -135,6 +157,17 @@ static int64_t rows_of_terms(const planner *p, const draft *d)
     return rows % SUM_GROUPS == 0 && rows <= MOST_ROWS ? rows : 0;
 }
 
+/* Whether the product can be computed row by row. */
+static bool has_rows(const draft *d)
+{
+    const layout *b = d->in[1].layout, *c = d->out.layout;
+    if (c->ndim != 2 || c->sizes[1] < 2 || c->strides[1] != 1 || b->sizes[0] < 1 ||
+        (d->members && d->plain->plain != c->plain))
+        return false;
+    const bool each_packs = d->packed < 0 && b->numel > SMALL_FACTOR;
+    return !each_packs || (b->strides[1] == 1 && c->sizes[0] <= UNPACKED_ROWS);
+}
+
 /* How many rows the instruction has; 0 when it is of another kind. */
 static int64_t rows_in(const planner *p, const draft *d)
 {
@@ -146,16 +179,9 @@ static int64_t rows_in(const planner *p, const draft *d)
     }
     if (d->kind == DO_SUM)
         return rows_of_terms(p, d);
-    if (d->kind == DO_KERNEL) {
-        const layout *b = d->in[1].layout, *c = d->out.layout;
-        if (op_get(p->key->record[d->record].op)->run != run_matmul || c->ndim != 2 || c->sizes[1] < 2 ||
-            c->strides[1] != 1 || b->sizes[0] < 1 || (d->members && d->plain->plain != c->plain))
-            return 0;
-        if (d->packed < 0 && b->numel > SMALL_FACTOR && (b->strides[1] != 1 || c->sizes[0] > UNPACKED_ROWS))
-            return 0; /* each core would pack it */
-        return c->sizes[0] >= FEWEST_ROWS && c->sizes[0] <= MOST_ROWS ? c->sizes[0] : 0;
-    }
-    int64_t rows = view_rows(&out).rows;
+    if (d->kind == DO_KERNEL && !(is_product(p, d) ? has_rows(d) : is_row_kernel(p, d)))
+        return 0;
+    const int64_t rows = d->kind == DO_KERNEL ? out.layout->sizes[0] : view_rows(&out).rows;
     return rows >= FEWEST_ROWS && rows <= MOST_ROWS ? rows : 0;
 }
 
@@ -220,8 +246,10 @@ static double work_of(const finder *f, const draft *d)
     if (d->kind == DO_COPY)
         return (double)d->copy.to.layout->numel * 0.3;
     double work = d->plain ? (double)d->plain->numel * d->members * 0.4 : 0;
-    if (d->kind == DO_KERNEL)
+    if (is_product(f->p, d))
         work += 2.0 * (double)d->out.layout->numel * (double)d->in[1].layout->sizes[0] / 60;
+    else if (d->kind == DO_KERNEL)
+        work += (double)d->out.layout->numel * 0.6;
     return work;
 }
 
@@ -302,7 +330,7 @@ static bool joins(finder *f, int32_t at)
     const draft *d = &f->p->drafts[at];
     if (d->kind == DO_SUM && !takes_sum(f, at))
         return false;
-    f->products += d->kind == DO_KERNEL;
+    f->products += is_product(f->p, d);
     f->sums += d->kind == DO_SUM;
     f->work_ns += work_of(f, d);
     return true;

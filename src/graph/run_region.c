@@ -99,6 +99,17 @@ int run_small_product(const instruction *in, const binding *bound)
     return 0;
 }
 
+/* A norm or a softmax of each row: they are dense, so that it takes no memory. */
+static void run_kernel_rows(const instruction *in, const binding *bound, int64_t begin, int64_t end)
+{
+    kernel_call call;
+    call_begin(&call, in, &in->kernel.attr);
+    for (int k = 0; k < call.inputs; k++)
+        rows_of(&call.in[k], &in->kernel.in[k], bound, begin, end);
+    rows_of(&call.out, &in->kernel.out, bound, begin, end);
+    op_get(in->op)->run(&call);
+}
+
 static int run_rows(const region_run *r, const instruction *in, const binding *bound, int64_t begin, int64_t end)
 {
     int64_t rows = r->region->rows;
@@ -108,6 +119,8 @@ static int run_rows(const region_run *r, const instruction *in, const binding *b
         run_program_rows(&in->elementwise, bound, rows, begin, end);
     } else if (in->kind == DO_SUM) {
         share_run(in, bound, rows, begin, end);
+    } else if (in->op != OP_matmul) {
+        run_kernel_rows(in, bound, begin, end);
     } else {
         if (run_product_rows(in, bound, begin, end) < 0)
             return -1;

@@ -114,6 +114,17 @@ def fewer_and_fewer_rows(m, x):
     return m.stack(outs).square().sum(), p
 
 
+def normed(m, x):
+    Wx, Wh, scale, shift = p = weights(m, (I, 2 * H), (H, 2 * H), (2 * H,), (H,))
+    h, c, outs = m.zeros(B, H), m.zeros(B, H), []
+    for t in range(T):
+        z, a = m.nn.functional.layer_norm(x[t] @ Wx + h @ Wh, (2 * H,), scale).chunk(2, 1)
+        c = m.sigmoid(z) * c + m.softmax(a, 1)
+        h = m.tanh(m.nn.functional.rms_norm(c, (H,), shift, eps=1e-2))
+        outs.append(h)
+    return m.stack(outs).square().mean(), p
+
+
 def attends_to_itself(m, x):
     Wx, Wh = p = weights(m, (I, H), (H, H))
     h, seen = m.zeros(B, H), []
@@ -127,7 +138,7 @@ def attends_to_itself(m, x):
 
 FORMS = [
     plain, batch_first, one_row, one_step, reversed_time, written_into_slices, gates, side_by_side, two_layers,
-    losses_in_the_loop, truncated, fewer_and_fewer_rows, attends_to_itself,
+    losses_in_the_loop, truncated, fewer_and_fewer_rows, normed, attends_to_itself,
 ]  # fmt: skip
 
 

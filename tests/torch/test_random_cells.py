@@ -36,6 +36,8 @@ MOVES = {
     "gate": lambda m, a, b, w, u: b + m.sigmoid(a) * (m.tanh(a) - b),
     "centred": lambda m, a, b, w, u: a - b.mean(0, keepdim=True),
     "normed": lambda m, a, b, w, u: a / (1 + b.square().sum(1, keepdim=True)),
+    "layer norm": lambda m, a, b, w, u: m.nn.functional.layer_norm(a, a.shape[1:], w[0], u[0], eps=0.1) * 0.5 + b,
+    "softmax": lambda m, a, b, w, u: m.softmax(a + b, 1) + m.log_softmax(a, 1) * 0.1,
     "rows": lambda m, a, b, w, u: m.cat([a[:1], b[1:]], 0),
     "columns": lambda m, a, b, w, u: m.cat([a[:, 1:], b[:, :1]], 1),
     "other order": lambda m, a, b, w, u: a.flip(1) + b,
@@ -76,6 +78,7 @@ KNOWN = [
     Cell([("over cat", 1, 0, 1)], NEVER, [2], sizes=(8, 5, 16), ending="slices"),
     Cell([("linear", 0, 1, 1)], NEVER, [2], sizes=(5, 1, 130)),
     Cell([("linear", 0, 1, 1)], NEVER, [2], sizes=(8, 260, 130)),
+    Cell([("layer norm", 0, 1, 1), ("softmax", 2, 1, 0)], NEVER, [2, 3], sizes=(12, 16, 8)),
     Cell([("written", 0, 1, 1), ("centred", 2, 2, 0), ("normed", 0, 2, 0)], NEVER, [4], sizes=(8, 5, 16), wants_x=True),
 ]
 FOUND = ["GROUP", "REDUCED", "EPILOGUE", "ADDEND", "PLACED", "REUSED", "SHARED", "PACKED", "JOINED", "ADDED",
