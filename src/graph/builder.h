@@ -140,8 +140,9 @@ typedef struct planner {
     int slab_count, slab_capacity;
     fill *fills;
     int fill_count, fill_capacity;
-    sum_part *sums; /* per record */
-    int late_count; /* records that are late */
+    sum_part *sums;       /* per record */
+    int late_count;       /* records that are late */
+    int32_t last_product; /* a draft; -1: none */
     int32_t *latest_group;
     draft_buffer *buffers;
     int buffer_count, buffer_capacity;

@@ -624,6 +624,16 @@ static bool plan_update(planner *p, int32_t i)
 /* --- kernels -------------------------------------------------------------------------------------------------------
  */
 
+/* A small reduction that would keep group g out of a region: a number for each of few rows, which a region can have
+ * among its instructions if it is one of its own, or one that products stand in front of, so that it waits for a step
+ * that has long gone on. The values are still in cache when they are read. */
+static bool is_better_apart(const planner *p, const attr *a, const layout *from, int32_t g)
+{
+    enum { FEW_ROWS = 256, FEW_ELEMENTS = 1 << 16 };
+    const bool by_rows = a->reduce.dims == 2 && from->ndim == 2 && from->sizes[0] <= FEW_ROWS;
+    return from->numel <= FEW_ELEMENTS && (by_rows || p->last_product > g);
+}
+
 /* A reduction of a group's member takes its values as they are made, unless their order forbids it. The result is born
  * with the group: no member can read it. */
 static bool is_streamed(planner *p, int32_t i)
@@ -640,7 +650,9 @@ static bool is_streamed(planner *p, int32_t i)
     view src;
     layout_view(&src, x->layout, (bk_dtype)x->dtype, NULL);
     plan_fact refused = FACT_COUNT;
-    if (!x->layout->dense || !reduce_streams(&src, (uint32_t)key->attr.reduce.dims)) {
+    if (is_better_apart(p, &key->attr, x->layout, x->group))
+        refused = FACT_REDUCED_SMALL;
+    else if (!x->layout->dense || !reduce_streams(&src, (uint32_t)key->attr.reduce.dims)) {
         refused = FACT_REDUCED_APART;
     } else if (d->sink_count) {
         int32_t other = d->sinks[0];
@@ -719,8 +731,11 @@ static bool plan_kernel(planner *p, int32_t i, node_kind kind)
         buffer_touch(p, d->in[k].buffer, at);
     }
     d->out = view_of(p, i);
-    if (op_get(key->op)->run == run_matmul && !later)
-        open_epilogue(p, i);
+    if (op_get(key->op)->run == run_matmul) {
+        p->last_product = at;
+        if (!later)
+            open_epilogue(p, i);
+    }
     return true;
 }
 
@@ -866,7 +881,7 @@ static bool keep_results(planner *p)
 
 plan *plan_make(const op_log *log, const plan_key *key)
 {
-    planner p = { .asked = key };
+    planner p = { .asked = key, .last_product = -1 };
     rewritten text;
     plan *made = NULL;
     bool good = rewrite(&text, log, key, &p.report) && planner_init(&p, log, &text) && place_leaves(&p) &&

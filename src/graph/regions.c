@@ -73,6 +73,13 @@ static bool lies_in_rows(const plan_view *v, int64_t rows, row_shape s)
 
 typedef bool (*visitor)(finder *f, const plan_view *v, bool writes, bool shared);
 
+/* Whether what a group reads has a row for each of the group's, of as many elements or of one that is repeated; else
+ * all of its rows read the same. */
+static bool has_rows_of(const layout *l, const layout *plain)
+{
+    return l->plain == plain || (l->ndim == 2 && plain->ndim == 2 && l->sizes[0] == plain->sizes[0]);
+}
+
 static bool visit_members(finder *f, int32_t g, visitor visit)
 {
     const planner *p = f->p;
@@ -83,7 +90,7 @@ static bool visit_members(finder *f, int32_t g, visitor visit)
             if (p->values[v].group == g && p->values[v].buffer < 0)
                 continue;
             plan_view from = view_of(p, v);
-            if (!visit(f, &from, false, from.layout->plain != d->plain))
+            if (!visit(f, &from, false, !has_rows_of(from.layout, d->plain)))
                 return false;
         }
         plan_view to = view_of(p, i);
@@ -112,18 +119,54 @@ static bool is_product(const planner *p, const draft *d)
     return d->kind == DO_KERNEL && op_get(p->key->record[d->record].op)->run == run_matmul;
 }
 
+static bool is_wide_float(bk_dtype d) { return d == BK_FLOAT32 || d == BK_FLOAT64; }
+
 /* A norm or a softmax of each row. Rows that are not dense, and narrow dtypes, would take memory as it runs. */
-static bool is_row_kernel(const planner *p, const draft *d)
+static bool norms_rows(const record_key *key, const draft *d)
 {
-    const record_key *key = &p->key->record[d->record];
     const layout *c = d->out.layout;
-    int (*run)(const struct kernel_call *) = op_get(key->op)->run;
-    if ((run != run_rows || key->attr.i[0] != 1) && (run != run_softmax || key->attr.reduce.dims != 2))
-        return false;
-    bool dense = c->ndim == 2 && c->strides[1] == 1 && (d->out.dtype == BK_FLOAT32 || d->out.dtype == BK_FLOAT64);
+    bool dense = c->ndim == 2 && c->strides[1] == 1 && is_wide_float(d->out.dtype);
     for (int k = 0; dense && k < key->inputs; k++)
         dense = d->in[k].layout->plain == c->plain && d->in[k].layout->strides[1] == 1;
     return dense;
+}
+
+/* One number for each row: what lies side by side is added up in the same order however many rows there are. */
+static bool reduces_rows(const record_key *key, const draft *d)
+{
+    const layout *from = d->in[0].layout;
+    const bool narrow = dtype_is_float(d->in[0].dtype) && !is_wide_float(d->in[0].dtype);
+    return key->attr.reduce.dims == 2 && from->ndim == 2 && from->strides[1] == 1 && !narrow &&
+           d->out.layout->numel == from->sizes[0];
+}
+
+/* Elements of each row that an index of as many rows names: those of it that are read, or written. */
+static bool picks_in_rows(const record_key *key, const draft *d, const plan_view *index)
+{
+    const layout *of = d->in[0].layout;
+    return key->attr.index.dims == 1 && of->ndim == 2 && index->layout->ndim == 2 &&
+           index->layout->sizes[0] == of->sizes[0];
+}
+
+/* A kernel that needs no other rows for a row of its result, and no memory. */
+static bool is_row_kernel(const planner *p, const draft *d)
+{
+    const record_key *key = &p->key->record[d->record];
+    int (*run)(const struct kernel_call *) = op_get(key->op)->run;
+    if (d->has_second || !d->out.layout->numel)
+        return false;
+    if (run == run_rows)
+        return key->attr.i[0] == 1 && norms_rows(key, d);
+    if (run == run_softmax)
+        return key->attr.reduce.dims == 2 && norms_rows(key, d);
+    if (run == run_reduce || run == run_mean || run == run_var)
+        return reduces_rows(key, d);
+    if (run == run_named) /* a copy of what is computed already */
+        return d->in[1].layout->plain == d->out.layout->plain && d->in[1].dtype == d->out.dtype;
+    if (run == run_gather)
+        return picks_in_rows(key, d, &d->in[1]);
+    return run == run_scatter && picks_in_rows(key, d, &d->in[2]) && key->attr.index.layout == d->out.layout &&
+           !key->attr.index.offset;
 }
 
 static bool visit_views(finder *f, int32_t at, visitor visit)
@@ -249,7 +292,7 @@ static double work_of(const finder *f, const draft *d)
     if (is_product(f->p, d))
         work += 2.0 * (double)d->out.layout->numel * (double)d->in[1].layout->sizes[0] / 60;
     else if (d->kind == DO_KERNEL)
-        work += (double)d->out.layout->numel * 0.6;
+        work += (double)d->in[0].layout->numel * 0.6;
     return work;
 }
 

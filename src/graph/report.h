@@ -12,6 +12,7 @@
     FACT(REDUCED, "is reduced as its values are made")                                                                 \
     FACT(REDUCED_APART, "is a reduction of its own: its values do not come in the order it needs")                     \
     FACT(REDUCED_MANY, "is a reduction of its own: its group has reductions over other dimensions, or too many")       \
+    FACT(REDUCED_SMALL, "is a small reduction of its own: its values may be part of a stretch of rows")                \
     FACT(ALIKE, "runs the program of an earlier group, which is alike")                                                \
     FACT(EPILOGUE, "is computed as its product's rows are finished")                                                   \
     FACT(ADDEND, "is added by its product's kernel")                                                                   \
@@ -22,6 +23,7 @@
     FACT(REUSED, "takes over the memory of an operand that ends there")                                                \
     FACT(SHARED, "is what an earlier record computes")                                                                 \
     FACT(PACKED, "reads a factor that an earlier product has packed")                                                  \
+    FACT(PUT_OFF, "is one number, which no step waits for: it is computed after them")                                 \
     FACT(JOINED, "is computed with others that share its first factor, as one product")                                \
     FACT(ADDED, "is a sum of products that are one product over all their inner dimensions")                           \
     FACT(NARROWED, "is a product of which only the columns that are read are computed")                                \

@@ -9,6 +9,7 @@
  *     cat([x, h]) where x wants none;
  *   - few rows each of many products with one weight, which follow each other in memory, are one product: x[t] W of all
  *     steps, also where it is half of cat([x[t], h]) W (rewrite_rows.c);
+ *   - what makes one number of a step stands behind the steps (rewrite_numbers.c);
  *   - rows that are looked up many times in a small table are multiplied in the table (rewrite_lookups.c);
  *   - what is large and only read part by part is computed part by part (rewrite_parts.c).
  * A joined weight is made of ordinary records (memory and writes into it), parts of a result are views, and what is to
@@ -411,10 +412,19 @@ bool rewrite(rewritten *out, const op_log *log, const plan_key *key, plan_report
         out->layouts[i] = log->nodes[i] ? log->nodes[i]->layout : log->layouts[i];
     if (!rewrites_done || !has_products(key))
         return true;
+    if (!put_off_numbers(out, report))
+        return false;
+    const rewritten sorted = *out;
     rewritten anew = { 0 };
-    rewriter w = { .key = key, .log = log, .layouts = out->layouts, .report = report, .out = &anew };
+    rewriter w = { .key = &sorted.key,
+                   .log = log,
+                   .layouts = sorted.layouts,
+                   .origin = sorted.origin,
+                   .report = report,
+                   .out = &anew };
     const size_t before = desk_mark();
-    bool any = false, good = reserve(&w, key->records + key->records / 4 + 64); /* before what is not needed later */
+    bool any = false,
+         good = reserve(&w, w.key->records + w.key->records / 4 + 64); /* before what is not needed later */
     const size_t behind = desk_mark();
     const int room = w.capacity;
     good = good && rewriter_init(&w);
@@ -425,6 +435,8 @@ bool rewrite(rewritten *out, const op_log *log, const plan_key *key, plan_report
     if (good && any) {
         good = write_anew(&w);
         *out = anew;
+        for (int i = 0; good && sorted.origin && i < anew.key.records; i++)
+            out->origin[i] = sorted.origin[out->origin[i]];
     }
     if (!any || w.capacity == room)
         desk_release(any ? behind : before);

@@ -1,6 +1,6 @@
-/* rewriter.h: what the parts of the rewriting share: rewrite.c decides, rewrite_rows.c finds runs of rows,
- * rewrite_parts.c what is read part by part, rewrite_lookups.c rows that were looked up, rewrite_emit.c writes the new
- * log. */
+/* rewriter.h: what the parts of the rewriting share: rewrite.c decides, rewrite_numbers.c puts off what no step waits
+ * for, rewrite_rows.c finds runs of rows, rewrite_parts.c what is read part by part, rewrite_lookups.c rows that were
+ * looked up, rewrite_emit.c writes the new log. */
 #ifndef BK_GRAPH_REWRITER_H
 #define BK_GRAPH_REWRITER_H
 #include "graph/rewrite.h"
@@ -102,6 +102,7 @@ enum { BUCKETS = 64 };
 typedef struct rewriter {
     const plan_key *key;
     const layout **layouts; /* per record of the log */
+    const int32_t *origin;  /* the same as it was recorded, where it was put into another order; or NULL */
     const op_log *log;
     mark *marks;
     int32_t *same_leaf;
@@ -151,7 +152,7 @@ static inline int rows_dim(const record_key *key) { return key->attr.product.tur
 
 static inline void note_of(rewriter *w, plan_fact fact, int32_t record)
 {
-    report_fact(w->report, fact, record, op_get(w->key->record[record].op)->name);
+    report_fact(w->report, fact, w->origin ? w->origin[record] : record, op_get(w->key->record[record].op)->name);
 }
 
 /* A product of matrices that is not held afterwards. */
@@ -165,6 +166,8 @@ typedef struct halves {
     int64_t at, rest_at; /* their first columns */
 } halves;
 
+/* rewrite_numbers.c: the log in another order, if that gains something. False: out of memory. */
+bool put_off_numbers(rewritten *log, plan_report *report);
 /* rewrite_rows.c. False: out of memory. */
 bool find_runs(rewriter *w);
 halves halves_of(const rewriter *w, int32_t product);

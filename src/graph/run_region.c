@@ -99,13 +99,22 @@ int run_small_product(const instruction *in, const binding *bound)
     return 0;
 }
 
-/* A norm or a softmax of each row: they are dense, so that it takes no memory. */
+/* What a kernel of rows reads: as many rows, or one number for all of them. */
+static void operand_of(view *to, const plan_view *v, const binding *bound, int64_t begin, int64_t end)
+{
+    if (v->layout->numel == 1)
+        layout_view(to, v->layout, v->dtype, address(bound, v));
+    else
+        rows_of(to, v, bound, begin, end);
+}
+
+/* A norm, a softmax, a sum or an element of each row: what they need is there, so that it takes no memory. */
 static void run_kernel_rows(const instruction *in, const binding *bound, int64_t begin, int64_t end)
 {
     kernel_call call;
     call_begin(&call, in, &in->kernel.attr);
     for (int k = 0; k < call.inputs; k++)
-        rows_of(&call.in[k], &in->kernel.in[k], bound, begin, end);
+        operand_of(&call.in[k], &in->kernel.in[k], bound, begin, end);
     rows_of(&call.out, &in->kernel.out, bound, begin, end);
     op_get(in->op)->run(&call);
 }

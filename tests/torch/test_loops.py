@@ -95,6 +95,18 @@ def losses_in_the_loop(m, x):
     return loss, p
 
 
+def classes_in_the_loop(m, x):
+    Wx, Wh, V = p = weights(m, (I, H), (H, H), (H, I))
+    h, loss, watched = m.zeros(B, H), 0, m.zeros(T)
+    for t in range(T):
+        z = x[t] @ Wx + h @ Wh
+        z = (z - z.mean(1, keepdim=True)) / (z.var(1, keepdim=True) + 0.1).sqrt()
+        h = z.exp() / z.exp().sum(1, keepdim=True)
+        watched[t] = h.detach().norm()
+        loss = loss + m.nn.functional.cross_entropy(h @ V, m.arange(t, t + B) % I) / T
+    return loss + watched.sum(), p
+
+
 def truncated(m, x):
     Wx, Wh = p = weights(m, (I, H), (H, H))
     h, loss = m.zeros(B, H), 0
@@ -138,7 +150,7 @@ def attends_to_itself(m, x):
 
 FORMS = [
     plain, batch_first, one_row, one_step, reversed_time, written_into_slices, gates, side_by_side, two_layers,
-    losses_in_the_loop, truncated, fewer_and_fewer_rows, normed, attends_to_itself,
+    losses_in_the_loop, classes_in_the_loop, truncated, fewer_and_fewer_rows, normed, attends_to_itself,
 ]  # fmt: skip
 
 

@@ -38,12 +38,21 @@ MOVES = {
     "normed": lambda m, a, b, w, u: a / (1 + b.square().sum(1, keepdim=True)),
     "layer norm": lambda m, a, b, w, u: m.nn.functional.layer_norm(a, a.shape[1:], w[0], u[0], eps=0.1) * 0.5 + b,
     "softmax": lambda m, a, b, w, u: m.softmax(a + b, 1) + m.log_softmax(a, 1) * 0.1,
+    "scaled rows": lambda m, a, b, w, u: (a - a.mean(1, keepdim=True)) * m.sigmoid(b.amax(1, keepdim=True)),
+    "rows as long": lambda m, a, b, w, u: a / (1 + b.norm(dim=1)[:, None]) + a.var(1, keepdim=True) * 0.1,
+    "picked": lambda m, a, b, w, u: a * 0.5 + b.gather(1, places(m, a)),
+    "spread": lambda m, a, b, w, u: a.scatter_add(1, places(m, a)[:, :3], b[:, :3]) * 0.5,
     "rows": lambda m, a, b, w, u: m.cat([a[:1], b[1:]], 0),
     "columns": lambda m, a, b, w, u: m.cat([a[:, 1:], b[:, :1]], 1),
     "other order": lambda m, a, b, w, u: a.flip(1) + b,
     "kept": lambda m, a, b, w, u: m.where(a > 0, a, b),
     "written": lambda m, a, b, w, u: written(a.clone(), b),
 }
+
+
+def places(m, like):
+    rows, columns = like.shape
+    return (m.arange(rows)[:, None] * 3 + m.arange(columns)) % columns
 
 
 def written(a, b):
@@ -79,10 +88,11 @@ KNOWN = [
     Cell([("linear", 0, 1, 1)], NEVER, [2], sizes=(5, 1, 130)),
     Cell([("linear", 0, 1, 1)], NEVER, [2], sizes=(8, 260, 130)),
     Cell([("layer norm", 0, 1, 1), ("softmax", 2, 1, 0)], NEVER, [2, 3], sizes=(12, 16, 8)),
+    Cell([("picked", 0, 1, 1), ("scaled rows", 2, 1, 0)], NEVER, [3], sizes=(12, 16, 8), loss_inside=True),
     Cell([("written", 0, 1, 1), ("centred", 2, 2, 0), ("normed", 0, 2, 0)], NEVER, [4], sizes=(8, 5, 16), wants_x=True),
 ]
 FOUND = ["GROUP", "REDUCED", "EPILOGUE", "ADDEND", "PLACED", "REUSED", "SHARED", "PACKED", "JOINED", "ADDED",
-         "NARROWED", "ROWS", "PARTS", "SUMMED", "REGION", "TEAM", "UNFILLED"]  # fmt: skip
+         "PUT_OFF", "NARROWED", "ROWS", "PARTS", "SUMMED", "REGION", "TEAM", "UNFILLED"]  # fmt: skip
 
 
 @st.composite
