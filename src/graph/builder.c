@@ -650,9 +650,12 @@ static bool list_kept(const planner *p, plan *made)
         count += (p->key->bits[i] & RECORD_KEPT) != 0;
     made->kept = mem_alloc((size_t)count * sizeof *made->kept + 1);
     for (int i = 0; made->kept && i < p->key->records; i++)
-        if (p->key->bits[i] & RECORD_KEPT)
+        if (p->key->bits[i] & RECORD_KEPT) {
+            const int32_t v = p->same[i], own = v < p->key->records ? p->homes[v].kept : 0;
+            const value *x = &p->values[v];
             made->kept[made->kept_count++] =
-                (kept_value){ origin_of(p, i), p->values[p->same[i]].buffer, p->values[p->same[i]].offset };
+                (kept_value){ origin_of(p, i), own ? own - 1 : x->buffer, own ? 0 : x->offset };
+        }
     return made->kept != NULL;
 }
 

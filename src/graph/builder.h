@@ -85,9 +85,10 @@ typedef struct sum_part {
 
 /* Where a record's value is to live (homes.c). */
 typedef struct home {
-    int32_t owner;     /* 1 + the record whose memory it is part of; -1 - a slab; 0: nowhere */
-    int32_t update;    /* the record that writes it into its owner: until then nobody sees it there */
-    int32_t stack;     /* an update: 1 + the empty record that it writes into */
+    int32_t owner;  /* 1 + the record whose memory it is part of; -1 - a slab; 0: nowhere */
+    int32_t update; /* the record that writes it into its owner: until then nobody sees it there */
+    int32_t stack;  /* an update: 1 + the empty record that it writes into */
+    int32_t kept; /* 1 + the buffer that it is copied to in the end, since it outlives the plan and lives in a stack */
     int32_t within;    /* 1 + the record that it will be part of, but not densely: then it has no home */
     int32_t fill;      /* an update: 1 + the fill that it writes into */
     bool fresh;        /* an update: its region is still zero */

@@ -4,6 +4,10 @@
  * place there from the start, although others read it before: h of every step in the stack of all steps, and the
  * gradients of a stretch of steps one after the other. Homes are dense, so that the value looks as it was recorded.
  *
+ * A value that outlives the plan, since a list of all states is still there when they are evaluated, lives in the stack
+ * as well, until it is copied to memory of its own in the end: one state that is kept for long must not keep the
+ * others.
+ *
  * Invariant: a home belongs to one value alone. Whoever writes into the buffer later finds the value in its list and
  * leaves it alone while it is needed, as with all values that share a buffer. */
 #include "graph/builder.h"
@@ -11,14 +15,18 @@
 #include "graph/desk.h"
 #include "graph/kernels.h"
 
-static bool is_homeless(const planner *p, int32_t v)
+static bool outlives_plan(const planner *p, int32_t v) { return p->values[v].last_use == INT32_MAX; }
+
+static bool may_move(const planner *p, int32_t v)
 {
-    if (v >= p->key->records || p->homes[v].owner || p->values[v].last_use == INT32_MAX || p->sums[v].role)
+    if (v >= p->key->records || p->homes[v].owner || p->sums[v].role)
         return false;
     node_kind kind = op_get(p->key->record[v].op)->kind;
-    return (kind == KIND_ELEMENTWISE || kind == KIND_EMPTY) && p->values[v].layout == p->values[v].layout->plain &&
-           p->values[v].layout->numel;
+    return (kind == KIND_ELEMENTWISE || (kind == KIND_EMPTY && !outlives_plan(p, v))) &&
+           p->values[v].layout == p->values[v].layout->plain && p->values[v].layout->numel;
 }
+
+static bool is_homeless(const planner *p, int32_t v) { return may_move(p, v) && !outlives_plan(p, v); }
 
 static int64_t bytes_of(const planner *p, int32_t v)
 {
@@ -82,11 +90,11 @@ static void settle_in_stack(planner *p, int32_t i)
         dense = dense && (!seen || a->region.layout->sizes[d] == 1 ||
                           a->region.layout->strides[d] == a->region.layout->plain->strides[d]);
     }
-    if (!clear || !is_homeless(p, v) || p->values[v].dtype != p->values[i].dtype || v == stack ||
+    if (!clear || !may_move(p, v) || p->values[v].dtype != p->values[i].dtype || v == stack ||
         p->values[v].layout->numel != a->region.layout->numel)
         return;
     if (!dense) {
-        p->homes[v].within = stack + 1;
+        p->homes[v].within = outlives_plan(p, v) ? 0 : stack + 1;
         return;
     }
     p->homes[v].owner = stack + 1;
