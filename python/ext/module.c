@@ -207,12 +207,12 @@ PyMODINIT_FUNC PyInit__C(void)
     if (!module)
         return NULL;
     if (errors_init(module) < 0 || tensor_init(module) < 0 || types_init(module) < 0 || size_init(module) < 0 ||
-        device_init(module) < 0 || limits_init(module) < 0 || random_init(module) < 0 || interop_init(module) < 0 ||
-        storage_init(module) < 0 || info_init(module) < 0 || grad_fn_init(module) < 0 || function_init(module) < 0 ||
-        checkpoint_init(module) < 0 || args_init(module) < 0 || module_object_init(module) < 0 ||
-        layer_forward_init(module) < 0 || return_types_init(module) < 0 || add_rows(module) < 0 ||
-        elementwise_forget_names(module) < 0 || add_functional(module) < 0 || add_optim(module) < 0 ||
-        interpreter_init() < 0 || py_add_attributes(py_tensor_type, autograd_attributes) < 0 ||
+        device_init(module) < 0 || grad_mode_init(module) < 0 || limits_init(module) < 0 || random_init(module) < 0 ||
+        interop_init(module) < 0 || storage_init(module) < 0 || info_init(module) < 0 || grad_fn_init(module) < 0 ||
+        function_init(module) < 0 || checkpoint_init(module) < 0 || args_init(module) < 0 ||
+        module_object_init(module) < 0 || layer_forward_init(module) < 0 || return_types_init(module) < 0 ||
+        add_rows(module) < 0 || elementwise_forget_names(module) < 0 || add_functional(module) < 0 ||
+        add_optim(module) < 0 || interpreter_init() < 0 || py_add_attributes(py_tensor_type, autograd_attributes) < 0 ||
         py_add_attributes(py_tensor_type, shape_attributes) < 0) {
         Py_DECREF(module);
         return NULL;

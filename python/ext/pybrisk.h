@@ -125,6 +125,7 @@ PyObject *py_tolist(const view *v); /* nested lists; a number when there are no 
 int types_init(PyObject *module);
 int size_init(PyObject *module);
 int device_init(PyObject *module);
+int grad_mode_init(PyObject *module);
 int limits_init(PyObject *module);
 int args_init(PyObject *module);
 

@@ -34,7 +34,15 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
 @no_grad()
 def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
     """Scales gradients whose total norm is known to at most max_norm."""
-    grads = [p.grad for p in _listed(parameters) if p.grad is not None]
+    _scale(_gradients(_listed(parameters)), max_norm, total_norm)
+
+
+def _gradients(parameters):
+    grads = [p.grad for p in parameters]
+    return [g for g in grads if g is not None]
+
+
+def _scale(grads, max_norm, total_norm):
     if not grads:
         return
     scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
@@ -51,8 +59,10 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
             warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
     else:
         parameters = [parameters]
-    total = get_total_norm([p.grad for p in parameters if p.grad is not None], norm_type, error_if_nonfinite)
-    clip_grads_with_norm_(parameters, max_norm, total)
+    grads = _gradients(parameters)
+    total = get_total_norm(grads, norm_type, error_if_nonfinite)
+    with no_grad():
+        _scale(grads, max_norm, total)
     return total
 
 
