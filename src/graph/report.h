@@ -24,6 +24,7 @@
     FACT(SHARED, "is what an earlier record computes")                                                                 \
     FACT(PACKED, "reads a factor that an earlier product has packed")                                                  \
     FACT(PUT_OFF, "is one number, which no step waits for: it is computed after them")                                 \
+    FACT(FACTORED, "is a sum of products with a common factor: one product, of the sum of the others")                 \
     FACT(JOINED, "is computed with others that share its first factor, as one product")                                \
     FACT(ADDED, "is a sum of products that are one product over all their inner dimensions")                           \
     FACT(NARROWED, "is a product of which only the columns that are read are computed")                                \

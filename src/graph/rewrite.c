@@ -9,6 +9,7 @@
  *     cat([x, h]) where x wants none;
  *   - few rows each of many products with one weight, which follow each other in memory, are one product: x[t] W of all
  *     steps, also where it is half of cat([x[t], h]) W (rewrite_rows.c);
+ *   - products with a common factor that are added up are one product (rewrite_factors.c);
  *   - what makes one number of a step stands behind the steps (rewrite_numbers.c);
  *   - rows that are looked up many times in a small table are multiplied in the table (rewrite_lookups.c);
  *   - what is large and only read part by part is computed part by part (rewrite_parts.c).
@@ -412,7 +413,7 @@ bool rewrite(rewritten *out, const op_log *log, const plan_key *key, plan_report
         out->layouts[i] = log->nodes[i] ? log->nodes[i]->layout : log->layouts[i];
     if (!rewrites_done || !has_products(key))
         return true;
-    if (!put_off_numbers(out, report))
+    if (!put_off_numbers(out, report) || !share_factors(out, report))
         return false;
     const rewritten sorted = *out;
     rewritten anew = { 0 };

@@ -1,6 +1,6 @@
 /* rewriter.h: what the parts of the rewriting share: rewrite.c decides, rewrite_numbers.c puts off what no step waits
- * for, rewrite_rows.c finds runs of rows, rewrite_parts.c what is read part by part, rewrite_lookups.c rows that were
- * looked up, rewrite_emit.c writes the new log. */
+ * for, rewrite_factors.c adds factors up, rewrite_rows.c finds runs of rows, rewrite_parts.c what is read part by part,
+ * rewrite_lookups.c rows that were looked up, rewrite_emit.c writes the new log. */
 #ifndef BK_GRAPH_REWRITER_H
 #define BK_GRAPH_REWRITER_H
 #include "graph/rewrite.h"
@@ -168,6 +168,8 @@ typedef struct halves {
 
 /* rewrite_numbers.c: the log in another order, if that gains something. False: out of memory. */
 bool put_off_numbers(rewritten *log, plan_report *report);
+/* rewrite_factors.c: the log with fewer products. False: out of memory. */
+bool share_factors(rewritten *log, plan_report *report);
 /* rewrite_rows.c. False: out of memory. */
 bool find_runs(rewriter *w);
 halves halves_of(const rewriter *w, int32_t product);

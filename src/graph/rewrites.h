@@ -11,6 +11,7 @@
 /* REWRITE(name): the name as users write it. */
 #define REWRITES                                                                                                       \
     REWRITE(numbers)   /* what makes one number of a step, after the steps (rewrite_numbers.c) */                      \
+    REWRITE(factors)   /* products with a common factor that are added up, as one (rewrite_factors.c) */               \
     REWRITE(joins)     /* products that share a factor, as one (rewrite.c) */                                          \
     REWRITE(added)     /* few products that are added up, as one (rewrite.c) */                                        \
     REWRITE(narrow)    /* products with the columns that are read (rewrite.c) */                                       \

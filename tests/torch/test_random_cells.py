@@ -26,6 +26,7 @@ CELLS = 120
 MOVES = {
     "product": lambda m, a, b, w, u: a @ w,
     "transposed": lambda m, a, b, w, u: a @ w.t() + b,
+    "with one weight": lambda m, a, b, w, u: a @ w + m.tanh(b) @ w,
     "linear": lambda m, a, b, w, u: m.nn.functional.linear(a, w, w[0]),
     "gates": lambda m, a, b, w, u: m.sigmoid(a @ w) * b + m.tanh(a @ u) * 0.5,
     "over cat": lambda m, a, b, w, u: m.cat([a, b], 1) @ m.cat([w, u], 0) * 0.5,
@@ -87,12 +88,13 @@ KNOWN = [
     Cell([("over cat", 1, 0, 1)], NEVER, [2], sizes=(8, 5, 16), ending="slices"),
     Cell([("linear", 0, 1, 1)], NEVER, [2], sizes=(5, 1, 130)),
     Cell([("linear", 0, 1, 1)], NEVER, [2], sizes=(8, 260, 130)),
+    Cell([("with one weight", 0, 1, 1)], NEVER, [2], sizes=(4, 33, 130)),
     Cell([("layer norm", 0, 1, 1), ("softmax", 2, 1, 0)], NEVER, [2, 3], sizes=(12, 16, 8)),
     Cell([("picked", 0, 1, 1), ("scaled rows", 2, 1, 0)], NEVER, [3], sizes=(12, 16, 8), loss_inside=True),
     Cell([("written", 0, 1, 1), ("centred", 2, 2, 0), ("normed", 0, 2, 0)], NEVER, [4], sizes=(8, 5, 16), wants_x=True),
 ]
 FOUND = ["GROUP", "REDUCED", "EPILOGUE", "ADDEND", "PLACED", "REUSED", "SHARED", "PACKED", "JOINED", "ADDED",
-         "PUT_OFF", "NARROWED", "ROWS", "PARTS", "SUMMED", "REGION", "TEAM", "UNFILLED"]  # fmt: skip
+         "PUT_OFF", "FACTORED", "NARROWED", "ROWS", "PARTS", "SUMMED", "REGION", "TEAM", "UNFILLED"]  # fmt: skip
 
 
 @st.composite
