@@ -32,7 +32,7 @@ def sums(m=40):
     """Sums of products, forward and backward, in both orders of the factors."""
     W, x = numbers(H, H, seed=5).requires_grad_(), [numbers(m, H, seed=k) for k in range(6)]
     left = x[0].tanh() @ W + x[1].tanh() @ W + x[2].tanh() @ W
-    right = W @ x[3].t().tanh() + W @ x[4].t().tanh()
+    right = W @ x[3].t().contiguous().tanh() + W @ x[4].t().contiguous().tanh()
     apart = x[5].tanh() @ W.tanh() + x[0].exp() @ W
     (left * right.t() + apart).sum().backward()
     return [left, right, apart, W.grad]
