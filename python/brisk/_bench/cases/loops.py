@@ -209,6 +209,71 @@ def lengths(torch):
 lengths.first()
 
 
+def classified(torch, T, B, H, symbols=32):
+    """A loop that adds up the cross entropy of every step."""
+    x, step = torch.from_numpy(numbers(T, B, H)), [linear(torch, H, H, seed=1), linear(torch, H, H, seed=3)]
+    out, y = linear(torch, H, symbols, seed=5), (torch.arange(T * B) * 7 % symbols).reshape(T, B)
+
+    def body():
+        step[1].weight.grad = None
+        h, loss = torch.zeros(B, H), 0
+        for t in range(T):
+            h = torch.tanh(step[0](x[t]) + step[1](h))
+            loss = loss + torch.nn.functional.cross_entropy(out(h), y[t]) / T
+        loss.backward()
+        return step[1].weight.grad
+
+    return body
+
+
+@case("losses_1000_16_64_64", "a loop with a cross entropy in every step; T, B, I, H = 1000, 16, 64, 64", target=8)
+def _(torch):
+    return classified(torch, 1000, 16, 64)
+
+
+@case("normed_1000_16_64_64", "a loop whose cell has a norm written by hand; T, B, I, H = 1000, 16, 64, 64", target=10)
+def _(torch):
+    T, B, H = 1000, 16, 64
+    x, Wx, Wh = torch.from_numpy(numbers(T, B, H)), linear(torch, H, H, seed=1), linear(torch, H, H, seed=3)
+
+    def outputs():
+        h, outs = torch.zeros(B, H), []
+        for t in range(T):
+            z = Wx(x[t]) + Wh(h)
+            d = z - z.mean(1, keepdim=True)
+            h = torch.tanh(d / torch.sqrt((d * d).mean(1, keepdim=True) + 1e-5))
+            outs.append(h)
+        return torch.stack(outs)
+
+    return trained(torch, outputs, Wh.weight)
+
+
+@case(
+    "decoder_30_32_128",
+    "a decoder with attention over 30 keys, its loss in every step; 29 steps, B, H = 32, 128",
+    target=3,
+)
+def _(torch):
+    T, B, H, symbols, nn, F = 30, 32, 128, 64, torch.nn, torch.nn.functional
+    keys, y = torch.from_numpy(numbers(B, 30, H)), (torch.arange(T * B) * 7 % symbols).reshape(B, T)
+    of_h, of_keys, score = linear(torch, H, H, seed=1), linear(torch, H, H, seed=3), linear(torch, H, 1, seed=5)
+    embed, cell = filled(torch, nn.Embedding(symbols, H)), filled(torch, nn.GRUCell(2 * H, H))
+    out = linear(torch, H, symbols, seed=7)
+
+    def body():
+        cell.weight_hh.grad = None
+        h, loss = torch.zeros(B, H), 0
+        for t in range(T - 1):
+            scores = score(torch.tanh(of_h(h).unsqueeze(1) + of_keys(keys))).squeeze(2)
+            context = torch.bmm(F.softmax(scores, 1).unsqueeze(1), keys).squeeze(1)
+            h = cell(torch.cat([embed(y[:, t]), context], 1), h)
+            loss = loss + F.cross_entropy(out(h), y[:, t + 1])
+        loss.backward()
+        return cell.weight_hh.grad
+
+    return body
+
+
 def char_lstm(torch, layers, H, T, B):
     """A training step of a model over characters."""
     symbols = 65
