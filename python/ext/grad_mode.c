@@ -29,11 +29,12 @@ static PyObject *mode_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!name && !(name = PyUnicode_InternFromString("_mode")))
         return NULL;
     PyObject *sets = PyObject_GetAttr((PyObject *)type, name);
+    const bool on = sets == Py_True;
     mode_object *o = sets ? (mode_object *)type->tp_alloc(type, 0) : NULL;
     Py_XDECREF(sets);
     if (!o)
         return NULL;
-    o->mode = sets == Py_True;
+    o->mode = on;
     o->before = o->few;
     o->capacity = FEW;
     if (function == Py_None)

@@ -179,7 +179,8 @@ static inline plan_view view_of(const planner *p, int32_t v)
 int32_t buffer_new(planner *p, int kind, int64_t bytes); /* -1: out of memory */
 void buffer_touch(planner *p, int32_t b, int32_t instruction);
 void value_place(planner *p, int32_t v, int32_t b, int64_t offset, const layout *l);
-bool materialise(planner *p, int32_t v);                /* gives an elementwise member memory */
+bool materialise(planner *p, int32_t v);                                    /* gives an elementwise member memory */
+bool copy_memory(planner *p, plan_view to, plan_view from, int32_t record); /* the caller touches the values */
 void touch(planner *p, int32_t v, int32_t instruction); /* it is read from (or written to) memory there */
 draft *draft_new(planner *p, instruction_kind kind, int32_t record);
 
@@ -194,7 +195,8 @@ bool find_homes(planner *p);
 bool is_at_home(planner *p, int32_t i);             /* an update */
 int32_t memory_behind(const planner *p, int32_t v); /* the record that the memory of v was made for */
 bool move_home(planner *p, int32_t v);              /* a value with an owner gets memory */
-void find_orders(planner *p);                       /* orders.c */
+bool keep_value(planner *p, int32_t v); /* memory of its own for a value that is kept, once all is planned */
+void find_orders(planner *p);           /* orders.c */
 /* The layout of what copy i copies, when the copy has layout l. NULL: out of memory. */
 const layout *source_layout(const planner *p, int32_t i, const layout *l);
 void settle_source(planner *p, int32_t i, const layout *l); /* the copy has memory: what it copies is made there */

@@ -263,3 +263,27 @@ bool move_home(planner *p, int32_t v)
     note(p, FACT_PLACED, v);
     return true;
 }
+
+/* --- moving out -----------------------------------------------------------------------------------------------------
+ */
+
+/* The memory of a value that is kept: what lives in a stack is copied out of it, now that all is made. */
+bool keep_value(planner *p, int32_t v)
+{
+    if (!materialise(p, v))
+        return false;
+    const value *x = &p->values[v];
+    if (v >= p->key->records || p->homes[v].owner <= 0 || !(p->key->bits[v] & RECORD_KEPT)) {
+        draft_buffer *b = &p->buffers[x->buffer];
+        b->kind = b->kind == BUFFER_TEMPORARY ? BUFFER_RESULT : b->kind;
+        return true;
+    }
+    if (p->homes[v].kept)
+        return true;
+    const int32_t b = buffer_new(p, BUFFER_RESULT, x->layout->span * (int64_t)dtype_size((bk_dtype)x->dtype));
+    if (b < 0 || !copy_memory(p, (plan_view){ b, (bk_dtype)x->dtype, 0, x->layout }, view_of(p, v), v))
+        return false;
+    touch(p, v, p->draft_count - 1);
+    p->homes[v].kept = b + 1;
+    return true;
+}

@@ -1,7 +1,7 @@
 /* rewrite_factors.c: products with a common factor that are added up are one product: y1 W + y2 W = (y1 + y2) W.
  *
- * Where a layer is called with the same input in every step, as attention projects its keys, the gradients of its
- * weight and of its input are such sums: a product for each step, where an addition does.
+ * Where a layer is called with the same input in every step, as attention projects its keys, the gradient of its weight
+ * is such a sum: a product for each step, where an addition does.
  *
  * Invariant: of a sum, the additions but the last and all products are read by it alone and not held afterwards. The
  * other factors are dense and of one layout, so that they are added up element by element. */
@@ -54,7 +54,7 @@ static bool is_term(const finder *f, int32_t v)
     const record_key *p = &f->key->record[v];
     return p->op == OP_matmul && p->readers == 1 && !(f->key->bits[v] & RECORD_KEPT) &&
            (p->dtype == BK_FLOAT32 || p->dtype == BK_FLOAT64) && f->layouts[v]->ndim == 2 &&
-           f->layouts[v] == f->layouts[v]->plain;
+           f->layouts[v] == f->layouts[v]->plain && !reads_forced(f->key, v);
 }
 
 /* Whether factor k of a product can be added to others before. */

@@ -31,7 +31,7 @@ typedef struct sorter {
     int32_t *put_off;
     int32_t count, put_off_count;
     int32_t end;    /* behind how many records those that are put off are to stand */
-    int32_t passed; /* records, by some that were put off */
+    int32_t passed; /* how many were put off past a record that was not */
     int64_t bytes;
 } sorter;
 
@@ -53,21 +53,6 @@ static bool makes_number(const plan_key *key, const layout *const *layouts, int3
            r->attr.reduce.from->numel > 1 && r->attr.reduce.from->numel <= MOST_READ;
 }
 
-/* Whether it reads memory that is written to in its place whoever still needs what is there: as long as records stand
- * in the order in which they were recorded, nobody does. */
-static bool reads_forced(const sorter *s, int32_t i)
-{
-    const record_key *key = &s->key->record[i];
-    for (int k = 0; k < key->inputs; k++) {
-        int32_t v = key->in[k];
-        while (v >= 0 && op_get(s->key->record[v].op)->kind == KIND_VIEW)
-            v = s->key->record[v].in[0];
-        if (v < 0 && s->key->leaf[-1 - v].bits & LEAF_FORCED)
-            return true;
-    }
-    return false;
-}
-
 /* Whether record i, which reads what is put off, can be put off with it: it computes of numbers, or writes them down.
  */
 static bool goes_along(const sorter *s, int32_t i)
@@ -76,7 +61,7 @@ static bool goes_along(const sorter *s, int32_t i)
     const node_kind kind = op_get(key->op)->kind;
     if (kind == KIND_UPDATE)
         return s->layouts[i]->numel <= MOST_READ;
-    return s->layouts[i]->numel == 1 && (kind != KIND_KERNEL || key->op != OP_matmul) && kind != KIND_KERNEL_IN_PLACE;
+    return s->layouts[i]->numel == 1 && key->op != OP_matmul && kind != KIND_KERNEL_IN_PLACE;
 }
 
 /* Those that are put off get their places, and records behind these move up. */
@@ -108,7 +93,7 @@ static void put_off(sorter *s, int32_t i, bool makes)
 static void visit(sorter *s, int32_t i)
 {
     const bool makes = makes_number(s->key, s->layouts, i), reads = reads_waiting(s, i);
-    if ((makes || (reads && goes_along(s, i))) && !reads_forced(s, i)) {
+    if ((makes || (reads && goes_along(s, i))) && !reads_forced(s->key, i)) {
         put_off(s, i, makes);
         if (s->bytes > MOST_BYTES)
             settle(s);
@@ -150,9 +135,9 @@ bool put_off_numbers(rewritten *log, plan_report *report)
     const plan_key *key = &log->key;
     const size_t records = (size_t)key->records, before = desk_mark();
     int numbers = 0;
-    for (int32_t i = 0; i < key->records; i++)
+    for (int32_t i = 0; rewrites_done & REWRITE_numbers && i < key->records; i++)
         numbers += key->bits[i] & RECORD_NEEDED && makes_number(key, log->layouts, i);
-    if (numbers < FEWEST || !(rewrites_done & REWRITE_numbers))
+    if (numbers < FEWEST)
         return true;
     sorter s = { .key = key,
                  .layouts = log->layouts,

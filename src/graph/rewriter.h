@@ -143,6 +143,20 @@ static inline const layout *layout_of(const rewriter *w, int32_t v)
     return v < w->key->records ? w->layouts[v] : w->log->leaves[v - w->key->records]->layout;
 }
 
+/* Whether record i reads memory that is written to in its place whoever still needs what is there. As long as records
+ * stand in the order in which they were recorded nobody does: such a record is not to read later than it did. */
+static inline bool reads_forced(const plan_key *key, int32_t i)
+{
+    for (int k = 0; k < key->record[i].inputs; k++) {
+        int32_t v = key->record[i].in[k];
+        while (v >= 0 && op_get(key->record[v].op)->kind == KIND_VIEW)
+            v = key->record[v].in[0];
+        if (v < 0 && key->leaf[-1 - v].bits & LEAF_FORCED)
+            return true;
+    }
+    return false;
+}
+
 static inline bool is_needed(const rewriter *w, int32_t i) { return w->key->bits[i] & RECORD_NEEDED; }
 static inline bool is_kept(const rewriter *w, int32_t i) { return w->key->bits[i] & RECORD_KEPT; }
 

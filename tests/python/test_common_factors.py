@@ -98,3 +98,14 @@ def test_no_bit_of_them_depends_on_the_number_of_threads():
     brisk.set_num_threads(threads)
     for other in results[1:]:
         assert all((a == b).all() for a, b in zip(results[0], other, strict=True))
+
+
+def test_a_factor_whose_address_is_known_is_read_before_it_is_written_to():
+    W, a, b = numbers(H, H, seed=1), numbers(H, H, seed=2), numbers(H, H, seed=3)
+    W.data_ptr()
+    expected = np.exp(a.numpy()) @ W.tolist() + np.exp(b.numpy()) @ W.tolist()
+    x, y = a.exp() @ W, b.exp() @ W
+    W.add_(1)
+    total = x + y
+    del x, y
+    np.testing.assert_allclose(total.numpy(), expected, rtol=1e-4, atol=1e-5)
